@@ -39,7 +39,6 @@ from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.middleware import RequestMiddleware, error_headers
 from tavernkit.server.service import Service
-from tavernkit.server.studios import Studios
 from tavernkit.server.telemetry import set_up_telemetry
 from tavernkit.studio import api as studio_api
 from tavernkit.studio import page_files, talk_api
@@ -69,7 +68,6 @@ def create_app(
     """
     settings = config or load_config()
     service = Service(settings, models=upstream_models)
-    studios = Studios(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -79,12 +77,13 @@ def create_app(
                 await asyncio.to_thread(_settle_down)
             yield
         finally:
-            await studios.stop()
+            if app.state.studios is not None:
+                await app.state.studios.stop()
             await service.stop()
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
-    app.state.find_studio = studios.find
+    app.state.studios, app.state.find_studio = None, _find_studio
     for module in (studio_api, talk_api):  # before the library, whose paths would take theirs
         app.include_router(module.router, dependencies=[Security(bearer)])
     app.include_router(page_files.router)
@@ -115,6 +114,16 @@ def create_app(
         )
     app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
     return app
+
+
+async def _find_studio(request: Request) -> object:
+    """Return the Studio of whoever asks; what Studio is made of is loaded with the first one."""
+    state = request.app.state
+    if state.studios is None:
+        from tavernkit.server.studios import Studios
+
+        state.studios = Studios(state.service)
+    return await state.studios.find(request)
 
 
 def worker_app() -> FastAPI:

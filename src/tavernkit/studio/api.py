@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request
@@ -14,7 +14,6 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 
 from tavernkit.errors import TavernKitError
-from tavernkit.studio import lore_lab
 from tavernkit.studio.api_types import (
     ActivateIn,
     BuildIn,
@@ -33,18 +32,13 @@ from tavernkit.studio.api_types import (
     ScanIn,
     StepIn,
 )
-from tavernkit.studio.checks import check
-from tavernkit.studio.compare import Side, compare
-from tavernkit.studio.document import KINDS, as_kind, file_content
 from tavernkit.studio.errors import StudioError
-from tavernkit.studio.patches import Edit
-from tavernkit.studio.playground import try_macros, try_script
-from tavernkit.studio.prompt_view import build_view
 from tavernkit.studio.security import error_body
-from tavernkit.studio.shelf import Wanted
-from tavernkit.studio.studio import Studio
-from tavernkit.studio.workspace import Changed
 from tavernkit.values import Json, JsonObject, is_list, is_object
+
+if TYPE_CHECKING:
+    from tavernkit.studio.studio import Studio
+    from tavernkit.studio.workspace import Changed
 
 PREFIX = "/api/studio"
 
@@ -95,7 +89,11 @@ async def studio_of(request: Request) -> Studio:
     return await find(request)
 
 
-TheStudio = Annotated[Studio, Depends(studio_of)]
+# What Studio is made of is loaded with the first one: a service without visitors starts sooner.
+if TYPE_CHECKING:
+    TheStudio = Annotated[Studio, Depends(studio_of)]
+else:
+    TheStudio = Annotated[object, Depends(studio_of)]
 
 router = APIRouter(prefix=PREFIX, tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute)
 
@@ -120,11 +118,7 @@ async def document(studio: TheStudio, document_id: str) -> Response:
 @router.post("/edit")
 async def edit(studio: TheStudio, body: EditsIn) -> Response:
     """Make edits as one step, and build the prompt."""
-    edits = [
-        Edit(document=each.document, op=each.op, path=each.path, value=each.value, source=each.source)
-        for each in body.edits
-    ]
-    changed = studio.workspace.edit(edits, group=body.group, label=body.label)
+    changed = studio.edit(body.edits, group=body.group, label=body.label)
     return await _answer(studio, changed, build=body.build, since=body.since)
 
 
@@ -145,10 +139,7 @@ async def add(studio: TheStudio, body: DocumentIn) -> Response:
     """Add a new document, or a file that was chosen in the browser."""
     if body.content is not None:
         return await _answer(studio, studio.open_upload(body.name, body.content, body.kind), build=body.build)
-    kind = as_kind(body.kind)
-    if kind is None:
-        raise StudioError(422, f"the kind is one of {', '.join(KINDS)}", code="unknown_kind")
-    return await _answer(studio, studio.workspace.make(kind, body.name), build=body.build)
+    return await _answer(studio, studio.make(body.kind, body.name), build=body.build)
 
 
 @router.delete("/documents/{document_id}")
@@ -191,10 +182,9 @@ async def reload(studio: TheStudio, document_id: str) -> Response:
 @router.get("/documents/{document_id}/download")
 async def download(studio: TheStudio, document_id: str) -> Response:
     """The file as Save would write it."""
-    found = studio.workspace.document(document_id)
-    name = quote(found.file_name)
-    headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
-    return Response(file_content(found), media_type="application/octet-stream", headers=headers)
+    name, content = await asyncio.to_thread(studio.file, document_id)
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
 
 
 @router.post("/build")
@@ -206,7 +196,7 @@ async def build(studio: TheStudio, body: BuildIn) -> Response:
 @router.get("/plans/{plan}")
 async def plan(studio: TheStudio, plan: str) -> Response:
     """A prompt that was built before: what the model saw."""
-    return StudioResponse(build_view(studio.find(plan), None))
+    return StudioResponse(studio.seen(plan))
 
 
 @router.post("/sources")
@@ -230,57 +220,44 @@ async def cache(studio: TheStudio, body: CacheIn) -> Response:
 @router.post("/lore/scan")
 async def lore_scan(studio: TheStudio, body: ScanIn) -> Response:
     """What every lore entry does when a text is said."""
-    state = studio.workspace.state
-    return StudioResponse(
-        await asyncio.to_thread(lore_lab.scan, studio.inputs, state, body.text, with_chat=body.with_chat)
-    )
+    return StudioResponse(await studio.scan_lore(body.text, with_chat=body.with_chat))
 
 
 @router.post("/lore/chart")
 async def lore_chart(studio: TheStudio, body: EmptyIn) -> Response:
     """Which lore entries were in the prompt of each reply of the chat."""
     del body
-    return StudioResponse(await asyncio.to_thread(lore_lab.chart, studio.inputs, studio.workspace.state))
+    return StudioResponse(await studio.chart_lore())
 
 
 @router.post("/lore/case")
 async def lore_case(studio: TheStudio, body: CaseIn) -> Response:
     """A finding as a test of ``tavernkit test``."""
-    finding = lore_lab.Finding(
-        name=body.name, text=body.text, fires=body.fires, stays_out=body.stays_out, with_chat=body.with_chat
-    )
-    return StudioResponse(lore_lab.keep(studio.workspace.state, finding, write=body.write))
+    return StudioResponse(studio.keep_finding(body))
 
 
 @router.post("/compare")
 async def compare_sides(studio: TheStudio, body: CompareIn) -> Response:
     """Two prompts side by side, with their differences."""
-    left, right = (
-        Side(version=side.version, platform=side.platform, instead=side.instead) for side in (body.left, body.right)
-    )
-    return StudioResponse(await asyncio.to_thread(compare, studio, left, right))
+    return StudioResponse(await studio.compare(body.left, body.right))
 
 
 @router.post("/play/macros")
 async def play_macros(studio: TheStudio, body: MacrosIn) -> Response:
     """What macros or CBS make of a text: tree, values, warnings, variables."""
-    state = studio.workspace.state
-    return StudioResponse(await asyncio.to_thread(try_macros, studio.inputs, state, body.text, body.engine))
+    return StudioResponse(await studio.try_macros(body.text, body.engine))
 
 
 @router.post("/play/regex")
 async def play_regex(studio: TheStudio, body: RegexIn) -> Response:
     """What a regex script makes of a text, and what it matches."""
-    state = studio.workspace.state
-    return StudioResponse(
-        await asyncio.to_thread(try_script, studio.inputs, state, body.script, body.text, body.engine)
-    )
+    return StudioResponse(await studio.try_script(body.script, body.text, body.engine))
 
 
 @router.get("/lint")
 async def lint(studio: TheStudio) -> Response:
     """What lint finds in the documents as they are now."""
-    return StudioResponse(await asyncio.to_thread(check, studio.workspace.state))
+    return StudioResponse(await studio.lint())
 
 
 @router.get("/folder")
@@ -292,13 +269,5 @@ async def folder(studio: TheStudio) -> Response:
 @router.post("/open")
 async def open_character(studio: TheStudio, body: OpenIn) -> Response:
     """Open another character in place of all documents."""
-    wanted = Wanted(
-        character=body.character,
-        group=body.group,
-        chat=body.chat,
-        preset=body.preset,
-        books=body.books,
-        platform=body.platform,
-    )
-    await studio.open(wanted, discard=body.discard)
+    await studio.open(body, discard=body.discard)
     return StudioResponse(studio.describe())

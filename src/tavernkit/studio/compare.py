@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tavernkit.authoring import diff_values
 from tavernkit.errors import TavernKitError
@@ -13,9 +13,11 @@ from tavernkit.studio.document import Document
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.message_changes import message_changes
 from tavernkit.studio.prompt_view import Look, build_view, failed_view
-from tavernkit.studio.studio import Studio
 from tavernkit.studio.workspace import State
 from tavernkit.values import Json, JsonObject
+
+if TYPE_CHECKING:
+    from tavernkit.studio.studio import Studio
 
 MAX_CHANGES: Final = 500
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Callable
 
 import uvicorn
@@ -28,6 +29,7 @@ def run_studio(studio: Studio, *, port: int = 0, opened: Callable[[str], object]
         ConfigError: The port is taken.
     """
     token = new_token()
+    threading.Thread(target=studio.warm_up, daemon=True).start()
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":

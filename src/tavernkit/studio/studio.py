@@ -7,7 +7,8 @@ import base64
 import binascii
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tavernkit import __version__, risu_ai, silly_tavern
@@ -17,9 +18,14 @@ from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.models.bodies import request_body
 from tavernkit.prompt.plan import Plan
 from tavernkit.report.source_families import FAMILIES
+from tavernkit.studio import lore_lab, playground
+from tavernkit.studio.api_types import CaseIn, EditIn, OpenIn, SideIn
 from tavernkit.studio.build_inputs import GENERATION_TYPES, Inputs, Turn
+from tavernkit.studio.checks import check
+from tavernkit.studio.compare import Side, compare
 from tavernkit.studio.document import KINDS, Document, as_kind, file_content, read_document
 from tavernkit.studio.errors import StudioError
+from tavernkit.studio.patches import Edit
 from tavernkit.studio.prompt_view import Look, build_view, cache_view, failed_view, sources_view
 from tavernkit.studio.shelf import Shelf, Wanted
 from tavernkit.studio.talk import ModelChoice, Talk
@@ -109,6 +115,34 @@ class Studio:
         undo, redo = self.workspace.undo_label, self.workspace.redo_label
         return {"can_undo": undo is not None, "can_redo": redo is not None, "undo": undo, "redo": redo}
 
+    def edit(self, edits: Sequence[EditIn], *, group: str | None = None, label: str | None = None) -> Changed:
+        """Make edits as one step.
+
+        Args:
+            edits: The edits as the page sends them.
+            group: Consecutive edits of one group are one step.
+            label: What undo calls the step.
+        """
+        made = [Edit(document=e.document, op=e.op, path=e.path, value=e.value, source=e.source) for e in edits]
+        return self.workspace.edit(made, group=group, label=label)
+
+    def make(self, kind: str | None, name: str) -> Changed:
+        """Add an empty document.
+
+        Args:
+            kind: What it is.
+            name: What it is called.
+        """
+        found = as_kind(kind)
+        if found is None:
+            raise StudioError(422, f"the kind is one of {', '.join(KINDS)}", code="unknown_kind")
+        return self.workspace.make(found, name)
+
+    def file(self, document_id: str) -> tuple[str, bytes]:
+        """Return the name and content of a document's file, as saving would write it."""
+        document = self.workspace.document(document_id)
+        return document.file_name, file_content(document)
+
     def open_upload(self, name: str, content: str, kind: str | None) -> Changed:
         """Add a file that was chosen in the browser.
 
@@ -129,11 +163,11 @@ class Studio:
         """Return what the folder or library has to open."""
         return await self._shelf().choices()
 
-    async def open(self, wanted: Wanted, *, discard: bool = False) -> None:
+    async def open(self, asked: OpenIn, *, discard: bool = False) -> None:
         """Open another character of the folder or library, in place of all documents.
 
         Args:
-            wanted: What to open.
+            asked: What to open.
             discard: Give up what is not saved.
 
         Raises:
@@ -144,6 +178,14 @@ class Studio:
         if unsaved and not discard:
             raise StudioError(409, f"not saved: {', '.join(unsaved[:5])}", code="unsaved")
         self.talk.check_free()
+        wanted = Wanted(
+            character=asked.character,
+            group=asked.group,
+            chat=asked.chat,
+            preset=asked.preset,
+            books=asked.books,
+            platform=asked.platform,
+        )
         found = await shelf.open(wanted)
         self.workspace, self.inputs = found.workspace, found.inputs
         self.looks.clear()
@@ -239,6 +281,10 @@ class Studio:
             raise StudioError(404, "this prompt is not remembered any more: build it again", code="plan_gone")
         return found
 
+    def seen(self, plan: str) -> JsonObject:
+        """Return a prompt that was built before as JSON: what the model saw."""
+        return build_view(self.find(plan), None)
+
     async def sources(self, plan: str) -> JsonObject:
         """Return where every character of a prompt comes from."""
         return await asyncio.to_thread(sources_view, self.find(plan))
@@ -286,6 +332,71 @@ class Studio:
         turns = [*(risu_ai.replay(builder) if isinstance(builder, risu_ai.Builder) else silly_tavern.replay(builder))]
         earlier: Sequence[Plan] = [turn.plan for turn in turns[-MAX_REPLAYED:]]
         return cache_view(look, earlier, _said_before(earlier), profile)
+
+    # The lab, comparisons and playgrounds.
+
+    async def scan_lore(self, text: str, *, with_chat: bool) -> JsonObject:
+        """Return what every lore entry does when a text is said.
+
+        Args:
+            text: The text.
+            with_chat: Look at the chat before it, too.
+        """
+        return await asyncio.to_thread(lore_lab.scan, self.inputs, self.workspace.state, text, with_chat=with_chat)
+
+    async def chart_lore(self) -> JsonObject:
+        """Return which lore entries were in the prompt of each reply of the chat."""
+        return await asyncio.to_thread(lore_lab.chart, self.inputs, self.workspace.state)
+
+    def keep_finding(self, asked: CaseIn) -> JsonObject:
+        """Return a finding of the lab as a test, and write it if asked to."""
+        finding = lore_lab.Finding(
+            name=asked.name,
+            text=asked.text,
+            fires=asked.fires,
+            stays_out=asked.stays_out,
+            with_chat=asked.with_chat,
+        )
+        return lore_lab.keep(self.workspace.state, finding, write=asked.write)
+
+    async def compare(self, left: SideIn, right: SideIn) -> JsonObject:
+        """Return two prompts side by side.
+
+        Args:
+            left: One side.
+            right: The other.
+        """
+        sides = [Side(version=side.version, platform=side.platform, instead=side.instead) for side in (left, right)]
+        return await asyncio.to_thread(compare, self, *sides)
+
+    async def try_macros(self, text: str, engine: str) -> JsonObject:
+        """Return what macros or CBS make of a text.
+
+        Args:
+            text: The text.
+            engine: Whose macros.
+        """
+        return await asyncio.to_thread(playground.try_macros, self.inputs, self.workspace.state, text, engine)
+
+    async def try_script(self, script: Mapping[str, Json], text: str, engine: str) -> JsonObject:
+        """Return what a regex script makes of a text.
+
+        Args:
+            script: The script.
+            text: The text.
+            engine: Whose script it is.
+        """
+        state = self.workspace.state
+        return await asyncio.to_thread(playground.try_script, self.inputs, state, script, text, engine)
+
+    async def lint(self) -> JsonObject:
+        """Return what lint finds in the documents."""
+        return await asyncio.to_thread(check, self.workspace.state)
+
+    def warm_up(self) -> None:
+        """Load what the first build would wait for."""
+        with suppress(TavernKitError):
+            self.inputs.build(self.workspace.state)
 
 
 def _said_before(plans: Sequence[Plan]) -> str:

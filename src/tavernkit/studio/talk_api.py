@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 
 from tavernkit.studio.api import PREFIX, StudioResponse, StudioRoute, TheStudio
 from tavernkit.studio.api_types import ChangeIn, EmptyIn, ModelIn, TurnIn
-from tavernkit.studio.talk import Event
+
+if TYPE_CHECKING:
+    from tavernkit.studio.talk import Event
 
 router = APIRouter(
     prefix=f"{PREFIX}/talk", tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute
