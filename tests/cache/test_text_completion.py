@@ -178,7 +178,9 @@ async def test_a_server_with_llama_cpps_rules_agrees(*, keep: bool) -> None:
 
 
 def test_causes_are_named() -> None:
-    causes = {one.cause for one, _, _ in report_of(list(st.replay(builder(history=chat(12)))), "llama_cpp").causes}
+    breaks = [one for one, _, _ in report_of(list(st.replay(builder(history=chat(12)))), "llama_cpp").causes]
+    assert any("in the chat at depth 4" in one.reason for one in breaks)
+    causes = {one.cause for one in breaks}
     assert causes <= {"lore", "depth", "examples", "trimmed", "new message", "came"}
     assert {"lore", "depth"} <= causes
 

@@ -67,6 +67,7 @@ def cache_hints(plan: Plan) -> list[str]:
         macros = [name for name, kind in span.origin.macros.items() if kind != "variable"]
         if macros and not span.origin.in_history:
             named = " and ".join(f"{{{{{name}}}}}" for name in macros)
+            verb = "makes" if len(macros) == 1 else "make"
             cost = f"{total_tokens(spans[place:]):,} tokens a turn"
-            hints.append(f"{named} in {span.origin.title} makes every turn a miss: {cost}. {_TO_SAVE_THEM}")
+            hints.append(f"{named} in {span.origin.title} {verb} every turn a miss: {cost}. {_TO_SAVE_THEM}")
     return hints

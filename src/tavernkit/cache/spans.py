@@ -100,7 +100,7 @@ def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) ->
     """
     del plan
     source = block.source
-    depth = block.depth if block.in_chat else None
+    depth = block.depth if block.in_chat or block.depth else None  # a text's blocks keep the depth they came from
     if not is_mapping(source):
         return Origin(title=block.slot or "", group=block.token_budget_group, depth=depth)
     joined = [part for part in _list(block.metadata.get("parts")) if is_mapping(part)]  # RisuAI's joined messages

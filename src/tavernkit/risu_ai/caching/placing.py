@@ -106,11 +106,12 @@ def moved_lore(state: RisuState, sent: Iterable[PromptMessage]) -> list[Moved]:
         sent: The messages of the prompt.
     """
     frozen = {lore.id: lore for lore in state.frozen_lore}
+    numbers = {chat_id(message): number for number, message in enumerate(sent_messages(state.chat)[0])}
     found: list[Moved] = []
     for message in sent:
         lore = frozen.get(str(message.source.get("id"))) if is_frozen(message) else None
         if lore is not None:
-            where, tokens = f"behind message {lore.after}", state.counter.message(message)
+            where, tokens = f"behind message #{numbers.get(lore.after, 0)}", state.counter.message(message)
             found.append(Moved("lore", lore.id, lore.title, lore.reference, where, COMES_AND_GOES, tokens))
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tavernkit.prompt.block import Moved
 from tavernkit.silly_tavern.caching.placing import BEHIND, DEPTH_REASON
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
@@ -45,6 +47,7 @@ def move_behind_chat(state: SillyTavernState, *, continuing: bool) -> None:
         if isinstance(message, TextMessage) and message.origin.depth:
             where = f"in the chat at depth {message.origin.depth}"
             report_moved(state, message.origin.source, message.text, where, DEPTH_REASON)
+            draft.messages[place] = replace(message, origin=replace(message.origin, depth=0))
     place = min(int(continuing), len(draft.messages)) + len(draft.injected)
     draft.messages[place:place] = reversed(draft.behind)
     draft.injected += range(place, place + len(draft.behind))
