@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai.files.compression import CompressionError, decompress, gunzip, salvage
+from tavernkit.risu_ai.files.database_codec import parse
 from tavernkit.risu_ai.files.message_pack import BigInteger, MessagePackError, pack, read_packed, unpack
 
 LAUNCH = datetime(2024, 3, 7, 5, 4, 5, 678_000, tzinfo=UTC)
@@ -45,6 +46,13 @@ def test_64_bit_numbers_can_be_told_from_others() -> None:
     assert isinstance(wide, BigInteger)
     assert wide == narrow == 5
     assert not isinstance(narrow, BigInteger)
+
+
+def test_numbers_beyond_53_bits_are_rounded_as_in_javascript() -> None:
+    assert read_packed(b"\xcf" + b"\xff" * 8).value == 2.0**64
+    assert read_packed(b"\xd3" + (-(2**53) - 1).to_bytes(8, "big", signed=True)).value == -(2.0**53)
+    assert read_packed(b"\xcf" + b"\xff" * 8, big_integers=True).value == 2**64 - 1
+    assert parse(b"[9007199254740993, 9007199254740991]") == [2.0**53, 2**53 - 1]
 
 
 def test_damaged_data_gives_what_stands_before_the_damage() -> None:

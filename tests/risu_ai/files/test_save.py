@@ -258,6 +258,10 @@ FOREIGN = {
     "preset": (gzip.compress(pack({"type": "preset", "preset": b""})), "a preset"),
     "broken JSON": (b'{"a": ', "not JSON"),
     "assets only": (struct.pack("<I", 5) + b"a.png" + struct.pack("<I", 1) + b"A", "1 assets and no database"),
+    "text": ("# A read-me, and more of it é.".encode(), "a text"),
+    "chat of SillyTavern": (b'{"user_name": "Ann", "chat_metadata": {}}\n{"mes": "Hi"}\n', "a chat of SillyTavern"),
+    "JSON lines": (b'{"a": 1}\n{"a": 2}\n', "JSON lines"),
+    "a backup without its data": (struct.pack("<I", 5) + b"a.png" + struct.pack("<I", 9) + b"A", "no database"),
     "junk": (b"\xffjunk", "cannot be decoded"),
     "nothing": (b"", "cannot be decoded"),
 }
@@ -302,6 +306,19 @@ def test_a_cut_backup_says_where_and_how_much_is_missing() -> None:
     assert f"offset {len(backup())}: 6 bytes of the data of 'a.png' are missing" in log.messages[0]
     with pytest.raises(StrictModeError):
         load(data, strict=True)
+
+
+@pytest.mark.parametrize("assets", [{}, {"a": b"1234"}], ids=["first", "later"])
+def test_a_database_that_the_end_of_a_backup_cuts_is_read_as_far_as_it_goes(assets: dict[str, bytes]) -> None:
+    stored = {**STORED, "padding": random.Random(0).randbytes(3000).hex()}
+    data = backup(stored, **assets)[:-400]
+    log = WarningLog()
+    save = load(data, warn=log)
+    assert [each.name for each in save.characters] == ["Mira", "Forge"]
+    assert "'database.risudat' are missing" in log.messages[0]
+    assert any("damaged" in message for message in log.messages)
+    with pytest.raises(DatabaseError):
+        load(data, salvage=False)
 
 
 def test_limits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,10 +43,14 @@ class BackupEntry:
 
 @dataclass(frozen=True, slots=True)
 class BackupIndex:
-    """The entries that are complete, in order; ``problem`` says where and why the reading ended early."""
+    """The entries that are complete, in order; ``problem`` says where and why the reading ended early.
+
+    ``rest`` is what is there of an entry that the end of the file cuts off, which RisuAI does not read.
+    """
 
     entries: tuple[BackupEntry, ...]
     problem: str = ""
+    rest: BackupEntry | None = None
 
     @property
     def database(self) -> BackupEntry | None:
@@ -85,7 +89,8 @@ def read_index(source: Source) -> BackupIndex:
             at += _FIELD
             if at + size > total:
                 shown = name.decode("utf-8", "replace")[:80]
-                return _cut(entries, start, f"the data of {shown!r}", at + size - total)
+                rest = BackupEntry(name.decode("utf-8", "replace"), total - at, at, source)
+                return _cut(entries, start, f"the data of {shown!r}", at + size - total, rest)
             entries.append(BackupEntry(name.decode("utf-8", "replace"), size, at, source))
             at += size
     return BackupIndex(tuple(entries))
@@ -96,13 +101,20 @@ def _length(stream: BinaryIO, at: int) -> int:
     return _LENGTH.unpack(stream.read(_FIELD))[0]
 
 
-def _cut(entries: list[BackupEntry], offset: int, what: str, missing: int) -> BackupIndex:
+def _cut(
+    entries: list[BackupEntry], offset: int, what: str, missing: int, rest: BackupEntry | None = None
+) -> BackupIndex:
     problem = f"the file is cut off at the entry at offset {offset}: {missing} bytes of {what} are missing"
-    return BackupIndex(tuple(entries), problem)
+    return BackupIndex(tuple(entries), problem, rest)
 
 
-def looks_like_backup(start: bytes, total: int) -> bool:
-    """Return True if a file of ``total`` bytes that begins so is a backup."""
+def looks_like_backup(start: bytes, total: int | None) -> bool:
+    """Return True if a file that begins so is a backup.
+
+    Args:
+        start: How it begins.
+        total: How many bytes it has; None if it may be cut off in its first entry.
+    """
     if len(start) < _FIELD:
         return False
     length = _LENGTH.unpack_from(start)[0]
@@ -113,7 +125,8 @@ def looks_like_backup(start: bytes, total: int) -> bool:
     except UnicodeDecodeError:
         return False
     size = _LENGTH.unpack_from(start, _FIELD + length)[0]
-    return (name.endswith(".png") or name == DATABASE_ENTRY) and 2 * _FIELD + length + size <= total
+    whole = total is None or 2 * _FIELD + length + size <= total
+    return (name.endswith(".png") or name == DATABASE_ENTRY) and whole
 
 
 def write_backup(out: BinaryIO, assets: Iterable[tuple[str, bytes]], database: bytes) -> None:

@@ -12,7 +12,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.cards.json_text import check_depth
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai.files.compression import CompressionError, decompress, gunzip, salvage
-from tavernkit.risu_ai.files.message_pack import MessagePackError, Packed, pack, read_packed
+from tavernkit.risu_ai.files.message_pack import MessagePackError, Packed, as_double, pack, read_packed
 from tavernkit.risu_ai.limits import (
     MAX_DATABASE_BLOCKS,
     MAX_DATABASE_DEPTH,
@@ -158,8 +158,8 @@ def _no_constant(name: str) -> None:
 
 
 def _integer(digits: str) -> float:
-    # JavaScript has only doubles; Python refuses to read more digits than these.
-    return int(digits) if len(digits) < 4000 else float(digits)
+    # JavaScript has only doubles; Python refuses to read very long integers.
+    return as_double(int(digits)) if len(digits) < 300 else float(digits)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from tavernkit.cards.rpack import rpack_decode
@@ -46,6 +47,28 @@ def foreign_file(start: bytes) -> str:
         if start.startswith(mark):
             return kind
     return "a preset (`risu_ai.Preset.load`)" if rpack_decode(start[:3]) == b"\x1f\x8b\x08" else ""
+
+
+def is_text(start: bytes) -> bool:
+    """Return True if a file that begins so is a text."""
+    try:
+        text = start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 3:  # the end may cut a character in two
+            return False
+        text = start[: error.start].decode("utf-8")
+    return bool(text) and not any(character < " " and character not in "\t\r\n\f" for character in text)
+
+
+def foreign_lines(data: bytes) -> str:
+    """Name the kind of a file with a JSON value on each line, or nothing."""
+    try:
+        first: object = json.loads(data.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return ""
+    if is_mapping(first) and first.keys() & {"user_name", "chat_metadata", "character_name"}:
+        return "a chat of SillyTavern (`risu_ai.ChatFile.load`)"
+    return "a list of JSON lines"
 
 
 def foreign_json(value: object) -> str:

@@ -48,6 +48,11 @@ class Unpacked:
     problem: str = ""
 
 
+def as_double(number: float) -> float:
+    """Return a whole number as JavaScript has it: beyond 53 bits it is rounded."""
+    return number if abs(number) <= MAX_SAFE_INTEGER else float(number)
+
+
 def unpack(data: bytes) -> Packed:
     """Read one value. Map entries and list items that are ``undefined`` are missing and null."""
     return read_packed(data).value
@@ -150,7 +155,9 @@ class _Reader:
             return _CONSTANTS[head]
         if head in _NUMBERS:
             number = self._number(_NUMBERS[head])
-            return BigInteger(number) if self._big and head in _WIDE else number
+            if head not in _WIDE:
+                return number
+            return BigInteger(number) if self._big else as_double(number)
         if 0xC4 <= head <= 0xC6:
             return self._take(self._size(head - 0xC4))
         if 0xC7 <= head <= 0xC9:

@@ -11,7 +11,7 @@ from tavernkit.cards.source import FileContent, Source, as_source, read_all
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.files.backup_file import looks_like_backup, read_index
 from tavernkit.risu_ai.files.database_codec import DatabaseError, Decoder, parse
-from tavernkit.risu_ai.files.file_kinds import foreign_file, foreign_json, is_database
+from tavernkit.risu_ai.files.file_kinds import foreign_file, foreign_json, foreign_lines, is_database, is_text
 from tavernkit.risu_ai.files.start_up import Stored
 from tavernkit.risu_ai.files.stored_files import DATABASE_KEY, StoredFiles
 from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
@@ -50,7 +50,7 @@ def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[
     """Read the database and list the assets; raises ``DatabaseError`` for other files."""
     with source.open() as stream:
         start = stream.read(_LOOK)
-    if not is_database(start) and looks_like_backup(start, source.size):
+    if not is_database(start) and looks_like_backup(start, None if decoder.salvage else source.size):
         return _read_backup(source, name, decoder, warn)
     if foreign := foreign_file(start):
         raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
@@ -60,7 +60,8 @@ def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[
     try:
         database = decoder.decode(data)
     except DatabaseError as error:
-        raise DatabaseError(f"{name}: {error}; {EXPORT}") from error
+        why = "this is a text, not a save of RisuAI" if is_text(start) else str(error)
+        raise DatabaseError(f"{name}: {why}; {EXPORT}") from error
     if not is_database(start) and (foreign := foreign_json(database)):
         raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
     return database, "database", {}
@@ -71,6 +72,8 @@ def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tup
     if index.problem:
         warn(f"{name}: {index.problem}")
     entry = index.database
+    if entry is None and decoder.salvage and index.rest is not None and index.rest.is_database:
+        entry = index.rest
     if entry is None:
         why = f" ({index.problem})" if index.problem else ""
         raise DatabaseError(f"{name}: the backup has {len(index.assets)} assets and no database{why}; {EXPORT}")
@@ -86,7 +89,8 @@ def _read_json(data: bytes, name: str) -> Stored:
     try:
         value = parse(data)
     except ValueError as error:
-        raise DatabaseError(f"{name}: this is not JSON ({error}), nor a save of RisuAI; {EXPORT}") from error
+        found = foreign_lines(data) or f"not JSON ({error})"
+        raise DatabaseError(f"{name}: this is {found}, not a save of RisuAI; {EXPORT}") from error
     if isinstance(value, dict) and isinstance(value.get("characters"), list):
         return value
     found = foreign_json(value) or "JSON without a list of characters"
