@@ -30,6 +30,9 @@ def test_the_demo_as_json_is_the_same_every_time(tavernkit: Tavernkit) -> None:
     told = json.loads(first.out)
     assert told["tool_turn"]["requests"] == 2
     assert told["small_context"]["left_out"]
+    assert told["conversation"]["lines"][2] == ["Ann", "The door is barred. And the Grey Fleet?"]
+    assert told["conversation"]["source"] == "tidewatch.json /entries/3/content"
+    assert 0 < told["conversation"]["cached"] < told["conversation"]["tokens"]
     assert {"history", "lore", "card"} <= set(told["risu_ai"]["tokens_by_source"])
 
 

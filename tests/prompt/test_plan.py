@@ -104,3 +104,21 @@ def test_the_explanation_names_source_cost_and_reason() -> None:
 def test_the_dump_shows_what_is_not_default() -> None:
     text = Plan([chat("x", id="0123456789", order=3, slot="an", enabled=False, tags=["t"])]).debug_dump()
     assert text == "[system] (an) [DISABLED] {01234567 depth=2 order=3 tags=t}\nx"
+
+
+def test_a_plan_prints_in_a_line() -> None:
+    shown = repr(Plan([Block("user", "a secret of two pages")]))
+    assert shown == "<Plan: 1 blocks; print(plan.explain()) shows them>"
+
+
+def test_notebooks_show_the_explanation_and_run_nothing_of_it() -> None:
+    plan = Plan(
+        [Block("user", "<script>alert(1)</script>")],
+        omissions=[Omission("prompt", "x", "switched <b>off</b>")],
+        warnings=["<i>careful</i>"],
+    )
+    page = plan._repr_html_()
+    assert page == plan.explain()._repr_html_()
+    assert "&lt;script&gt;" in page
+    assert not any(tag in page for tag in ("<script", "<b>off", "<i>"))
+    assert "Left out" in page

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from html import escape
 from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
@@ -67,31 +68,69 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        rows = [("#", "role", "tokens", "source", "why", "text")]
-        rows += [
-            (str(row.position), row.role, _number(row.tokens), row.source, row.reason, row.preview)
-            for row in self.blocks
-        ]
-        lines = _table(rows)
-        if self.total_tokens is not None:
-            budget = "" if self.budget_tokens is None else f" of {self.budget_tokens}"
-            note = f" ({self.counting_note})" if self.counting_note else ""
-            lines.append(f"{self.total_tokens} tokens{budget} in {len(self.blocks)} blocks{note}")
+        lines: list[str] = []
+        for title, rows in self._tables():
+            lines += ["", f"{title}:"] if title else []
+            lines += _table(rows)
+            lines += [self._total] if not title and self._total else []
+        for title, sentences in self._lists():
+            lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """The tables as a piece of HTML; notebooks show it by themselves."""
+        parts: list[str] = []
+        for title, (head, *rows) in self._tables():
+            parts += [f"<p><b>{escape(title)}</b></p>"] if title else []
+            parts += ["<table><thead><tr>", *(f"<th>{escape(cell)}</th>" for cell in head), "</tr></thead><tbody>"]
+            for row in rows:
+                parts += ["<tr>", *(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row), "</tr>"]
+            parts += ["</tbody></table>"]
+            parts += [f"<p>{escape(self._total)}</p>"] if not title and self._total else []
+        for title, sentences in self._lists():
+            parts += [f"<p><b>{title}</b></p><ul>", *(f"<li>{escape(each)}</li>" for each in sentences), "</ul>"]
+        return "".join(parts)
+
+    _repr_html_ = to_html
+
+    @property
+    def _total(self) -> str:
+        if self.total_tokens is None:
+            return ""
+        budget = "" if self.budget_tokens is None else f" of {self.budget_tokens}"
+        note = f" ({self.counting_note})" if self.counting_note else ""
+        return f"{self.total_tokens} tokens{budget} in {len(self.blocks)} blocks{note}"
+
+    def _tables(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+        """The rows under their titles, headings first; the blocks themselves have no title."""
+        yield (
+            "",
+            [
+                ("#", "role", "tokens", "source", "why", "text"),
+                *(
+                    (str(row.position), row.role, _number(row.tokens), row.source, row.reason, row.preview)
+                    for row in self.blocks
+                ),
+            ],
+        )
         if self.left_out:
-            lines += ["", "Left out:"]
-            lines += _table(
-                [("what", "tokens", "why")] + [(row.what, _number(row.tokens), row.reason) for row in self.left_out]
+            yield (
+                "Left out",
+                [("what", "tokens", "why"), *((row.what, _number(row.tokens), row.reason) for row in self.left_out)],
             )
         if self.moved:
-            lines += ["", "Moved, for the prompt cache:"]
-            lines += _table(
-                [("what", "tokens", "where", "instead of", "why")]
-                + [(row.name, _number(row.tokens), row.place, row.reference, row.reason) for row in self.moved]
+            yield (
+                "Moved, for the prompt cache",
+                [
+                    ("what", "tokens", "where", "instead of", "why"),
+                    *((row.name, _number(row.tokens), row.place, row.reference, row.reason) for row in self.moved),
+                ],
             )
+
+    def _lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         for title, sentences in (("Warnings", self.warnings), ("Hints", self.hints)):
             if sentences:
-                lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
-        return "\n".join(lines)
+                yield title, sentences
 
 
 def explain_plan(plan: Plan) -> Explanation:

@@ -108,6 +108,16 @@ class Plan:
         set_field(self, "moved", tuple(self.moved))
         set_field(self, "metadata_changes", freeze_object(self.metadata_changes))
 
+    def __repr__(self) -> str:
+        """Say what it is in a line: a prompt is too long to print by accident."""
+        report = self.trim_report
+        tokens = f", {report.final_tokens} tokens" if report is not None else ""
+        return f"<{type(self).__name__}: {len(self.blocks)} blocks{tokens}; print(plan.explain()) shows them>"
+
+    def _repr_html_(self) -> str:
+        """The explanation, as a notebook shows it."""
+        return self.explain().to_html()
+
     def __getstate__(self) -> dict[str, object]:
         """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
         return {**vars(self), **self._unpickled}

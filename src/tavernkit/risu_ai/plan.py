@@ -68,6 +68,8 @@ class RisuPlan(Plan):
     is_helper: bool = False
     """True for a request beside the chat, whose reply is not a message: of a trigger, of memory and so on."""
 
+    __repr__ = Plan.__repr__
+
     def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
         """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model."""
         if rules.model == self.rules.model and list(messages) == unescaped(self.prompt_messages()):

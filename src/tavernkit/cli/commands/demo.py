@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import JsonObject
 
@@ -20,6 +22,18 @@ SMALL_CONTEXT, SMALL_REPLY = 1000, 400
 
 LOG = {"tuesday": "Dark for one hour. Six masts west of Hern, no lights.", "friday": "Lamp steady. Seven masts."}
 """What the demo's tool knows."""
+
+
+ASKED = (
+    "I bar the door. {{setvar::door::barred}}Who lit the lamp?",
+    "The door is {{getvar::door}}. And the Grey Fleet?",
+)
+"""What Ann says in the demo's conversation. Its second line needs what the first one left behind."""
+
+ANSWERED = ('*She looks up.* "It lit itself."', '*She wipes the spyglass.* "Seven. I had counted six."')
+
+LOOKED_UP = "Aria has counted six of them."
+"""A sentence of the prompt that the demo looks up."""
 
 
 def demo(
@@ -45,7 +59,7 @@ def demo(
         _copy_files(files, as_json=as_json)
         return
     silly_tavern, tight, risu_ai = silly_tavern_plan(), silly_tavern_plan(small=True), risu_ai_plan()
-    turn = tool_turn(silly_tavern)
+    turn, talk = tool_turn(silly_tavern), two_turns()
     if as_json:
         show_report(
             {
@@ -53,10 +67,11 @@ def demo(
                 "small_context": overview(tight).to_dict(),
                 "risu_ai": overview(risu_ai).to_dict(),
                 "tool_turn": turn,
+                "conversation": dataclasses.asdict(talk),
             }
         )
         return
-    _present(overview(silly_tavern), overview(tight), overview(risu_ai), turn)
+    _present(overview(silly_tavern), overview(tight), overview(risu_ai), turn, talk)
 
 
 def _copy_files(folder: Path, *, as_json: bool) -> None:
@@ -156,7 +171,59 @@ def tool_turn(plan: Plan) -> JsonObject:
     }
 
 
-def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: JsonObject) -> None:
+@dataclass(frozen=True)
+class TwoTurns:
+    """What the demo shows of a conversation."""
+
+    lines: Sequence[tuple[str, str]]
+    """Who said what."""
+    message: int
+    """The message of the last prompt in which the sentence stands, and where that was taken from."""
+    source: str
+    offset: int
+    cached: int
+    """Tokens of the last prompt that a prompt cache had, of how many, and what would have been cached but for what."""
+    tokens: int
+    lost: int
+    broken_by: str
+
+
+def two_turns() -> TwoTurns:
+    """Talk twice, look a sentence of the last prompt up, and ask what a prompt cache keeps of it."""
+    from tavernkit.cache import PromptCache
+    from tavernkit.conversation import Conversation
+    from tavernkit.examples import example_path
+    from tavernkit.testing import ScriptedModel
+
+    chat = Conversation.open(
+        card=example_path("aria.json"),
+        books=[example_path("tidewatch.json")],
+        preset=example_path("preset.json"),
+        user="Ann",
+        model=ScriptedModel(*ANSWERED),
+    )
+    chat.cache = cache = PromptCache("llama_cpp")
+    with chat.blocking() as talking:
+        _, last = [talking.send(line) for line in ASKED]
+    turn = cache.report.turns[-1]
+    assert last.plan is not None
+    assert turn.broken is not None
+    (place,) = last.plan.where(LOOKED_UP)
+    span = place.spans[-1]
+    assert span.source is not None
+    return TwoTurns(
+        lines=[(str(line["name"]), str(line["mes"])) for line in chat.lines[1:]],
+        message=place.message,
+        source=f"{span.source.name}.json {span.source.pointer}",
+        offset=span.offset + place.start - span.start,
+        cached=turn.cached_tokens,
+        tokens=turn.tokens,
+        lost=turn.broken.lost_tokens,
+        broken_by=turn.broken.reason,
+    )
+
+
+def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: JsonObject, talk: TwoTurns) -> None:
     from rich.panel import Panel
     from rich.rule import Rule
     from rich.text import Text
@@ -197,12 +264,21 @@ def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: J
         Text.assemble(("model  ", "bold"), str(turn["reply"])),
         Text(f"{turn['requests']} requests", style="dim"),
     )
+    chapter("6  A conversation", "Variables, timed lore and swipes last from turn to turn, in a file of SillyTavern's.")
+    show(*(Text.assemble((f"{name:<6} ", "bold"), text) for name, text in talk.lines))
+    chapter("7  Where a sentence of its prompt came from", "tavernkit explain … --where WORDS; in Studio, a click.")
+    show(Text.assemble((f"“{LOOKED_UP}”", "italic"), f" stands in message {talk.message},"))
+    show(f"word for word from {talk.source}, from character {talk.offset} on")
+    chapter("8  What a prompt cache keeps of it", "tavernkit cache CARD --chat FILE")
+    show(f"{talk.cached} of {talk.tokens} tokens are as they were in the prompt before.")
+    show(f"{talk.lost} more would be: {talk.broken_by}")
     show("", Rule(style="dim"), *_next_steps())
 
 
 def _next_steps() -> list[str]:
     return [
         "Now with your own files:",
+        "  tavernkit studio CARD                        a page: change it and see what the model sees",
         "  tavernkit build CARD --message TEXT          the prompt for a card",
         "  tavernkit explain CARD --html report.html    the same as a page to click through",
         "  tavernkit lint CARD                          what will surprise its readers",

@@ -61,6 +61,8 @@ class ChatPlan(Plan):
 
     _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None, "page": None}
 
+    __repr__ = Plan.__repr__
+
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
 

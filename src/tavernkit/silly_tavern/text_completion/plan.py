@@ -53,6 +53,8 @@ class TextPlan(ChatPlan):
         "clean_up": str,
     }
 
+    __repr__ = ChatPlan.__repr__
+
     @property
     def prompt(self) -> str:
         """The text that goes to the model."""
