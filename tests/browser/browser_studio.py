@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
+from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio import Studio
-from tavernkit.studio.opening import Opened, open_studio, open_workspace
+from tavernkit.studio.opening import Opened, open_folder, open_studio, open_workspace
+from tavernkit.studio.shelf import Wanted
 from tests.browser.studio_page import DESK, PHONE, StudioPage, serving
 from tests.browser.webdriver import Browser, chromium
+from tests.silly_tavern.generated_folder import generate
 
 pytestmark = pytest.mark.browser
 
@@ -617,3 +620,19 @@ def test_macros_cbs_and_regex_are_tried(page: StudioPage) -> None:
     page.write("Text", "cab a", instead=True)
     page.wait_for_text("#regex-output", "c<a> <a>")
     assert [mark.text for mark in page.browser.all(".output mark")] == ["ab", "a"]
+
+
+def test_another_character_of_a_folder_is_opened(browser: Browser, tmp_path: Path) -> None:
+    data = generate(tmp_path)
+    page = StudioPage(browser, DESK, tmp_path)
+    characters = DataFolder(data, warn=lambda _: None).characters()
+    with serving(open_folder(data, Wanted(character=characters[0]))) as address:
+        page.open(address)
+        first = browser.one(".who").text
+        browser.one("#files").click()
+        page.wait_for("return document.querySelector('[data-choice=character]')")
+        page.choose("[data-choice=character]", characters[1])
+        browser.one("#open-character").click()
+        page.wait_for("return document.querySelector('.who').textContent !== arguments[0]", first)
+        page.wait_for("return document.querySelectorAll('.block').length > 0")
+        assert browser.errors() == []

@@ -87,7 +87,7 @@ function Studio() {
       <button type="button" onClick=${recover}>Go on</button>
     </main>`;
   }
-  if (phase === "locked") return html`<${Key} />`;
+  if (phase === "locked") return html`<${Key} failure=${failure} />`;
   if (phase === "failed") {
     return html`<main class="lonely">
       <h1>The studio does not answer</h1>
@@ -186,7 +186,8 @@ function Theme() {
   </button>`;
 }
 
-function Key() {
+/** @param {{failure: string}} props */
+function Key({ failure }) {
   const [key, setKey] = useState("");
   /** @param {Event} event */
   const enter = (event) => {
@@ -196,6 +197,7 @@ function Key() {
   };
   return html`<main class="lonely">
     <h1>TavernKit Studio</h1>
+    ${failure && html`<p class="problem" role="alert">${failure}</p>`}
     <form onSubmit=${enter}>
       <label class="field">
         <span>Key</span>

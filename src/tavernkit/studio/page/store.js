@@ -68,7 +68,9 @@ export async function open() {
     install(await get("/workspace"));
     await rebuild();
   } catch (error) {
-    if (error instanceof ApiError && (error.status === 401 || error.status === 403)) set({ phase: "locked" });
+    if (error instanceof ApiError && error.status === 401) set({ phase: "locked", failure: "" });
+    // A key that lacks a scope: say so, and let another one be tried.
+    else if (error instanceof ApiError && error.status === 403) set({ phase: "locked", failure: error.message });
     else set({ phase: "failed", failure: message(error) });
   }
 }

@@ -45,7 +45,7 @@ export interface Workspace {
   model: string;
   cache_profiles: string[];
   generation_types: string[];
-  folder: string | null;
+  folder: boolean;
   version: string;
 }
 

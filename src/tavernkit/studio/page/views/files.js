@@ -113,36 +113,54 @@ async function take(input) {
   input.value = "";
 }
 
-/** Characters of a SillyTavern folder. @param {{close: () => void}} props */
+/** Characters of a folder or a library. @param {{close: () => void}} props */
 function Folder({ close }) {
+  const { documents } = useStudio();
   const [folder, setFolder] = useState(/** @type {any} */ (null));
-  const [character, setCharacter] = useState("");
-  const [chat, setChat] = useState("");
-  const [preset, setPreset] = useState("");
+  const [chosen, setChosen] = useState(/** @type {Record<string, string>} */ ({}));
   useEffect(() => void attempt(async () => setFolder(await get("/folder"))), []);
   if (!folder) return null;
-  /** @param {string} label @param {string[]} names @param {string} value @param {(name: string) => void} set */
-  const choice = (label, names, value, set) =>
+  const unsaved = [...documents.values()].some(({ saved, kind }) => !saved && kind !== "turn");
+  /** @param {string} name @param {string} label @param {string} kind @param {string[] | undefined} ids */
+  const choice = (name, label, kind, ids) =>
+    ids &&
+    ids.length > 0 &&
     html`<label class="field">
       <span>${label}</span>
-      <select onChange=${(/** @type {any} */ event) => set(event.target.value)}>
+      <select
+        data-choice=${name}
+        onChange=${(/** @type {any} */ event) => setChosen({ ...chosen, [name]: event.target.value })}
+      >
         <option value="">–</option>
-        ${names.map((name) => html`<option value=${name} selected=${name === value}>${name}</option>`)}
+        ${ids.map(
+          (id) =>
+            html`<option value=${id} selected=${id === chosen[name]}>${folder.names?.[kind]?.[id] || id}</option>`,
+        )}
       </select>
     </label>`;
+  const { character, group, chat, preset, book } = chosen;
+  const ready = Boolean(character || group);
   const open = () => {
+    const body = { character: character || null, group: group || null, chat: chat || null, preset: preset || null };
     close();
-    return replaceWorkspace(() => post("/open", { character, chat: chat || null, preset: preset || null }));
+    return replaceWorkspace(() => post("/open", { ...body, books: book ? [book] : [], discard: true }));
   };
   return html`<section class="sub">
-    <h3>From the folder</h3>
+    <h3>Open another character</h3>
     <div class="grid">
-      ${choice("Character", folder.characters, character, setCharacter)}
-      ${choice("Chat", folder.chats[character] || [], chat, setChat)}
-      ${choice("Preset", folder.presets, preset, setPreset)}
+      ${choice("character", "Character", "characters", folder.characters)}
+      ${choice("group", "Group", "groups", folder.groups)}
+      ${choice("chat", "Chat", "chats", folder.chats?.[character || group || ""])}
+      ${choice("preset", "Preset", "presets", folder.presets)} ${choice("book", "Lore book", "books", folder.books)}
     </div>
-    <button type="button" aria-disabled=${character ? "false" : "true"} onClick=${() => character && open()}>
-      Open
+    ${ready && unsaved && html`<p class="problem" role="alert">What is not saved will be lost.</p>`}
+    <button
+      type="button"
+      id="open-character"
+      aria-disabled=${ready ? "false" : "true"}
+      onClick=${() => ready && open()}
+    >
+      ${unsaved ? "Open without saving" : "Open"}
     </button>
   </section>`;
 }

@@ -96,7 +96,9 @@ function Scan() {
 /** Keep a finding as a test case. @param {{text: string, rows: LoreRow[]}} props */
 function Keep({ text, rows }) {
   const [name, setName] = useState("");
-  const [made, setMade] = useState(/** @type {{yaml: string, file: string | null, written: boolean} | null} */ (null));
+  const [made, setMade] = useState(
+    /** @type {{yaml: string, file: string | null, written: boolean, unsaved?: string[]} | null} */ (null),
+  );
   const fires = rows.filter((row) => row.active).map((row) => row.title);
   const near = rows.filter((row) => !row.active && row.near?.length).map((row) => row.title);
   /** @param {boolean} write */
@@ -125,6 +127,11 @@ function Keep({ text, rows }) {
     ${
       made &&
       html`<pre class="payload" tabindex="0" aria-label="Test case">${made.yaml}</pre>
+        ${
+          made.unsaved &&
+          made.unsaved.length > 0 &&
+          html`<p class="note">The test reads files: save ${made.unsaved.join(", ")} first.</p>`
+        }
         <div class="row">
           ${made.file && !made.written && html`<button type="button" onClick=${() => make(true)}>Write to ${made.file}</button>`}
           <button

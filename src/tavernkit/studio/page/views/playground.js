@@ -63,7 +63,10 @@ function useAnswer(path, body) {
 function Macros({ engine }) {
   const [text, setText] = useState("{{char}} looks at {{user}}.{{setvar::mood::calm}} The mood is {{getvar::mood}}.");
   const [answer, failure] = useAnswer("/play/macros", { text, engine });
-  const variables = Object.entries({ ...answer?.variables?.local, ...answer?.variables?.global });
+  const scopes = Object.entries(answer?.variables || {});
+  const variables = scopes.flatMap(([scope, values]) =>
+    Object.entries(values || {}).map(([name, value]) => ({ scope, name, value })),
+  );
   return html`<div class="two">
     <section aria-label="Text">
       <div class="field long">
@@ -81,9 +84,9 @@ function Macros({ engine }) {
         html`<h3>Variables</h3>
           <dl class="variables">
             ${variables.map(
-              ([name, value]) =>
-                html`<dt>${name}</dt>
-                  <dd>${String(value)}</dd>`,
+              ({ scope, name, value }) =>
+                html`<dt>${name} <small>${scope}</small></dt>
+                  <dd>${typeof value === "string" ? value : JSON.stringify(value)}</dd>`,
             )}
           </dl>`
       }

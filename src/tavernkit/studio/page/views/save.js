@@ -22,13 +22,13 @@ export function SaveDialog({ close }) {
   return html`<${Dialog} title="Save" close=${close} wide>
     ${changed.length === 0 && html`<p>Everything is as it was opened. There is nothing to save.</p>`}
     ${changed.map((id) => html`<${Row} key=${id} id=${id} />`)}
-    ${changed.length > 0 && html`<p class="note">A copy of what was there is kept beside each file.</p>`}
+    ${changed.length > 0 && html`<p class="note">A copy of what was there is kept.</p>`}
     <div class="row end">
       <button type="button" onClick=${close}>${waiting.length ? "Not now" : "Close"}</button>
       ${
         waiting.length > 0 &&
         html`<button type="button" class="main" id="save-all" onClick=${() => attempt(saveAll)}>
-          Save ${waiting.length === 1 ? waiting[0]?.file : counted(waiting.length, "file")}
+          Save ${waiting.length === 1 ? waiting[0]?.file || waiting[0]?.name : counted(waiting.length, "file")}
         </button>`
       }
     </div>
@@ -40,7 +40,8 @@ async function save(document, overwrite) {
   await settled();
   const done = await post(`/documents/${document.id}/save`, { overwrite });
   updateDocument(done.document);
-  tell(done.backup ? `Saved ${done.file}. What was there is in ${done.backup}.` : `Saved ${done.file}.`);
+  const name = done.file || document.name;
+  tell(done.backup ? `Saved ${name}. What was there is in ${done.backup}.` : `Saved ${name}.`);
 }
 
 /** @param {{id: string}} props */
@@ -70,12 +71,12 @@ function Row({ id }) {
     );
   return html`<section class="difference" aria-label=${document.name}>
     <header>
-      <h3>${document.name} <small>${document.file || "not a file yet"}</small></h3>
+      <h3>${document.name} <small>${document.file || (document.writable ? "" : "not a file yet")}</small></h3>
       ${
         document.saved
           ? html`<span class="pill">saved</span>`
           : document.writable
-            ? html`<button type="button" onClick=${() => write(false)}>Save ${document.file}</button>`
+            ? html`<button type="button" onClick=${() => write(false)}>Save ${document.file || document.name}</button>`
             : html`<button
                 type="button"
                 onClick=${() => attempt(() => download(`/documents/${id}/download`, document.name))}
