@@ -82,6 +82,17 @@ def test_edits_are_made_all_or_none(page: Page) -> None:
     assert page.get("/documents/card-1") == before
 
 
+def test_true_is_not_one_and_the_order_of_keys_counts(page: Page) -> None:
+    page.edit("preset-1", "/prompt_order/0/order/0/enabled", 1, build=False)
+    edited = page.edit("preset-1", "/prompt_order/0/order/0/enabled", True, build=False)
+    assert edited["applied"][0]["value"] is True
+    assert edited["documents"][0]["saved"] is True
+    again = page.edit("preset-1", "/prompt_order/0/order/0/enabled", True, build=False)
+    assert again["applied"] == []
+    assert again["documents"] == []
+    assert [edit.op for edit in edits_between("x", {"a": 1, "b": 2}, {"b": 2, "a": 1})] == ["replace"]
+
+
 def test_values_must_not_be_nested_too_deeply(page: Page) -> None:
     deep: Any = "x"
     for _ in range(100):

@@ -23,6 +23,7 @@ from tavernkit.risu_ai.files.preset_file import write_preset
 from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.silly_tavern.files.chat_file import ChatFile
 from tavernkit.studio.errors import StudioError
+from tavernkit.studio.patches import same_json
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
 
 Kind: TypeAlias = Literal[
@@ -89,7 +90,7 @@ class Document:
     @property
     def saved(self) -> bool:
         """True if nothing has changed since it was read or saved."""
-        return self.data is self.original or self.data == self.original
+        return same_json(self.data, self.original)
 
     @property
     def home(self) -> str:

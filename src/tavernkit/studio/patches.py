@@ -65,7 +65,8 @@ def _apply(data: Json, edit: Edit) -> Json:
     _check_depth(edit.value)
     if edit.op == "add":
         return _add(data, edit.path, edit.value)
-    _existing(data, edit.path)
+    if same_json(_existing(data, edit.path), edit.value):
+        return data
     return json_pointer.set_value(data, edit.path, edit.value)
 
 
@@ -101,6 +102,19 @@ def _members(value: Json) -> Sequence[Json]:
     return list(value.values()) if is_object(value) else value if is_list(value) else ()
 
 
+def same_json(one: Json, other: Json) -> bool:
+    """Return True if two values are written alike: ``true`` is not ``1``, and the order of keys counts."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if is_object(one) and is_object(other):
+        return [*one] == [*other] and all(same_json(value, other[key]) for key, value in one.items())
+    if is_list(one) and is_list(other):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return one == other
+
+
 def edits_between(document: str, old: Json, new: Json) -> list[Edit]:
     """Return edits that turn one value into another. Parts that are the same object are not looked into.
 
@@ -128,7 +142,7 @@ def _between(document: str, old: Json, new: Json, path: str) -> Iterator[Edit]:
     elif is_list(old) and is_list(new) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _between(document, before, after, f"{path}/{index}")
-    elif type(old) is not type(new) or old != new:
+    elif not same_json(old, new):
         yield Edit(document=document, op="replace", path=path, value=new)
 
 

@@ -67,15 +67,13 @@ class Guard:
             await _answer(sending, *refused)
             return
         received = 0
-        too_large = False
 
         async def receiving() -> Message:
-            nonlocal received, too_large
+            nonlocal received
             message = await receive()
             if message["type"] == "http.request":
                 received += len(message.get("body", b""))
                 if received > MAX_BODY_BYTES:
-                    too_large = True
                     return {"type": "http.disconnect"}
             return message
 

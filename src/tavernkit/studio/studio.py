@@ -174,7 +174,11 @@ class Studio:
             StudioError: Something is not saved.
         """
         shelf = self._shelf()
-        unsaved = [each.title for each in self.workspace.state.documents.values() if each.path and not each.saved]
+        unsaved = [
+            each.title
+            for each in self.workspace.state.documents.values()
+            if (each.path or each.item) and not each.saved
+        ]
         if unsaved and not discard:
             raise StudioError(409, f"not saved: {', '.join(unsaved[:5])}", code="unsaved")
         self.talk.check_free()
@@ -201,7 +205,9 @@ class Studio:
         """
         document = self.workspace.document(document_id)
         if not document.item:
-            return await asyncio.to_thread(self.workspace.save, document_id, overwrite=overwrite)
+            workspace = self.workspace
+            content, kept = await asyncio.to_thread(workspace.write_file, document, overwrite=overwrite)
+            return workspace.mark_saved(document, content), kept
         shelf = self._shelf()
         if not overwrite and await shelf.changed(document):
             raise StudioError(409, f"{document.title} has been changed by somebody else", code="changed_on_disk")

@@ -16,7 +16,7 @@ from tavernkit.authoring import Change, diff_values
 from tavernkit.conversation.atomic import write_atomically
 from tavernkit.studio.document import Document, Kind, digest_of, empty_data, file_content, new_document, read_document
 from tavernkit.studio.errors import StudioError
-from tavernkit.studio.patches import Edit, apply_edit, edits_between
+from tavernkit.studio.patches import Edit, apply_edit, edits_between, same_json
 from tavernkit.values import Json, JsonObject, is_object
 
 MAX_STEPS: Final = 500
@@ -201,7 +201,7 @@ class Workspace:
             label: What undo calls the step.
         """
         document = self.document(document_id)
-        if document.data == data:
+        if same_json(document.data, data):
             return Changed(self.state, self.state)
         documents = {**self.state.documents, document_id: document.with_data(data, self.revision + 1)}
         return self._step(replace(self.state, documents=documents), label)
@@ -279,6 +279,16 @@ class Workspace:
             StudioError: It has no file, or the file has changed since it was read.
         """
         document = self.document(document_id)
+        content, backup = self.write_file(document, overwrite=overwrite)
+        return self.mark_saved(document, content), backup
+
+    def write_file(self, document: Document, *, overwrite: bool = False) -> tuple[bytes, str | None]:
+        """Do the part of :meth:`save` that may run in a thread; returns what was written and the copy's name.
+
+        Args:
+            document: The document.
+            overwrite: Write although another program has changed the file.
+        """
         path = document.path
         if path is None:
             raise StudioError(409, f"{document.title} belongs to no file: download it", code="not_writable")
@@ -291,7 +301,7 @@ class Workspace:
             write_atomically(path, content)
         except OSError as error:
             raise StudioError(409, f"{path.name} cannot be written: {error.strerror}", code="not_writable") from error
-        return self.mark_saved(document, content), backup
+        return content, backup
 
     def mark_saved(self, document: Document, content: bytes) -> Document:
         """Note that a document was written, and return it.
@@ -356,7 +366,7 @@ class Workspace:
     def _step(self, state: State, label: str, group: str | None = None) -> Changed:
         with self._lock:
             before = self.state
-            if state == before:
+            if _unchanged(before, state):
                 return Changed(before, before)
             same = group is not None and bool(self._undo) and self._undo[-1].group == group and not self._redo
             if not same:
@@ -377,6 +387,12 @@ class Workspace:
             self.state = step.before
             self.revision += 1
             return Changed(before, step.before)
+
+
+def _unchanged(before: State, after: State) -> bool:
+    if before.active != after.active or before.documents.keys() != after.documents.keys():
+        return False
+    return all(before.documents[key] is each for key, each in after.documents.items())
 
 
 def _activated(state: State, document: Document, *, active: bool) -> State:
