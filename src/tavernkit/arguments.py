@@ -60,7 +60,7 @@ def check_values(
 
     Args:
         values: The values by name.
-        hints: The typed dictionary that has their types.
+        hints: The typed dictionary or dataclass that has their types.
         skip: Names that are not looked at.
         wanted: What to ask for in the message, by name, instead of the name of the type.
     """

@@ -25,8 +25,10 @@ from tavernkit.models import (
     WireRequest,
 )
 from tavernkit.testing import Body, Disconnect, RawBytes, calls, serve, streamed, tool_call
+from tavernkit.values import freeze_object, thaw
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import ask, pieces_of
+from tests.quickness import at_most
 
 
 def test_fragments_of_several_calls_are_put_together() -> None:
@@ -233,3 +235,14 @@ async def test_passwords_in_addresses_go_into_a_header() -> None:
 
 def _at(url: str, **fields: Any) -> Endpoint:
     return Endpoint(base_url=url, **fields)
+
+
+def test_probabilities_of_many_tokens_are_put_together_in_linear_time() -> None:
+    collected = Accumulator()
+    with at_most(5):
+        for number in range(10_000):
+            probabilities = freeze_object({"content": [{"token": str(number)}], "refusal": None})
+            collected.add(ReplyPiece(text="x", logprobs=probabilities))
+        found = collected.reply().logprobs
+    tokens = [{"token": str(number)} for number in range(10_000)]
+    assert thaw(found) == {"content": tokens, "refusal": None}

@@ -89,3 +89,23 @@ _json = st.recursive(
 def test_damaged_plans_are_read_or_refused_and_never_crash(key: str, value: Any):
     with contextlib.suppress(ConfigError):
         Plan.from_dict({"blocks": [], key: value})
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [
+        ("blocks", "content", True),
+        ("blocks", "message_metadata", [{}]),
+        ("blocks", "depth", "1"),
+        ("omissions", "kind", 0),
+        ("omissions", "name", [{}]),
+        ("omissions", "reason", {"a": 1}),
+    ],
+)
+def test_fields_of_a_wrong_type_are_refused(part: str, key: str, value: Any):
+    block = {"role": "user", "content": "a"}
+    omission = {"kind": "lore", "id": "1", "name": "n", "reason": "r", "tokens": 1}
+    saved = {"blocks": [block], "omissions": [omission]}
+    Plan.from_dict(saved).explain()
+    with pytest.raises(ConfigError, match=key):
+        Plan.from_dict({**saved, part: [{**saved[part][0], key: value}]})

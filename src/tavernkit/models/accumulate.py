@@ -49,7 +49,7 @@ class Accumulator:
         self._places: dict[int, int] = {}
         self._finish_reason: FinishReason | None = None
         self._usage: Usage | None = None
-        self._logprobs: FrozenObject | None = None
+        self._logprobs = _LogProbs()
         self._extra: dict[str, FrozenJson] = {}
         self._raw: FrozenObject | None = None
         self.started = False
@@ -63,7 +63,7 @@ class Accumulator:
         self._refusal.append(piece.refusal)
         self._finish_reason = piece.finish_reason or self._finish_reason
         self._usage = piece.usage or self._usage
-        self._logprobs = _joined(self._logprobs, piece.logprobs)
+        self._logprobs.add(piece.logprobs)
         self._model = piece.model or self._model
         self._extra.update(piece.extra)
         if piece.raw is not None and (self._raw is None or piece.usage is not None or self._usage is None):
@@ -98,7 +98,7 @@ class Accumulator:
             tool_calls=tuple(call.whole(position) for position, call in enumerate(self._calls)),
             finish_reason=self._finish_reason or "unknown",
             usage=self._usage or Usage(),
-            logprobs=self._logprobs,
+            logprobs=self._logprobs.whole(),
             model=self._model,
             interrupted=interrupted,
             extra=freeze_object(self._extra),
@@ -106,16 +106,26 @@ class Accumulator:
         )
 
 
-def _joined(before: FrozenObject | None, piece: FrozenObject | None) -> FrozenObject | None:
-    """Put the probabilities of pieces together: lists of tokens follow each other."""
-    if before is None or piece is None:
-        return piece if before is None else before
-    lists = {
-        name: (*earlier, *later)
-        for name, later in piece.items()
-        if is_sequence(later) and is_sequence(earlier := before.get(name))
-    }
-    return freeze_object({**before, **piece, **lists})
+class _LogProbs:
+    """The probabilities of all pieces put together: lists of tokens follow each other."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, list[object]] = {}
+        self._rest: dict[str, object] | None = None
+
+    def add(self, piece: FrozenObject | None) -> None:
+        if piece is None:
+            return
+        self._rest = self._rest or {}
+        for name, value in piece.items():
+            if is_sequence(value):
+                # Lists grow here: to join whole ones again with every token would take minutes.
+                self._lists.setdefault(name, []).extend(value)
+            else:
+                self._rest[name] = value
+
+    def whole(self) -> FrozenObject | None:
+        return None if self._rest is None else freeze_object({**self._rest, **self._lists})
 
 
 async def keep_partial(pieces: AsyncGenerator[ReplyPiece], model: str = "") -> AsyncGenerator[ReplyPiece]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from tavernkit.arguments import check_values
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import ConfigError, FileFormatError, Warn
@@ -68,7 +69,9 @@ def _records(kind: type[RecordT], value: object) -> Iterator[RecordT]:
     for item in value if is_sequence(value) else ():
         if not is_mapping(item):
             raise TypeError(f"{shown(item)} is not an object")
-        yield kind(**{key: freeze(given) for key, given in item.items() if key in known})  # pyright: ignore[reportArgumentType]  # what was saved
+        values = {key: freeze(given) for key, given in item.items() if key in known}
+        check_values(values, kind)
+        yield kind(**values)  # pyright: ignore[reportArgumentType]  # checked
 
 
 def _rendered(value: object) -> RenderedText | None:
