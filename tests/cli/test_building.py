@@ -218,6 +218,21 @@ def test_a_character_of_an_installation_is_found_by_any_form_of_its_name(
     assert (refused.code, "there is no 'Bo': choose --character out of Aria.json" in refused.err) == (2, True)
 
 
+def test_the_chat_used_last_is_opened_or_one_begins_with_the_greeting(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    (tmp_path / "characters").mkdir()
+    shutil.copy(CARD, tmp_path / "characters" / "Aria.json")
+    arguments = ["build", "--from-sillytavern", str(tmp_path), "--character", "Aria", "-m", "Hello", "--json"]
+    greeting = json.loads(Path(CARD).read_text(encoding="utf-8"))["data"]["first_mes"][:40]
+    assert greeting in str([message["content"] for message in json.loads(tavernkit(*arguments).out)])
+    chats = tmp_path / "chats" / "Aria"
+    chats.mkdir(parents=True)
+    chat = '{"chat_metadata": {}}\r\n{"name": "Ann", "is_user": true, "mes": "Grey sails."}\r\n'
+    (chats / "one.jsonl").write_text(chat, encoding="utf-8", newline="")
+    texts = [message["content"] for message in json.loads(tavernkit(*arguments).out)]
+    assert "Grey sails." in texts
+    assert greeting not in str(texts)
+
+
 def test_a_group_of_a_sillytavern_folder(tavernkit: Tavernkit, tmp_path: Path) -> None:
     for folder in ("characters", "groups", "group chats"):
         (tmp_path / folder).mkdir()
@@ -233,6 +248,20 @@ def test_a_group_of_a_sillytavern_folder(tavernkit: Tavernkit, tmp_path: Path) -
     )
     assert outcome.code == 0, outcome.err
     assert "Bo keeps the lighthouse" in outcome.out
+    named = tavernkit("build", "--from-sillytavern", str(tmp_path), "--group", "Two", "--speaker", "Bo.json", "--json")
+    assert "Bo keeps the lighthouse" in named.out
+    missing = tavernkit("build", "--from-sillytavern", str(tmp_path), "--group", "Three")
+    assert (missing.code, "Two" in missing.err) == (2, True)
+
+
+def test_an_installation_of_several_users_names_their_folders(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    for user in ("ann", "default-user"):
+        (tmp_path / "data" / user).mkdir(parents=True)
+        (tmp_path / "data" / user / "settings.json").write_text("{}", encoding="utf-8")
+    outcome = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", "Aria", "-m", "Hi")
+    assert outcome.code == 2
+    assert "default-user" in outcome.err
+    assert "ann" in outcome.err
 
 
 def test_scripts_of_a_card_run_only_when_they_are_allowed(tavernkit: Tavernkit, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class BuildOptions:
             "--chat",
             "-c",
             metavar="FILE",
-            help="Chat file: SillyTavern's JSONL or RisuAI's JSON (a name, with --from-…); - is stdin.",
+            help="Chat file: SillyTavern's JSONL or RisuAI's JSON; - is stdin. With --from-… a name.",
             rich_help_panel=FILES,
         ),
     ] = None

@@ -95,12 +95,18 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         inputs["speaker"] = options.speaker
     if options.from_sillytavern is not None:
         folder = st.DataFolder(options.from_sillytavern)
+        _refuse_installation(folder)
         if options.character is None and options.group is None and options.card is None:
             raise typer.BadParameter(f"choose --character out of {_listed(folder.characters())}, or a --group")
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
-        builder = folder.builder(name, options.chat, group=options.group)
+        group = None if options.group is None else _group(folder, options.group)
+        chat = options.chat if options.chat is not None or name is None else _last_chat(folder, name)
+        builder = folder.builder(name, chat, group=group)
         preset = _folder_preset(folder, options)
-        default_user = folder.persona(name, options.chat, group=options.group).name
+        default_user = folder.persona(name, chat, group=group).name
+        if chat is None and name is not None and group is None:
+            bundle = load_card(folder.path / "characters" / folder.avatar(name), strict=options.strict)
+            inputs["history"] = new_chat(bundle, options.user or default_user, options.greeting)
     else:
         bundle = load_card(_card_path(options), strict=options.strict)
         history = _silly_tavern_chat(options, bundle)
@@ -135,6 +141,36 @@ def _character(folder: DataFolder, wanted: str | None) -> str | None:
     if not found:
         raise typer.BadParameter(f"there is no {wanted!r}: choose --character out of {_listed(names)}")
     return found[0]
+
+
+def _refuse_installation(folder: DataFolder) -> None:
+    """Say which folder to give instead of one above it: every user of an installation has one."""
+    if (folder.path / "settings.json").exists() or (folder.path / "characters").exists():
+        return
+    users = [
+        path.parent for pattern in ("*/settings.json", "data/*/settings.json") for path in folder.path.glob(pattern)
+    ]
+    if users:
+        found = _listed([str(path) for path in sorted(users)])
+        raise typer.BadParameter(f"{folder.path} has a folder for each user: give --from-sillytavern one of {found}")
+
+
+def _group(folder: DataFolder, wanted: str) -> str:
+    """The id of a group of an installation, by id or name."""
+    from tavernkit.conversation.installations import find_chat
+    from tavernkit.errors import ConfigError
+
+    try:
+        return find_chat(folder, None, None, group=wanted).group or wanted
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _last_chat(folder: DataFolder, character: str) -> str | None:
+    """The chat that SillyTavern would open: the one used last; nothing if there is none."""
+    from tavernkit.conversation.installations import find_chat
+
+    return find_chat(folder, character, None).stored_name
 
 
 def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
