@@ -229,7 +229,7 @@ def test_the_chat_used_last_is_opened_or_one_begins_with_the_greeting(tavernkit:
     chat = '{"chat_metadata": {}}\r\n{"name": "Ann", "is_user": true, "mes": "Grey sails."}\r\n'
     (chats / "one.jsonl").write_text(chat, encoding="utf-8", newline="")
     texts = [message["content"] for message in json.loads(tavernkit(*arguments).out)]
-    assert "Grey sails." in texts
+    assert "Grey sails." in str(texts)
     assert greeting not in str(texts)
 
 
