@@ -238,7 +238,10 @@ def _silly_tavern_file(saved: SavedChat | None, store: ConversationStore, warn: 
     file = ChatFile.load(saved.file, warn=damages)
     if not file.header and not file.messages:
         raise FileFormatError(f"{_place(store)} holds no SillyTavern chat; it is left alone")
-    _report(damages, store, warn)
+    if file.earlier and len(damages.messages) == 1:  # it is long, and whole
+        warn(f"{_place(store)}: {damages.messages[0]}")
+    else:
+        _report(damages, store, warn)
     return file
 
 

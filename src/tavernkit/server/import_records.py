@@ -249,7 +249,9 @@ async def _store_st_chat(
     await _store_lines(connection, progress, chat, file.messages, line)
     if origin is not None:
         stored = await chats.get_chat(connection, chat.chat.id)
-        skipped = len(file.messages) - TAKEN_OF_LONGER if len(file.messages) > MAX_SESSION_MESSAGES else 0
+        skipped = file.earlier_lines
+        if len(file.messages) >= MAX_SESSION_MESSAGES:
+            skipped += len(file.messages) - TAKEN_OF_LONGER
         mark = FileMark(path=origin.path, digest=origin.digest, version=stored.version, skipped=skipped)
         await set_mark(connection, stored, mark)
 
@@ -360,7 +362,7 @@ async def _store_risu_list(
             continue
         made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat), known)
         await _store_lines(connection, progress, made, chat.messages, _risu_line)
-        if save_owner is not None and chat.id and len(chat.messages) <= MAX_SESSION_MESSAGES:
+        if save_owner is not None and chat.id and len(chat.messages) < MAX_SESSION_MESSAGES:
             stored = await chats.get_chat(connection, made.chat.id)
             mark = FileMark(path=chat.id, digest=risu_digest(chat), version=stored.version, owner=save_owner)
             await set_mark(connection, stored, mark)
@@ -421,9 +423,9 @@ async def _store_lines(
     line: Callable[[_Message], ChatLine],
 ) -> None:
     """Store the messages of a chat, some at a time: other requests are served meanwhile."""
-    if len(messages) > MAX_SESSION_MESSAGES:
+    if len(messages) >= MAX_SESSION_MESSAGES:
         progress.warn(
-            f"the chat {made.name!r} has {len(messages)} messages, more than a session may have: "
+            f"the chat {made.name!r} has {len(messages)} messages, as many as a session may have or more: "
             f"only the last {TAKEN_OF_LONGER} are taken"
         )
         messages = messages[-TAKEN_OF_LONGER:]

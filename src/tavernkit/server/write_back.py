@@ -241,11 +241,16 @@ class WriteBack:
 
 
 def _with_messages(before: bytes, chat: ChatState, lines: list[ChatLine], skipped: int) -> bytes:
-    """A chat file with other messages; its header, and messages that the session never had, stay."""
-    current = st.ChatFile.load(before, warn=_ignore)
+    """A chat file with other messages; its header, and lines that the session never had, stay as they are."""
+    head, _, rest = before.partition(b"\n")
     messages, metadata = stored_messages(chat, lines)
-    changed = replace(current, messages=(*current.messages[:skipped], *messages), metadata=metadata)
-    return changed.dumps().encode("utf-8", "surrogatepass")
+    header = st.ChatFile.load(head, warn=_ignore)
+    content = replace(header, messages=messages, metadata=metadata).dumps().encode("utf-8", "surrogatepass")
+    if not skipped:
+        return content
+    kept = [line for line in rest.split(b"\n") if line.strip()][:skipped]
+    new_head, _, own = content.partition(b"\n")
+    return b"\n".join([new_head, *kept, own])
 
 
 async def _served(connection: AsyncConnection) -> StoredFolder | None:

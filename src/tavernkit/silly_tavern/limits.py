@@ -7,6 +7,8 @@ MAX_INJECTION_DEPTH = 10_000
 
 MAX_CHAT_FILE_BYTES = 512 * 1024 * 1024
 """A chat file larger than this is not read."""
+MAX_CHAT_LINES = 100_000
+"""Of a longer chat only the last lines are read; the others stay in the file as they are."""
 
 MAX_ATTACHMENT_BYTES = 64 * 1024 * 1024
 """A file that is attached to a chat and larger than this is not read."""

@@ -51,6 +51,8 @@ class ChatState:
         self.header: JsonObject = chat.metadata.to_json()
         """``chat_metadata`` but for variables and what macros remember: see ``metadata``."""
         self.file_header = thaw_object(chat.header)
+        self.earlier = chat.earlier
+        """Lines of a very long chat that were not read: they stay in the file."""
         self.variables = _variables(self.header, thaw_object(self.context().settings.global_variables))
         self.memory = MacroMemory(chat_id_hash=_hash(self.header))
         self.branches: set[str] = {self.chat_id}
@@ -86,6 +88,7 @@ class ChatState:
             metadata=ChatMetadata.from_json(self.metadata),
             header=freeze_object(self.file_header),
             name=self.chat_id,
+            earlier=self.earlier,
         )
 
     def snapshot(self) -> JsonObject:

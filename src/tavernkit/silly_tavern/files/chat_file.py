@@ -15,7 +15,7 @@ from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.limits import MAX_CHAT_FILE_BYTES
+from tavernkit.silly_tavern.limits import MAX_CHAT_FILE_BYTES, MAX_CHAT_LINES
 from tavernkit.text.json_reader import as_number
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -94,12 +94,17 @@ class ChatMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ChatFile:
-    """A whole chat: its header and its messages, oldest first. Changes make a new one."""
+    """A whole chat: its header and its messages, oldest first. Changes make a new one.
+
+    Of a very long file only the last lines are messages. Those before are in ``earlier`` as they stand in the file, and
+    are written back.
+    """
 
     messages: tuple[ChatMessage, ...] = ()
     metadata: ChatMetadata = field(default_factory=ChatMetadata)
     header: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     name: str = ""
+    earlier: str = field(default="", repr=False)
 
     @classmethod
     @checked
@@ -117,7 +122,10 @@ class ChatFile:
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
         """Read the text of a chat file."""
         where = f"chat {name!r}" if name else "chat"
-        objects = list(_objects(text, where, warn))
+        head, earlier, rest = _split_long(text)
+        if earlier:
+            warn(f"{where} is very long: only its last {MAX_CHAT_LINES:,} lines are read, {_lines(earlier):,} are not")
+        objects = [*_objects(head, where, warn), *_objects(rest, where, warn, start=_lines(head) + _lines(earlier))]
         header: Mapping[str, object] = EMPTY_OBJECT
         if objects and "mes" not in objects[0]:
             header, objects = objects[0], objects[1:]
@@ -127,14 +135,20 @@ class ChatFile:
             metadata=ChatMetadata.from_json(metadata) if is_mapping(metadata) else ChatMetadata(),
             header=freeze_object(header),
             name=name,
+            earlier=earlier,
         )
+
+    @property
+    def earlier_lines(self) -> int:
+        """How many lines of the file come before the messages."""
+        return _lines(self.earlier)
 
     def dumps(self) -> str:
         """The chat as text for a file."""
         header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
         header["chat_metadata"] = self.metadata.to_json()
-        lines = [header, *(message.to_json() for message in self.messages)]
-        return "\n".join(dump_json(line) for line in lines)
+        messages = (dump_json(message.to_json()) for message in self.messages)
+        return "\n".join([dump_json(header), *([self.earlier] if self.earlier else []), *messages])
 
     @checked
     def save(self, path: str | PathLike[str]) -> None:
@@ -156,9 +170,29 @@ class ChatFile:
         return len(self.messages)
 
 
-def _objects(text: str, where: str, warn: Warn) -> Iterable[Mapping[str, object]]:
+def _split_long(text: str) -> tuple[str, str, str]:
+    """Split the text of a chat: the header, the lines that are too many, and those that are read."""
+    if text.count("\n") <= MAX_CHAT_LINES:
+        return "", "", text
+    head, _, lines = text.partition("\n")
+    lines = lines.rstrip("\r\n")
+    if '"mes"' in head:  # there is no header, so that this is a message like the others
+        head, lines = "", f"{head}\n{lines}"
+    cut = len(lines)
+    for _ in range(MAX_CHAT_LINES):
+        cut = lines.rfind("\n", 0, cut)
+        if cut < 0:
+            return head, "", lines
+    return head, lines[:cut], lines[cut + 1 :]
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + 1 if text else 0
+
+
+def _objects(text: str, where: str, warn: Warn, *, start: int = 0) -> Iterable[Mapping[str, object]]:
     # Only a line feed ends a line: JSON text may hold U+2028 and friends, which str.splitlines would cut at.
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=start + 1):
         if not line.strip():
             continue
         try:
