@@ -539,7 +539,7 @@ def test_talking_with_the_character(page: StudioPage) -> None:
     page.wait_for("return !document.querySelector('dialog')")
 
 
-def test_a_group_and_its_tools(browser: Browser, folder: Path) -> None:
+def test_two_cards_are_compared_and_a_group_has_tools(browser: Browser, folder: Path) -> None:
     other = json.loads((folder / "aria.json").read_text(encoding="utf-8"))
     other["data"]["name"] = "Luna"
     (folder / "luna.json").write_text(json.dumps(other), encoding="utf-8")
@@ -550,6 +550,9 @@ def test_a_group_and_its_tools(browser: Browser, folder: Path) -> None:
         browser.one("#open-file").type(str(folder / "luna.json"))
         page.wait_for_text("dialog tbody", "Luna")
         browser.keys("escape")
+        page.go("Compare")
+        page.choose("#pair", "Luna and Aria (card)")
+        page.wait_for_text("#compare-result", "differ")
         page.part("Next turn")
         for name in ("Aria", "Luna"):
             page.click_text("fieldset .check", name)

@@ -28,7 +28,7 @@ KEYS = {
     "home": "\ue011",
     "backspace": "\ue003",
 }
-PATIENCE = 8.0
+PATIENCE = 30.0
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,1000"]
 
 
