@@ -12,6 +12,7 @@ from tavernkit.models import (
     Accumulator,
     AnthropicModel,
     ConnectionFailedError,
+    DecodeError,
     Endpoint,
     HTTPError,
     OpenAIModel,
@@ -246,3 +247,13 @@ def test_probabilities_of_many_tokens_are_put_together_in_linear_time() -> None:
         found = collected.reply().logprobs
     tokens = [{"token": str(number)} for number in range(10_000)]
     assert thaw(found) == {"content": tokens, "refusal": None}
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_a_reply_without_end_is_given_up(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAX_STREAM_BYTES", "MAX_RESPONSE_BYTES"):
+        monkeypatch.setattr(f"tavernkit.models._http.{name}", 1000)
+    endless = RawBytes([b": nothing\n\n"] * 500, kind)
+    async with serve(ScriptedModel(endless)) as server, OpenAIModel("m", _at(server.url)) as model:
+        with pytest.raises(DecodeError, match="larger than 1000 bytes"):
+            await pieces_of(model)
