@@ -14,7 +14,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load check check-page vendor-page format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-matrix: $(READY) ## Run the tests on other versions of Python, fetched if n
 
 load: $(READY) ## Measure what the service adds to a turn at 1, 50 and 500 sessions
 	$(BIN)/python -m benchmarks.load_server
+
+scale-out: $(READY) ## Kill one of two service processes behind a balancer in mid-turn, on PostgreSQL
+	$(BIN)/python -m tests.server.postgres_server $(BIN)/python -m benchmarks.scale_out
 
 check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .

@@ -1,6 +1,7 @@
 """``make load``: how much the service adds to a model's own time, at 1, 50 and 500 sessions.
 
-A model stub answers after a fixed time; what a turn takes longer than that is the service's.
+A model stub answers after a fixed time; what a turn takes longer than that is the service's. The processor time of the
+server's processes says more on a busy machine than the clock; beside it stands how long the disk takes to flush.
 """
 
 from __future__ import annotations
@@ -49,21 +50,27 @@ latency = {LATENCY}
             arguments += ["--db", f"{database}/postgres"]
         server = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
         try:
+            began = time.perf_counter()
             _wait(port, server)
-            return asyncio.run(_report(port, "PostgreSQL" if database else "SQLite"))
+            started = time.perf_counter() - began
+            print(f"a flush of the disk: {_flush_ms(Path(folder)):.2f} ms; ready after {started:.1f} s", flush=True)
+            return asyncio.run(_report(port, "PostgreSQL" if database else "SQLite", server.pid))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
 
 
-async def _report(port: int, database: str) -> int:
+async def _report(port: int, database: str, pid: int) -> int:
     print(f"{database}, {WORKERS} workers, a model that answers after {LATENCY:.1f} s; times of the service in ms")
-    print(f"{'sessions':>9} {'turns/s':>9} {'p50':>8} {'p99':>8} {'failed':>7}")
+    print(f"{'sessions':>9} {'turns/s':>9} {'p50':>8} {'p99':>8} {'failed':>7} {'cpu/turn':>9}")
     median = 0.0
     for sessions in SESSIONS:
-        added, failed, elapsed = await _load(port, sessions)
+        before = _processor_ms(pid)
+        added, failed, elapsed, turns = await _load(port, sessions)
+        cost = (_processor_ms(pid) - before) / max(turns, 1)
         rate = len(added) / elapsed
-        print(f"{sessions:>9} {rate:>9.1f} {_percentile(added, 50):>8.1f} {_percentile(added, 99):>8.1f} {failed:>7}")
+        shown = f"{rate:>9.1f} {_percentile(added, 50):>8.1f} {_percentile(added, 99):>8.1f} {failed:>7} {cost:>9.2f}"
+        print(f"{sessions:>9} {shown}", flush=True)
         if sessions == 50:
             median = _percentile(added, 50)
     builds = _builds(port)
@@ -73,23 +80,25 @@ async def _report(port: int, database: str) -> int:
     return 0 if median < TARGET_MS else 1
 
 
-async def _load(port: int, sessions: int) -> tuple[list[float], int, float]:
+async def _load(port: int, sessions: int) -> tuple[list[float], int, float, int]:
     added: list[float] = []
-    failed = 0
+    failed = turns = 0
     started = time.perf_counter()
     measured_from = started + LATENCY * (WARM_UP_TURNS + 1)
     until = measured_from + SECONDS[sessions]
 
     async def talk(number: int) -> None:
-        nonlocal failed
+        nonlocal failed, turns
         await asyncio.sleep(number / sessions * LATENCY)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = {"model": "aria@preset", "messages": [{"role": "user", "content": MESSAGE}]}
-        request = _request(json.dumps({**body, "user": f"load-{sessions}-{number}"}))
+        session = {"session": f"load-{os.getpid()}-{sessions}-{number}"}
+        request = _request(json.dumps({**body, "tavernkit": session}))
         while (began := time.perf_counter()) < until:
             writer.write(request)
             status = await _answer(reader)
             ended = time.perf_counter()
+            turns += 1
             if status != 200:
                 failed += 1
             elif began > measured_from:
@@ -97,7 +106,35 @@ async def _load(port: int, sessions: int) -> tuple[list[float], int, float]:
         writer.close()
 
     await asyncio.gather(*(talk(number) for number in range(sessions)))
-    return added, failed, time.perf_counter() - measured_from
+    return added, failed, time.perf_counter() - measured_from, turns
+
+
+def _processor_ms(pid: int) -> float:
+    """Processor time that a process and those below it have used, in milliseconds; nought where there is no /proc."""
+    used, waiting = 0, [pid]
+    while waiting:
+        each = Path("/proc") / str(waiting.pop())
+        try:
+            fields = (each / "stat").read_text().rsplit(") ", 1)[1].split()
+            children = (each / "task" / each.name / "children").read_text().split()
+        except (OSError, IndexError):
+            continue
+        used += int(fields[11]) + int(fields[12])
+        waiting += [int(child) for child in children]
+    return used * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def _flush_ms(folder: Path) -> float:
+    """The median time of a small write that is on the disk."""
+    times: list[float] = []
+    with (folder / "flush").open("wb") as file:
+        for _ in range(50):
+            began = time.perf_counter()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+            times.append((time.perf_counter() - began) * 1000)
+    return _percentile(times, 50)
 
 
 def _request(body: str) -> bytes:
