@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -17,6 +18,9 @@ CHAT = "/v1/chat/completions"
 STATEMENTS = {"SELECT": 3, "INSERT": 4, "UPDATE": 3}
 """Of a turn: the chat, the library and variables are read; the user's line, the turn, the reply and what it took are
 stored; the chat is taken and given back, the turn ends."""
+
+
+MAX_CALLS = 16_000
 
 
 @contextmanager
@@ -72,6 +76,19 @@ async def test_what_was_compiled_is_kept_between_turns(start: StartApp, monkeypa
         await say(client, "And a third time, {{user}}!")
     assert made == []
     assert set(parsed) <= {"And a third time, {{user}}!"}
+
+
+async def test_a_turn_takes_so_many_calls_of_functions(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unlike times these are the same on every machine; some 12,300 when this was written."""
+    monkeypatch.setattr("tavernkit.server.build_executor.SHORT_BUILD_SECONDS", 60.0)  # builds are made in this thread
+    for number in range(3):
+        await say(client, f"Hello for the {number}. time")
+    profile = cProfile.Profile()
+    profile.enable()
+    await say(client, "Hello once more")
+    profile.disable()
+    calls = sum(entry.callcount for entry in profile.getstats())
+    assert calls < MAX_CALLS, calls
 
 
 def test_a_changed_builder_shares_what_is_compiled() -> None:

@@ -84,24 +84,12 @@ def create_app(
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
     app.state.studios, app.state.find_studio = None, _find_studio
+    for module in (openai, completions, anthropic, responses, models, sessions):  # routes are tried in their order
+        app.include_router(module.router)
     for module in (studio_api, talk_api):  # before the library, whose paths would take theirs
         app.include_router(module.router, dependencies=[Security(bearer)])
     app.include_router(page_files.router)
-    for module in (
-        openai,
-        completions,
-        anthropic,
-        responses,
-        models,
-        sessions,
-        builds,
-        imports,
-        admin,
-        regex,
-        chat_settings,
-        library,
-        docs,
-    ):
+    for module in (builds, imports, admin, regex, chat_settings, library, docs):
         app.include_router(module.router)
     _add_health(app, service)
     app.add_exception_handler(ServiceError, _service_error)

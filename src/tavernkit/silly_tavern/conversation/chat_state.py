@@ -45,6 +45,7 @@ class ChatState:
     def __init__(self, builder: Builder | None, chat: ChatFile, inputs: SillyTavernInputs) -> None:
         self.chat_id = inputs.pop("chat_id", None) or chat.name
         self.builder = builder.replace(**inputs) if builder is not None else Builder(**inputs)
+        self._own_context: tuple[Builder, SillyTavernContext] | None = None
         self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
@@ -133,8 +134,12 @@ class ChatState:
             self.builder = self.builder.replace(group=group.replace(**changes))
 
     def context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
-        """Make the context of a build."""
-        return self.builder.make_context(**inputs)
+        """Make the context of a build; without inputs, that of the builder, made once for it."""
+        if inputs:
+            return self.builder.make_context(**inputs)
+        if self._own_context is None or self._own_context[0] is not self.builder:
+            self._own_context = self.builder, self.builder.make_context()
+        return self._own_context[1]
 
     def inputs(
         self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
