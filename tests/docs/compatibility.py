@@ -113,27 +113,30 @@ def count() -> list[Row]:
 
 
 BEYOND = """
+
 ## Deliberately different
 
-- **Nothing hangs.** Macros, regular expressions, templates, Lua and triggers have limits, where the programs would freeze or use
-  all memory. What is beyond a limit stays as text or is left out, with a warning; see [Security](security.md).
-- **Nothing is dropped silently.** Where the programs ignore a broken field, entry or line, it is ignored here as well, and a
-  warning says so. `strict=True` makes it an error.
-- **Chance has a seed.** `{{random}}`, `{{roll}}`, probabilities and RisuAI's dice are drawn from `seed`; the same build gives the
-  same prompt. The clock is an input, too (`now`).
-- **A build changes nothing.** Variables, timed lore and chats change when a turn is received, not while its prompt is built.
-- **Other people's addresses stay unused.** A card cannot make TavernKit fetch anything. RisuAI's low-level Lua functions and tool
-  servers of modules are off until the application allows them.
-- **Tokens that cannot be counted exactly say so.** Where a model's vocabulary is not at hand, the plan names the tokenizer that
-  stood in. Files can be given: `tokenizers=DIR`, `tavernkit tokenizers fetch`.
+- **Nothing hangs.** Macros, regular expressions, templates, Lua and triggers have limits, where the programs would
+  freeze or use all memory. What is beyond a limit stays as text or is left out, with a warning; see
+  [Security](security.md).
+- **Nothing is dropped silently.** Where the programs ignore a broken field, entry or line, it is ignored here as
+  well, and a warning says so. `strict=True` makes it an error.
+- **Chance has a seed.** `{{random}}`, `{{roll}}`, probabilities and RisuAI's dice are drawn from `seed`; the same
+  build gives the same prompt. The clock is an input, too (`now`).
+- **A build changes nothing.** Variables, timed lore and chats change when a turn is received, not while its prompt is
+  built.
+- **Other people's addresses stay unused.** A card cannot make TavernKit fetch anything. RisuAI's low-level Lua
+  functions and tool servers of modules are off until the application allows them.
+- **Tokens that cannot be counted exactly say so.** Where a model's vocabulary is not at hand, the plan names the
+  tokenizer that stood in. Files can be given: `tokenizers=DIR`, `tavernkit tokenizers fetch`.
 
 ## Not supported
 
-- Extensions and plugins that run code of their own. `tavernkit doctor` and `folder.unsupported()` name those that a folder has;
-  [RisuAI plugins](guides/risuai-plugins.md) shows what to use in their place.
+- Extensions and plugins that run code of their own. `tavernkit doctor` and `folder.unsupported()` name those that a
+  folder has; [RisuAI plugins](guides/risuai-plugins.md) shows what to use in their place.
 - Quick Replies and scripts of SillyTavern's slash commands; they are read, and not run.
-- Speech, image generation and translation services of the programs. Their texts in prompts (pictures, captions, translations
-  through your function or model) are supported.
+- Speech, image generation and translation services of the programs. Their texts in prompts (pictures, captions,
+  translations through your function or model) are supported.
 - AI Horde, and the chat source that SillyTavern itself has switched off.
 - SillyTavern before 1.12 and RisuAI's earlier save formats are read; their prompts are built by today's rules.
 """
