@@ -188,6 +188,17 @@ def test_copies_of_fields_beside_the_data_follow(open_files: OpenFiles, folder: 
     assert json.loads(path.read_text("utf-8"))["description"] == "New"
 
 
+def test_halves_of_characters_are_saved_so_that_they_can_be_read(open_files: OpenFiles, folder: Path) -> None:
+    page = open_files()
+    for document, path in (("card-1", "/data/description"), ("chat-1", "/messages/0/mes")):
+        half = {"document": document, "op": "replace", "path": path, "value": "\ud83d!"}
+        body = json.dumps({"edits": [half], "build": False}).encode()
+        page.client.post("/api/studio/edit", content=body, headers={"content-type": "application/json"})
+        page.post(f"/documents/{document}/save")
+    assert json.loads((folder / "aria.json").read_text("utf-8"))["data"]["description"] == "\ud83d!"
+    assert open_files().get("/documents/chat-1")["data"]["messages"][0]["mes"]
+
+
 def test_the_example_can_be_downloaded_and_not_saved(page: Page) -> None:
     assert page.post("/documents/card-1/save", 409)["error"]["code"] == "not_writable"
     answer = page.client.get("/api/studio/documents/card-1/download")

@@ -90,6 +90,18 @@ def test_an_edited_card_is_what_the_next_reply_sees(page: Page) -> None:
     assert any(message["content"] == "Hello" for message in seen["messages"])
 
 
+def test_a_new_chat_begins_with_the_greeting_and_keeps_its_note(page: Page) -> None:
+    page.edit("chat-1", "/messages", [], build=False)
+    page.edit("turn-1", "/greeting", 1, build=False)
+    page.edit("chat-1", "/header/chat_metadata/note_prompt", "Only rhymes.", build=False)
+    greeting = page.get("/documents/card-1")["data"]["data"]["alternate_greetings"][0]
+    assert page.get("/talk")["lines"][0]["text"][:20] == greeting[:20]
+    done = turn(page, text="Hello")[-1][1]
+    seen = page.get(f"/plans/{done['plan']}")
+    assert any("Only rhymes." in message["content"] for message in seen["messages"])
+    assert page.get("/documents/chat-1")["data"]["header"]["chat_metadata"]["note_prompt"] == "Only rhymes."
+
+
 def test_a_branch_is_a_chat_of_its_own(page: Page) -> None:
     told = page.post("/talk/change", op="branch", index=1)
     assert len(told["talk"]["lines"]) == 2

@@ -20,12 +20,13 @@ from tavernkit.server.storage.items import Kind, item_file, item_info, list_item
 from tavernkit.server.upstream import Upstream
 from tavernkit.studio import Studio, Workspace
 from tavernkit.studio.api import PREFIX
-from tavernkit.studio.build_inputs import DEFAULT_TURN, Inputs
+from tavernkit.studio.build_inputs import Inputs
 from tavernkit.studio.document import JSONL, Document, digest_of, empty_data, new_document, read_document
 from tavernkit.studio.document import Kind as DocumentKind
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.shelf import OpenedShelf, Wanted
 from tavernkit.studio.talk import ModelChoice
+from tavernkit.studio.turn import DEFAULT_TURN
 from tavernkit.values import Json, JsonObject
 
 MAX_STUDIOS: Final = 50

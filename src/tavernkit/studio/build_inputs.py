@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from tavernkit.cards import Character, User
@@ -36,73 +36,13 @@ from tavernkit.silly_tavern import (
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.studio.document import RISU_CHAT, WORLD_INFO, Document, file_content
 from tavernkit.studio.errors import StudioError
+from tavernkit.studio.turn import RISU_AI, TEXT, Turn, group_members, persona_of
 from tavernkit.studio.workspace import State
 from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, LRUCache, freeze_object, is_list, is_mapping, is_object
 
 T = TypeVar("T")
 
-TEXT: Final = "text"
-SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
-PLATFORMS: Final = (SILLY_TAVERN, RISU_AI)
-GENERATION_TYPES: Final = ("normal", "continue", "swipe", "regenerate", "impersonate", "quiet")
-
-DEFAULT_TURN: Final[JsonObject] = {
-    "platform": SILLY_TAVERN,
-    "message": "",
-    "generation_type": "normal",
-    "dialect": "openai",
-    "model": None,
-    "context_length": None,
-    "response_length": None,
-    "seed": 1,
-    "allow_scripts": True,
-    "speaker": None,
-    "greeting": 0,
-    "members": [],
-}
-"""What a turn document has."""
-
 BOOK_SLOTS: Final = ("books", "character_books", "chat_books", "persona_books")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What the turn document asks for, each value of the right type."""
-
-    platform: str
-    message: str
-    generation_type: str
-    dialect: str
-    model: str | None
-    context_length: int | None
-    response_length: int | None
-    seed: int
-    allow_scripts: bool
-    speaker: str | None
-    greeting: int
-    members: tuple[str, ...]
-    """Ids of the cards of a group; with fewer than two there is none."""
-
-    @classmethod
-    def of(cls, state: State) -> Turn:
-        """Read the active turn document; values of a wrong type count as missing."""
-        document = state.one("turn")
-        given = document.data if document is not None and is_object(document.data) else {}
-        platform, kind, members = given.get("platform"), given.get("generation_type"), given.get("members")
-        return cls(
-            platform=platform if isinstance(platform, str) and platform in PLATFORMS else SILLY_TAVERN,
-            message=_text(given.get("message")) or "",
-            generation_type=kind if isinstance(kind, str) and kind in GENERATION_TYPES else "normal",
-            dialect=_text(given.get("dialect")) or "openai",
-            model=_text(given.get("model")) or None,
-            context_length=_number(given.get("context_length"), 1),
-            response_length=_number(given.get("response_length"), 0),
-            seed=_number(given.get("seed"), 0) or 0,
-            allow_scripts=given.get("allow_scripts") is not False,
-            speaker=_text(given.get("speaker")) or None,
-            greeting=_number(given.get("greeting"), -1) or 0,
-            members=tuple(each for each in members if isinstance(each, str)) if is_list(members) else (),
-        )
 
 
 class Inputs:
@@ -182,7 +122,7 @@ class Inputs:
     def risu_ai(self, state: State) -> RisuAIInputs:
         """Return inputs of RisuAI's builder."""
         turn = Turn.of(state)
-        persona = _persona_fields(state)
+        persona = persona_of(state)
         inputs: RisuAIInputs = {
             "character": self._of(state.one("card"), "risu", self._risu_character),
             "history": self.risu_chat(state),
@@ -235,11 +175,11 @@ class Inputs:
         greetings = [card.first_mes, *card.alternate_greetings]
         if not 0 <= index < len(greetings) or not greetings[index]:
             return ()
-        environment = MacroEnvironment(user_name=_persona_fields(state).name, character_name=card.name)
+        environment = MacroEnvironment(user_name=persona_of(state).name, character_name=card.name)
         return (ChatMessage(name=card.name, mes=MacroEngine().expand(greetings[index], environment)),)
 
     def _persona(self, state: State) -> SillyTavernInputs:
-        persona = _persona_fields(state)
+        persona = persona_of(state)
         return {
             "user": User(name=persona.name, persona=persona.description),
             "persona": Persona(
@@ -337,39 +277,6 @@ class Inputs:
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class _PersonaFields:
-    name: str = "User"
-    description: str = ""
-    position: int = 0
-    depth: int = 2
-    role: int = 0
-
-
-def _persona_fields(state: State) -> _PersonaFields:
-    document = state.one("persona")
-    data = document.data if document is not None and is_object(document.data) else {}
-    return _PersonaFields(
-        name=_text(data.get("name")) or "User",
-        description=_text(data.get("description")) or "",
-        position=_number(data.get("position"), 0) or 0,
-        depth=depth if (depth := _number(data.get("depth"), 0)) is not None else 2,
-        role=_number(data.get("role"), 0) or 0,
-    )
-
-
-def group_members(state: State) -> list[Document]:
-    """Return the cards of the group that talks; none if it is one character."""
-    found = (state.documents.get(each) for each in dict.fromkeys(Turn.of(state).members))
-    members = [each for each in found if each is not None and each.kind == "card"]
-    return members if len(members) > 1 else []
-
-
-def user_name(state: State) -> str:
-    """Return the name of the active persona."""
-    return _persona_fields(state).name
-
-
 def _object(document: Document) -> JsonObject:
     if not is_object(document.data):
         raise StudioError(422, f"{document.title}: it is not a JSON object", code="unusable_document")
@@ -460,13 +367,3 @@ def _instruct(document: Document) -> InstructTemplate:
 
 def _system_prompt(document: Document) -> SystemPrompt:
     return SystemPrompt.from_json(_object(document), warn=WarningLog())
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _number(value: Json, least: int) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e15 < value < 1e15:
-        return None
-    return max(int(value), least)

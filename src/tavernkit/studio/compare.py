@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from tavernkit.authoring import diff_values
 from tavernkit.errors import TavernKitError
-from tavernkit.studio.build_inputs import PLATFORMS, Turn
 from tavernkit.studio.document import Document
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.message_changes import message_changes
 from tavernkit.studio.prompt_view import Look, build_view, failed_view
+from tavernkit.studio.turn import PLATFORMS, Turn
 from tavernkit.studio.workspace import State
 from tavernkit.values import Json, JsonObject
 

@@ -189,7 +189,12 @@ def file_content(document: Document) -> bytes:
         StudioError: Its data cannot be written in that format any more.
     """
     try:
-        return _write(document).encode("utf-8", "surrogatepass") if _is_text(document) else _write_binary(document)
+        if not _is_text(document):
+            return _write_binary(document)
+        try:
+            return _write(document).encode()
+        except UnicodeEncodeError:  # halves of characters can be written as escapes only
+            return _write(document, ascii_only=True).encode()
     except (TavernKitError, ValueError, TypeError) as error:
         raise StudioError(422, f"{document.title} cannot be written: {error}", code="cannot_write") from error
 
@@ -367,13 +372,13 @@ def _is_text(document: Document) -> bool:
     return document.bundle is None and document.format not in (PACKED_PRESET, RISU_CHAT)
 
 
-def _write(document: Document) -> str:
+def _write(document: Document, *, ascii_only: bool = False) -> str:
     end = "\n" if document.newline else ""
     if document.format == JSONL:
-        return "\n".join(dump_json(line) for line in chat_lines(document.data)) + end
+        return "\n".join(map(dump_json, chat_lines(document.data))) + end
     if document.indent is None:
-        return json.dumps(_with_copies(document), ensure_ascii=False, separators=(",", ":")) + end
-    return json.dumps(_with_copies(document), ensure_ascii=False, indent=document.indent) + end
+        return json.dumps(_with_copies(document), ensure_ascii=ascii_only, separators=(",", ":")) + end
+    return json.dumps(_with_copies(document), ensure_ascii=ascii_only, indent=document.indent) + end
 
 
 def _write_binary(document: Document) -> bytes:

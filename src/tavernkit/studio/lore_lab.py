@@ -19,11 +19,12 @@ from tavernkit.conversation.atomic import write_atomically
 from tavernkit.errors import FileFormatError, WarningLog
 from tavernkit.lore import LoreRow
 from tavernkit.prompt.plan import Plan
-from tavernkit.studio.build_inputs import Inputs, Turn, user_name
+from tavernkit.studio.build_inputs import Inputs
 from tavernkit.studio.document import Document
 from tavernkit.studio.errors import StudioError
-from tavernkit.studio.places import Places
+from tavernkit.studio.places import Places, entry_count
 from tavernkit.studio.prompt_view import lore_row
+from tavernkit.studio.turn import Turn, persona_of
 from tavernkit.studio.workspace import State
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
@@ -159,19 +160,6 @@ def keep(state: State, finding: Finding, *, write: bool) -> JsonObject:
     }
 
 
-def entry_count(state: State) -> int:
-    """Return how many entries the active books have."""
-    found = 0
-    for document in (*state.active_of("book"), *state.active_of("card")):
-        book = document.data
-        if document.kind == "card":
-            fields = book.get("data", book) if is_object(book) else None
-            book = fields.get("character_book") if is_object(fields) else None
-        entries = (book.get("entries") or book.get("data")) if is_object(book) else None
-        found += len(entries) if is_object(entries) or is_list(entries) else 0
-    return found
-
-
 class _Near:
     """Finds words of a text that are nearly a key."""
 
@@ -268,7 +256,7 @@ def _case(state: State, finding: Finding, folder: Path | None) -> JsonObject:
         test["chat"] = named(chat)
     else:
         test["greeting"] = -1 if turn.platform == "silly_tavern" else 0
-    test |= {"user": user_name(state), "message": finding.text, "seed": turn.seed}
+    test |= {"user": persona_of(state).name, "message": finding.text, "seed": turn.seed}
     expect: JsonObject = {}
     for key, titles in (("fires", finding.fires), ("stays_out", finding.stays_out)):
         if titles:

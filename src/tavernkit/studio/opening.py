@@ -11,11 +11,11 @@ from tavernkit.errors import ConfigError
 from tavernkit.examples import example_path
 from tavernkit.models import model
 from tavernkit.silly_tavern import DataFolder
-from tavernkit.studio.build_inputs import DEFAULT_TURN, SILLY_TAVERN
 from tavernkit.studio.document import JSONL, Document, Kind, new_document, read_document
 from tavernkit.studio.shelf import FolderShelf, Wanted
 from tavernkit.studio.studio import Studio
 from tavernkit.studio.talk import ModelChoice
+from tavernkit.studio.turn import DEFAULT_TURN, SILLY_TAVERN
 from tavernkit.studio.workspace import Workspace
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

@@ -120,6 +120,19 @@ class Places:
                 yield document, f"{document.book}/entries"
 
 
+def entry_count(state: State) -> int:
+    """Return how many entries the active books have."""
+    found = 0
+    for document in (*state.active_of("book"), *state.active_of("card")):
+        book = document.data
+        if document.kind == "card":
+            fields = book.get("data", book) if is_object(book) else None
+            book = fields.get("character_book") if is_object(fields) else None
+        entries = (book.get("entries") or book.get("data")) if is_object(book) else None
+        found += len(entries) if is_object(entries) or is_list(entries) else 0
+    return found
+
+
 def _candidates(kind: Kind, pointer: str) -> Iterator[str]:
     yield pointer
     if kind == "chat":

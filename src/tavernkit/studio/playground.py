@@ -17,8 +17,9 @@ from tavernkit.risu_ai.regex_scripts import RegexScriptRunner
 from tavernkit.silly_tavern import MacroEngine, RegexScript
 from tavernkit.silly_tavern.scripts.regex_replacement import regex_from_string
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.studio.build_inputs import RISU_AI, Inputs, Turn
+from tavernkit.studio.build_inputs import Inputs
 from tavernkit.studio.prompt_view import utf16_length
+from tavernkit.studio.turn import RISU_AI, Turn
 from tavernkit.studio.workspace import State
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.traced import Origin, Piece, Traced, pieces_of, plain, trace, tracing

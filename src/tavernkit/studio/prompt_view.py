@@ -13,7 +13,7 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.report.source_families import FAMILIES, family_of
 from tavernkit.report.sources import words_of
 from tavernkit.studio.message_changes import Said, message_changes
-from tavernkit.studio.places import Places
+from tavernkit.studio.places import Places, entry_count
 from tavernkit.studio.workspace import State
 from tavernkit.values import Json, JsonObject
 
@@ -146,7 +146,7 @@ def lore_view(look: Look) -> JsonObject:
     places = Places(look.state)
     return {
         "active": sum(row.active for row in rows),
-        "total": len(rows),
+        "total": max(entry_count(look.state), len(rows)),
         "listed": len(rows),
         "rows": [lore_row(row, places) for row in rows],
     }

@@ -13,9 +13,10 @@ from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.files.folder_files import CHARACTERS, PRESETS, WORLDS
-from tavernkit.studio.build_inputs import BOOK_SLOTS, DEFAULT_TURN, TEXT, Inputs
+from tavernkit.studio.build_inputs import BOOK_SLOTS, Inputs
 from tavernkit.studio.document import JSONL, Document, empty_data, new_document, read_document
 from tavernkit.studio.errors import StudioError
+from tavernkit.studio.turn import DEFAULT_TURN, TEXT
 from tavernkit.studio.workspace import Workspace
 from tavernkit.values import Json, JsonObject, is_list, thaw
 

@@ -20,7 +20,7 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.report.source_families import FAMILIES
 from tavernkit.studio import lore_lab, playground
 from tavernkit.studio.api_types import CaseIn, EditIn, OpenIn, SideIn
-from tavernkit.studio.build_inputs import GENERATION_TYPES, Inputs, Turn
+from tavernkit.studio.build_inputs import Inputs
 from tavernkit.studio.checks import check
 from tavernkit.studio.compare import Side, compare
 from tavernkit.studio.document import KINDS, Document, as_kind, file_content, read_document
@@ -29,6 +29,7 @@ from tavernkit.studio.patches import Edit
 from tavernkit.studio.prompt_view import Look, build_view, cache_view, failed_view, sources_view
 from tavernkit.studio.shelf import Shelf, Wanted
 from tavernkit.studio.talk import ModelChoice, Talk
+from tavernkit.studio.turn import GENERATION_TYPES, Turn
 from tavernkit.studio.workspace import Changed, State, Workspace
 from tavernkit.values import Json, JsonObject, LRUCache, thaw
 

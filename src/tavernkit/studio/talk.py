@@ -21,9 +21,9 @@ from tavernkit.risu_ai.files.chat_file import chat_json
 from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.silly_tavern.conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
-from tavernkit.studio.build_inputs import RISU_AI, Turn, group_members
 from tavernkit.studio.document import JSONL, RISU_CHAT, Document, file_content, new_document, read_document
 from tavernkit.studio.errors import StudioError
+from tavernkit.studio.turn import RISU_AI, Turn, group_members
 from tavernkit.studio.workspace import Changed, State
 from tavernkit.turns import Chat, ToolOutcome, TurnKind
 from tavernkit.turns import Turn as ChatTurn
@@ -254,8 +254,7 @@ class Talk:
         else:
             kept = self._studio.inputs.silly_tavern(state)
             rest: SillyTavernInputs = {key: value for key, value in kept.items() if key not in _KEPT_BY_THE_CHAT}  # pyright: ignore[reportAssignmentType]  # as above
-            lines = document.data.get("messages") if is_object(document.data) else None
-            store = MemoryStore(SavedChat(file=file_content(document))) if lines else MemoryStore()
+            store = MemoryStore(SavedChat(file=file_content(document)))
             chat = silly_tavern_chat(store, document.name, rest, given, builder=self._studio.inputs.base)
         self._conversation = Conversation(chat, model=model, tools=self._tools, undo_limit=0)
         self._built_from = state
