@@ -10,18 +10,12 @@ from pathlib import Path
 import pytest
 
 from tavernkit.cli.app import run
-from tests.browser.webdriver import Browser, chromium
+from tests.browser.webdriver import Browser
 from tests.cli.terminal import BOOK, CARD, arguments_of
 
 pytestmark = pytest.mark.browser
 
 HOSTILE = "</pre><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -13,11 +13,25 @@ from typing import Any
 import uvicorn
 
 from tavernkit.studio import Studio, create_app
+from tavernkit.studio.opening import Opened
 from tests.browser.webdriver import PATIENCE, Browser, Element
 
 PHONE = (390, 844)
 DESK = (1600, 1000)
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def files_of(folder: Path, **more: Any) -> Opened:
+    """The shipped example as files in a folder."""
+    given: dict[str, Any] = {
+        "card": folder / "aria.json",
+        "books": [folder / "tidewatch.json"],
+        "preset": folder / "preset.json",
+        "chat": folder / "chat.jsonl",
+        "user": "Ann",
+        "message": "Have you ever seen the lamp go dark before?",
+    }
+    return Opened(**given | more)
 
 
 @contextmanager

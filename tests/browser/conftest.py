@@ -1,0 +1,51 @@
+"""A browser for all of its tests, and Studio's page in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tavernkit.examples import example_path
+from tavernkit.studio.opening import open_studio
+from tests.browser.studio_page import DESK, StudioPage, files_of, serving
+from tests.browser.webdriver import Browser, chromium
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The shipped example as files of the user's."""
+    for name in ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl"):
+        shutil.copy(example_path(name), tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, browser: Browser, folder: Path) -> Iterator[StudioPage]:
+    """The page with the example's files, at the size that the test names (a desk by default)."""
+    found = StudioPage(browser, getattr(request, "param", DESK), folder)
+    browser.errors()
+    with serving(open_studio(files_of(folder))) as address:
+        found.open(address)
+        yield found
+        shots = os.environ.get("TAVERNKIT_SCREENSHOTS")
+        if shots:
+            name = os.environ["PYTEST_CURRENT_TEST"].split("::")[1].split(" ")[0]
+            browser.screenshot(Path(shots) / f"{name}.png")
+        assert found.overflow() <= 0
+        # Among them: what the Content-Security-Policy refused.
+        assert browser.errors() == []
+        assert browser.run(
+            "return performance.getEntriesByType('resource').every(e => new URL(e.name).origin === location.origin)"
+        )
+        browser.open("about:blank")
+    browser.command("Emulation.clearDeviceMetricsOverride", {})
