@@ -113,7 +113,6 @@ def count() -> list[Row]:
 
 
 BEYOND = """
-
 ## Deliberately different
 
 - **Nothing hangs.** Macros, regular expressions, templates, Lua and triggers have limits, where the programs would
@@ -138,7 +137,7 @@ BEYOND = """
 - Speech, image generation and translation services of the programs. Their texts in prompts (pictures, captions,
   translations through your function or model) are supported.
 - AI Horde, and the chat source that SillyTavern itself has switched off.
-- SillyTavern before 1.12 and RisuAI's earlier save formats are read; their prompts are built by today's rules.
+- Files of older versions are read; their prompts are built by the rules of the versions above.
 """
 
 
