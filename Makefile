@@ -59,7 +59,7 @@ test-matrix: $(READY) ## Run the tests on other versions of Python, fetched if n
 	$(BIN)/python -m pip install --quiet uv
 	@for version in $(PYTHONS); do \
 	  echo "Python $$version" && \
-	  $(BIN)/uv venv --quiet --allow-existing --python $$version .venvs/$$version && \
+	  $(BIN)/uv venv --quiet --allow-existing --python $$version .venvs/$$version || { echo "skipped: it cannot be installed here"; continue; }; \
 	  $(BIN)/uv pip install --quiet --python .venvs/$$version --require-hashes -r requirements/dev.txt && \
 	  $(BIN)/uv pip install --quiet --python .venvs/$$version --no-deps --editable . && \
 	  .venvs/$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS) || exit 1; \
