@@ -14,7 +14,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ bench: $(READY) ## Run the benchmarks and print a table
 
 bench-cache: $(READY) ## Replay two chats and print how much of their prompts a prompt cache holds
 	@$(BIN)/python -m benchmarks.bench_cache
+
+bench-growth: $(READY) ## Measure every operation at three sizes and print what its cost grows with
+	@$(BIN)/python -m benchmarks.growth
 
 bench-batch: $(READY) ## Measure batches: a core, two cores, two nodes of a Ray cluster (if Ray is installed)
 	@$(BIN)/python -m benchmarks.batch

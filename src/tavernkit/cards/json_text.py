@@ -143,4 +143,6 @@ def dump_json(value: object, *, indent: int | None = None) -> str:
         )
     except RecursionError as error:
         raise LimitExceededError("the JSON to write is nested too deeply", limit="max_json_depth") from error
+    if text.isascii():  # a look at every character takes longer than writing them
+        return text
     return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

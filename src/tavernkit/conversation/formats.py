@@ -36,7 +36,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None) -> SavedChat:
     """
     snapshot = chat.snapshot()
     if isinstance(chat, SillyTavernChat):
-        file = chat.file.dumps().encode("utf-8", "surrogatepass")
+        file = chat.state.file_text().encode("utf-8", "surrogatepass")
     elif isinstance(chat, RisuAIChat):
         file = write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
     else:  # a chat of the application's own

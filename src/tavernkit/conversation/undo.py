@@ -17,6 +17,9 @@ UNDO_LIMIT: Final = 50
 MAX_UNDO_CHARACTERS: Final = 4_000_000
 """How much is kept for it; the oldest operations are forgotten first."""
 
+KNOWN_DIGESTS: Final = 3
+"""Of how many snapshots the digest is remembered: the one before an operation, the one after it, and one between."""
+
 UNDO: Final = "undo"
 """The key of what can be undone in the state of a saved chat."""
 IN_THE_FILE: Final = frozenset(("chat_id", "header", "chat_metadata", "lines", "chat"))
@@ -45,6 +48,9 @@ class UndoHistory:
         """The chat after the newest operation."""
         self._before: JsonObject | None = None
         """The chat before the operation that runs."""
+        self._lines: dict[int, tuple[Json, bytes]] = {}
+        """Digests of lines; a line stays alive here, so that no other gets its id."""
+        self._digests: deque[tuple[Mapping[str, Json], str]] = deque(maxlen=KNOWN_DIGESTS)
 
     def __len__(self) -> int:
         return len(self._patches)
@@ -91,16 +97,42 @@ class UndoHistory:
         Args:
             snapshot: The chat that is saved with it.
         """
-        now = _digest(snapshot)
+        now = self._digest(snapshot)
         base = self._latest if self._before is None else self._before
         patches: list[Json] = []
-        if self._latest is not None and base is not None and _digest(self._latest) == _digest(base):
+        if self._latest is not None and base is not None and self._digest(self._latest) == self._digest(base):
             patches += [patch for patch, _ in self._patches]
-        if self._before is not None and self.limit and now != _digest(self._before):
+        if self._before is not None and self.limit and now != self._digest(self._before):
             patches.append(_snapshot_patch({**snapshot}, self._before))
-        elif base is None or now != _digest(base):
+        elif base is None or now != self._digest(base):
             return {}
         return {"chat": now, "patches": patches[-self.limit :]} if patches else {}
+
+    def _digest(self, snapshot: Mapping[str, Json]) -> str:
+        """Return the digest of a snapshot; comparing it with those before it is quicker than to make it anew."""
+        for known, digest in self._digests:
+            if known is snapshot or all(known.get(key) == snapshot.get(key) for key in _SEEN):
+                return digest
+        digest = self._made_digest(snapshot)
+        self._digests.append((snapshot, digest))
+        return digest
+
+    def _made_digest(self, snapshot: Mapping[str, Json]) -> str:
+        """Return what tells whether a chat is as it was: a digest of messages and what belongs to them."""
+        seen = {key: _filled(value) for key, value in snapshot.items() if key in _SEEN}
+        lines = seen.pop("lines", None)
+        digest = hashlib.sha256(_written(seen))
+        if is_list(lines):
+            known = {id(line): self._lines.get(id(line)) for line in lines}
+            # Snapshots share lines that are the same, so that only new ones have to be written.
+            self._lines = {
+                id(line): found
+                if (found := known[id(line)]) is not None and found[0] is line
+                else (line, hashlib.sha256(_written(line)).digest())
+                for line in lines
+            }
+            digest.update(b"".join([self._lines[id(line)][1] for line in lines]))
+        return digest.hexdigest()
 
     def load(self, saved: Json, chat: Chat) -> None:
         """Take up a history that was saved with a chat, if the chat is still the same.
@@ -111,17 +143,14 @@ class UndoHistory:
         """
         patches = saved.get("patches") if is_object(saved) else None
         snapshot = chat.snapshot()
-        if not is_object(saved) or not is_list(patches) or saved.get("chat") != _digest(snapshot):
+        if not is_object(saved) or not is_list(patches) or saved.get("chat") != self._digest(snapshot):
             return
         self._patches.extend(_sized(patch) for patch in patches if is_object(patch))
         self._latest = snapshot
 
 
-def _digest(snapshot: Mapping[str, Json]) -> str:
-    """What tells whether a chat is as it was: messages and what belongs to them."""
-    seen = {key: _filled(value) for key, value in snapshot.items() if key in _SEEN}
-    text = _WHOLE.sub("", json.dumps(seen, sort_keys=True))
-    return hashlib.sha256(text.encode()).hexdigest()
+def _written(value: Json) -> bytes:
+    return _WHOLE.sub("", json.dumps(value, sort_keys=True)).encode()
 
 
 def _filled(value: Json) -> Json:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar, Unpack
 
+from tavernkit.cards.json_text import dump_json
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
@@ -39,6 +39,32 @@ async def _work_here(function: Callable[[], T], /) -> T:
     return function()
 
 
+class KnownLine:
+    """A line, a copy of it as it was, and what was made of that: nothing is made again of a line that is the same."""
+
+    __slots__ = ("_message", "_text", "copy", "line")
+
+    def __init__(self, line: JsonObject) -> None:
+        self.line = line
+        self.copy = thaw_object(line)
+        self._text: str | None = None
+        self._message: ChatMessage | None = None
+
+    @property
+    def text(self) -> str:
+        """The line as its file has it."""
+        if self._text is None:
+            self._text = dump_json(self.copy or ChatMessage().to_json())
+        return self._text
+
+    @property
+    def message(self) -> ChatMessage:
+        """The line as a message."""
+        if self._message is None:
+            self._message = ChatMessage.from_json(self.copy)
+        return self._message
+
+
 class ChatState:
     """The state of one chat. Operations and turns change it; ``snapshot()`` has all of it."""
 
@@ -49,6 +75,7 @@ class ChatState:
         self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
+        self._known: dict[int, KnownLine] = {}
         self.header: JsonObject = chat.metadata.to_json()
         """``chat_metadata`` but for variables and what macros remember: see ``metadata``."""
         self.file_header = thaw_object(chat.header)
@@ -85,21 +112,39 @@ class ChatState:
     def file(self) -> ChatFile:
         """The chat as a file."""
         return ChatFile(
-            messages=tuple(map(ChatMessage.from_json, copy.deepcopy(self.lines))),
+            messages=tuple(ChatMessage.from_json(thaw_object(line)) for line in self.lines),
             metadata=ChatMetadata.from_json(self.metadata),
             header=freeze_object(self.file_header),
             name=self.chat_id,
             earlier=self.earlier,
         )
 
+    def file_text(self) -> str:
+        """Return the text of the chat's file, without a message for each line in between."""
+        header = ChatFile(
+            metadata=ChatMetadata.from_json(self.metadata), header=freeze_object(self.file_header), name=self.chat_id
+        )
+        return "\n".join([header.dumps(), *(line.text for line in self._known_lines())])
+
+    def _known_lines(self) -> list[KnownLine]:
+        """Return the lines with what was made of them before, for those that are as they were."""
+        before = self._known
+        known = [
+            found
+            if (found := before.get(id(line))) is not None and found.line is line and found.copy == line
+            else KnownLine(line)
+            for line in self.lines
+        ]
+        self._known = {id(each.line): each for each in known}
+        return known
+
     def snapshot(self) -> JsonObject:
-        """Return everything as JSON."""
+        """Return everything as JSON. Read only: snapshots share the lines that are the same in them."""
         group = self.context().group
         found: JsonObject = {
             "chat_id": self.chat_id,
             "header": self.file_header,
             "chat_metadata": self.metadata,
-            "lines": [*self.lines],
             "global_variables": self.variables.to_dict().get("global", {}),
             "last_generation_type": self.memory.last_generation_type,
             "branches": [*sorted(self.branches)],
@@ -107,7 +152,9 @@ class ChatState:
         }
         if group is not None:
             found["muted"] = [*group.disabled_members]
-        return copy.deepcopy(found)
+        copied = thaw_object(found)
+        copied["lines"] = [line.copy for line in self._known_lines()]
+        return copied
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
         """Go back to a snapshot; what is missing in it is empty."""
@@ -146,7 +193,7 @@ class ChatState:
     ) -> SillyTavernInputs:
         """Return the inputs that come from the chat."""
         found: SillyTavernInputs = {
-            "history": [ChatMessage.from_json(line) for line in self.lines],
+            "history": [line.message for line in self._known_lines()],
             "chat_metadata": self.metadata,
             "chat_id": self.chat_id,
             "variables": self.variables,

@@ -1,0 +1,260 @@
+"""What costs grow with: ``make bench-growth`` measures every operation at three sizes and prints a table.
+
+Processor time, the least of several runs; the exponent is that of the size between the last two: 0 is no growth, 1 is
+growth in proportion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tavernkit as tk
+from benchmarks import bench_risu_build, bench_st_build, workloads
+from benchmarks.bench_st_macros import environment
+from benchmarks.bench_world_info import SETTINGS, estimate, workload
+from tavernkit import risu_ai, silly_tavern
+from tavernkit.budget import get_tokenizer
+from tavernkit.risu_ai.cbs import CBSEngine
+from tavernkit.risu_ai.cbs.context import CBSContext
+from tavernkit.risu_ai.chat.chat_log import with_messages
+from tavernkit.silly_tavern.macros import MacroEngine
+from tavernkit.silly_tavern.world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that is done, what its cost may grow with, and how it is done at a size."""
+
+    name: str
+    size_of: str
+    sizes: tuple[int, int, int]
+    make: Callable[[int], Callable[[], object]]
+    """Prepares a size; what it returns does the work once."""
+
+
+def scan(entries: int) -> Callable[[], object]:
+    engine, given = WorldInfoEngine(), workload(entries)
+    engine.compile(given.books, given.settings)
+    return lambda: engine.scan(given)
+
+
+def scan_messages(messages: int) -> Callable[[], object]:
+    engine, given = WorldInfoEngine(), workload(1_000)
+    longer = ScanInput(
+        messages=(list(given.messages) * math.ceil(messages / len(given.messages)))[:messages],
+        books=given.books,
+        settings=WorldInfoSettings(depth=messages),
+        max_context=given.max_context,
+        count_tokens=estimate,
+    )
+    engine.compile(given.books, longer.settings)
+    return lambda: engine.scan(longer)
+
+
+def first_use(entries: int) -> Callable[[], object]:
+    made = workloads.lore(entries)
+    path = Path(tempfile.mkdtemp()) / "book.json"
+    path.write_text(json.dumps(made["book"]), encoding="utf-8")
+    messages = [f"{line['name']}: {line['mes']}" for line in reversed(made["chat"])]
+
+    def use() -> object:
+        books = SelectedBooks(global_=(silly_tavern.WorldBook.load(path),))
+        given = ScanInput(messages=messages, books=books, settings=SETTINGS, max_context=16000, count_tokens=estimate)
+        return WorldInfoEngine().scan(given)
+
+    return use
+
+
+def chat_lines(count: int) -> list[silly_tavern.ChatMessage]:
+    rng = random.Random(5)
+    texts = (" ".join(rng.choice(workloads.WORDS) for _ in range(50)) + "." for _ in range(count))
+    return [
+        silly_tavern.ChatMessage(name="Lyra" if number % 2 else "Mira", mes=text, is_user=number % 2 == 0)
+        for number, text in enumerate(texts)
+    ]
+
+
+def next_turn(lines: int, **more: Any) -> Callable[[], object]:
+    builder = silly_tavern.Builder(**{**bench_st_build.inputs(), **more})
+    history = chat_lines(lines)
+    builder.build(history=history, message="Good evening.")
+
+    def turn() -> object:
+        history.append(silly_tavern.ChatMessage(name="Lyra", mes=f"The lantern {len(history)} is lit."))
+        return builder.build(history=history, message="And then?")
+
+    return turn
+
+
+def next_turn_with_prompts(prompts: int) -> Callable[[], object]:
+    names = [f"extra{number}" for number in range(prompts)]
+    written = [
+        {"identifier": name, "name": name, "role": "system", "content": "{{char}} and {{user}}: " + "word " * 40}
+        for name in names
+    ]
+    default = silly_tavern.Preset.default()
+    order = [{"identifier": each.identifier, "enabled": each.enabled} for each in default.effective_order]
+    preset = silly_tavern.Preset.from_json(
+        {
+            "openai_model": "gpt-4",
+            "openai_max_context": 200_000,
+            "prompts": [prompt.to_json() for prompt in default.prompts] + written,
+            "prompt_order": [
+                {"character_id": 100001, "order": order + [{"identifier": name, "enabled": True} for name in names]}
+            ],
+        }
+    )
+    return next_turn(50, preset=preset)
+
+
+def next_turn_with_scripts(scripts: int) -> Callable[[], object]:
+    made = [
+        {"scriptName": str(n), "findRegex": f"/<s{n}>(.*?)<.s{n}>/g", "replaceString": "$1", "placement": [1, 2]}
+        for n in range(scripts)
+    ]
+    return next_turn(300, regex_scripts=silly_tavern.RegexScripts.from_settings({"regex": made}))
+
+
+def next_turn_with_tokens(tokens: int) -> Callable[[], object]:
+    preset = {**bench_st_build.inputs()["preset"].to_json(), "openai_max_context": tokens}
+    return next_turn(tokens // 50, preset=silly_tavern.Preset.from_json(preset))
+
+
+def next_turn_of_risu_ai(lines: int) -> Callable[[], object]:
+    builder = risu_ai.Builder(**bench_risu_build.inputs())
+    stored = [risu_ai.RisuMessage(role="user" if line.is_user else "char", data=line.mes) for line in chat_lines(lines)]
+    chat = with_messages(bench_risu_build.inputs()["history"], stored)
+    chat = builder.build(history=chat, message="Good evening.").chat
+
+    def turn() -> object:
+        nonlocal chat
+        reply = risu_ai.RisuMessage(role="char", data=f"The sea answers {len(chat.messages)}.")
+        plan = builder.build(history=with_messages(chat, (*chat.messages, reply)), message="Go on.")
+        chat = plan.chat
+        return plan
+
+    return turn
+
+
+def conversation(lines: int) -> Callable[[], object]:
+    given = {name: value for name, value in bench_st_build.inputs().items() if name not in ("history", "seed")}
+    model = tk.model("scripted", replies=["The lamp lit itself."] * (ROUNDS + 2))
+    path = Path(tempfile.mkdtemp()) / "chat.jsonl"
+    header = {"user_name": "Mira", "character_name": "Lyra", "chat_metadata": {}}
+    path.write_text(
+        "\n".join(json.dumps(each) for each in (header, *(line.to_json() for line in chat_lines(lines)))) + "\n",
+        encoding="utf-8",
+    )
+    chat = tk.Conversation.open(
+        path,
+        card=given["character"],
+        books=given["books"],
+        preset=given["preset"],
+        user="Mira",
+        model=model,
+    )
+
+    async def send() -> object:
+        return await chat.send("Who lit it?")
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(send())
+    return lambda: loop.run_until_complete(send())
+
+
+def read_chat(lines: int) -> Callable[[], object]:
+    path = Path(tempfile.mkdtemp()) / "chat.jsonl"
+    path.write_text("\n".join(json.dumps(line.to_json()) for line in chat_lines(lines)), encoding="utf-8")
+    return lambda: silly_tavern.ChatFile.load(path)
+
+
+def macros(count: int) -> Callable[[], object]:
+    engine, where = MacroEngine(), environment()
+    text = "They said {{char}} saw {{user}}. " * count
+    engine.expand(text, where)
+    return lambda: engine.expand(text, where)
+
+
+def macros_first(count: int) -> Callable[[], object]:
+    where, text = environment(), "They said {{char}} saw {{user}}. " * count
+    return lambda: MacroEngine().expand(text, where)
+
+
+def cbs(rows: int, *, fresh: bool = False) -> Callable[[], object]:
+    engine, where = CBSEngine(), CBSContext(char="Bel", user="Ann")
+    where.variables.set("hp", "20")
+    text = "{{#when::{{getvar::hp}}::>::3}}HP {{? {{getvar::hp}} * 2}}{{:else}}down{{/when}}\n" * rows
+    engine.expand(text, where)
+    return lambda: (CBSEngine() if fresh else engine).expand(text, where)
+
+
+def count_tokens(words: int) -> Callable[[], object]:
+    rng, tokenizer = random.Random(3), get_tokenizer("cl100k_base")
+    text = " ".join(rng.choice(workloads.WORDS) for _ in range(words))
+    return lambda: tokenizer.count(text)
+
+
+OPERATIONS = (
+    Operation("World Info: scan 100 messages", "entries of the book", (400, 4_000, 40_000), scan),
+    Operation("World Info: scan 1,000 entries", "messages within the depth", (10, 100, 1_000), scan_messages),
+    Operation("World Info: a book's first use, from its file", "entries of the book", (400, 4_000, 40_000), first_use),
+    Operation("SillyTavern: next turn, 16k context", "messages of the chat", (50, 500, 5_000), next_turn),
+    Operation("SillyTavern: next turn of 50 messages", "prompts", (10, 100, 1_000), next_turn_with_prompts),
+    Operation("SillyTavern: next turn of 300 messages", "regex scripts", (1, 10, 100), next_turn_with_scripts),
+    Operation(
+        "SillyTavern: next turn, chat fills the context", "tokens", (4_000, 16_000, 64_000), next_turn_with_tokens
+    ),
+    Operation("RisuAI: next turn, 16k context", "messages of the chat", (50, 500, 5_000), next_turn_of_risu_ai),
+    Operation("Conversation: send, chat in a file", "messages of the chat", (50, 500, 5_000), conversation),
+    Operation("read a chat file", "messages", (50, 500, 5_000), read_chat),
+    Operation("macros: a text again", "macros", (20, 200, 2_000), macros),
+    Operation("macros: a new text", "macros", (20, 200, 2_000), macros_first),
+    Operation("CBS: a text again", "rows of a panel", (4, 40, 400), cbs),
+    Operation("CBS: a new text", "rows of a panel", (4, 40, 400), lambda rows: cbs(rows, fresh=True)),
+    Operation("count tokens of a new text", "words", (100, 1_000, 10_000), count_tokens),
+)
+
+
+def least(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Return the least processor time of some runs, in seconds."""
+    times: list[float] = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def rows(operations: tuple[Operation, ...] = OPERATIONS) -> Iterator[str]:
+    """Measure, and give the lines of a table."""
+    yield "| operation | grows with | sizes | ms | exponent |"
+    yield "|---|---|---:|---:|---:|"
+    for operation in operations:
+        times = [max(least(operation.make(size)), 1e-6) for size in operation.sizes]
+        exponent = math.log(times[2] / times[1]) / math.log(operation.sizes[2] / operation.sizes[1])
+        sizes = " · ".join(f"{size:,}" for size in operation.sizes)
+        shown = " · ".join(f"{1000 * each:.3g}" for each in times)
+        yield f"| {operation.name} | {operation.size_of} | {sizes} | {shown} | {max(exponent, 0):.1f} |"
+
+
+def main() -> None:
+    """Print the table; words on the command line choose operations."""
+    chosen = tuple(each for each in OPERATIONS if all(word.lower() in each.name.lower() for word in sys.argv[1:]))
+    for row in rows(chosen):
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
