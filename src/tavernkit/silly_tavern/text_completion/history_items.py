@@ -94,10 +94,11 @@ def history_items(
     places = {len(newest_first) - 1: FIRST, newest_user: LAST}
     if continuing:
         places[0] = LAST
-    return [
-        HistoryItem(entry, writer, places.get(index, ANY), unfinished=continuing and index == 0)
-        for index, entry in enumerate(newest_first)
-    ]
+    items = [HistoryItem(entry, writer) for entry in newest_first]
+    for index, place in places.items():
+        if index >= 0:
+            items[index] = HistoryItem(newest_first[index], writer, place, unfinished=continuing and index == 0)
+    return items
 
 
 def _is_user(entry: ChatEntry) -> bool:

@@ -135,7 +135,7 @@ def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
     """Return how many messages of the chat found room, without what is injected between them."""
     injected = set(state.draft.injected)
     left_out = {id(item) for item in assembled.left_out}
-    sent = sum(place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items))
+    sent = sum([place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items)])
     return sent - len(assembled.frozen)
 
 
