@@ -115,6 +115,17 @@ def test_next_turn_of_a_long_history(benchmark: Any) -> None:
     _next_turn(benchmark, long_history())
 
 
+def test_source_map(benchmark: Any) -> None:
+    """The map of a turn, with the spans of every message; at most about twice a next turn."""
+    builder = Builder(**inputs())
+    builder.build(message="Good evening.")
+
+    def turn() -> tuple[tuple[Any], dict[str, Any]]:
+        return (builder.build(message="Who keeps the tower?"),), {}
+
+    assert benchmark.pedantic(lambda plan: plan.source_map().messages, setup=turn, rounds=10)
+
+
 def _next_turn(benchmark: Any, history: RisuChat) -> None:
     builder = Builder(**inputs())
     chat = builder.build(history=history, message="Good evening.").chat

@@ -86,6 +86,17 @@ def test_next_turn_of_a_long_history_with_scripts(benchmark: Any) -> None:
     _next_turn(benchmark, long_history(), regex_scripts=RegexScripts.from_settings({"regex": SCRIPTS}))
 
 
+def test_source_map(benchmark: Any) -> None:
+    """The map of a turn, with the spans of every message; at most about twice a next turn."""
+    builder = Builder(**inputs())
+    builder.build(message="Good evening.")
+
+    def turn() -> tuple[tuple[Any], dict[str, Any]]:
+        return (builder.build(message="Who keeps the tower?"),), {}
+
+    assert benchmark.pedantic(lambda plan: plan.source_map().messages, setup=turn, rounds=10)
+
+
 def _next_turn(benchmark: Any, history: list[ChatMessage], **more: Any) -> None:
     builder = Builder(**inputs(), **more)
     state = {"chat": history, "turn": 0}

@@ -297,14 +297,15 @@ class _Clock:
 
 def _record(key: str, names: JsonObject, plan: Plan, warnings: Sequence[str]) -> BatchRecord:
     text = plan.rendered
+    messages = plan.to_messages() if text is None else None
     omitted = len(plan.omissions)
     return BatchRecord(
         key=key,
         inputs=names,
-        messages=plan.to_messages() if text is None else None,
+        messages=messages,
         prompt=None if text is None else text.text,
         tokens=plan.trim_report.final_tokens if plan.trim_report is not None else plan.explain().total_tokens,
-        fingerprint=plan.fingerprint("openai" if text is None else TEXT),
+        fingerprint=plan.fingerprint(TEXT) if messages is None else plan.fingerprint_of(messages),
         omissions=[_omission(each) for each in plan.omissions[:MAX_OMISSIONS]],
         omitted=omitted,
         warnings=(*warnings, *plan.warnings),

@@ -205,8 +205,12 @@ class Plan:
     ) -> str:
         """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
         messages = self.to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
-        payload = thaw({"messages": messages, "llm_options": self.llm_options})
-        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return self.fingerprint_of(messages)
+
+    def fingerprint_of(self, payload: object) -> str:
+        """The same for what :meth:`to_messages` has given."""
+        sent = thaw({"messages": payload, "llm_options": self.llm_options})
+        text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def request(
