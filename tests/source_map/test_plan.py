@@ -266,8 +266,32 @@ def test_lines_of_a_chat_that_did_not_fit_are_known_with_the_reason() -> None:
     (old,) = plan.uses("/3/mes")
     assert (old.source.text, old.places, old.tokens) == ("This is what was said in line 3.", (), 0)
     assert old.reason == "does not fit the token budget"
-    (new,) = plan.uses("/398/mes")
-    assert (new.missing, new.reason) == ((), "")
+    for line in (398, 380):
+        (new,) = plan.uses(f"/{line}/mes")
+        assert (len(new.places), new.missing, new.reason) == (1, (), "")
+        assert new.tokens > 0
+
+
+def test_messages_of_a_long_risu_ai_chat_lead_to_their_places() -> None:
+    character = risu_ai.RisuCharacter(name="Aria", description="Aria keeps the lamp.", first_message="Hello.")
+    said = [{"role": "user", "data": f"This is what was said in line {index}."} for index in range(60)]
+    said[5]["data"] = "{{char}} said this."
+    plan = risu_ai.build(
+        character=character,
+        user=User(name="Ann"),
+        history={"message": said, "fmIndex": -1, "note": "Remember: {{previous_user_chat}}"},
+        message="And now?",
+        seed=1,
+    )
+    found = plan.source_map()
+    assert found.exact
+    assert list(problems(found)) == []
+    for line in (0, 30, 59):
+        (place,) = found.where(f"said in line {line}.")[:1]
+        assert [source.pointer for source in place.spans[0].sources] == [f"/message/{line}/data"]
+        assert found.uses(f"/message/{line}/data")[0].tokens > 0
+    (changed,) = found.where("Aria said this.")
+    assert [span.kind for span in changed.spans] == ["expanded", "verbatim"]
 
 
 def test_lines_that_turn_up_elsewhere_are_traced_as_well() -> None:

@@ -55,7 +55,7 @@ class SourceMap:
     @cached_property
     def given(self) -> tuple[TextSource, ...]:
         """Every text that the build was given and that could have got into the prompt, all lore included."""
-        return tuple(dict.fromkeys((*self._texts.given(), *self._unused)))
+        return tuple(dict.fromkeys((*self._texts.given(), *self.sources, *self._unused)))
 
     @cached_property
     def _unused(self) -> dict[TextSource, str]:

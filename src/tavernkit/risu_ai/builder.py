@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cache, partial
 from typing import Self, Unpack
 
@@ -28,6 +29,13 @@ from tavernkit.risu_ai.sending.result import SendResult
 from tavernkit.risu_ai.sending.send import Send
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.text.traced import unknown_parts
+
+NEWEST_LINES = 8
+"""How many of the newest messages are traced in any case: functions such as ``{{lastmessage}}`` give them."""
+
+SHORT_TEXT = 8
+"""Builders add separators and names of their own; longer texts stand somewhere."""
 
 
 class Builder(BaseBuilder[RisuAIContext, RisuState]):
@@ -88,29 +96,43 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         chat: RisuChat,
         numbers: DrawnNumbers | None,
         remembered: RememberedTexts,
-        _plan: Plan,
+        plan: Plan,
     ) -> TracedBuild:
-        """Build a context again with traced texts; the application's models are not asked again."""
-        from tavernkit.risu_ai.sources import traced_context
+        """Build a context again with traced texts; the application's models are not asked again.
 
-        def build(context: RisuAIContext) -> RisuPlan:
+        Messages of the chat that are blocks of the plan as they stand, but for the newest, are given their places
+        afterwards. If words of them turn up elsewhere, all are traced.
+        """
+        from tavernkit.risu_ai.sources import MessageTexts, traced_context
+
+        def run(context: RisuAIContext) -> RisuPlan:
             state = RisuState(context, self.services.for_tracing())
             state.remembered = remembered
             return self.run_state(state)
 
-        traced = traced_context(context, chat, numbers)
-        try:
-            plan = build(traced)
-        except PipelineError as error:
-            if not isinstance(error.__cause__, MemoryFailedError):
-                raise
-            plan = build(traced.replace(memory=None))  # memory would have to ask something else: compared without it
+        def build(plain: Container[int]) -> RisuPlan:
+            traced = traced_context(context, chat, numbers, plain)
+            try:
+                return run(traced)
+            except PipelineError as error:
+                if not isinstance(error.__cause__, MemoryFailedError):
+                    raise
+                return run(traced.replace(memory=None))  # memory would have to ask something else
+
+        texts = MessageTexts(chat, plan)
+        plain = texts.whole - set(range(len(chat.messages) - NEWEST_LINES, len(chat.messages)))
+        plan = build(plain)
+        unknown = [
+            part for block in plan.blocks if not texts.has(block) for part in unknown_parts(block.content, SHORT_TEXT)
+        ]
+        if unknown and any(part in chat.messages[index].data for index in plain for part in unknown):
+            plan = build(())
         lore = plan.lore_result
 
         def unused() -> list[tuple[str, str]]:
             return [(row.content, row.reason) for row in lore.rows() if not row.active] if lore is not None else []
 
-        return TracedBuild(plan, unused=unused)
+        return TracedBuild(plan, texts.of_block, unused)
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""

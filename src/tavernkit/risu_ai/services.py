@@ -61,6 +61,8 @@ class Services:
         """Others with the same engine and counters: what a build for a source map makes is not for the next one."""
         twin = Services(engine=self.engine)
         twin._counters = self._counters
+        twin._script_lists = self._script_lists
+        twin.blocks = self.blocks  # which has none with traced texts
         twin._compiled_before = [lore.compiled for lore in self._lore.values()]
         return twin
 

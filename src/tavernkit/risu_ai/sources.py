@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
+from tavernkit.prompt.block import Block
 from tavernkit.prompt.context import DrawnNumbers
+from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.traced_inputs import traced_fields, traced_json, traced_text, traced_user, twin
+from tavernkit.risu_ai.chat.chat_log import sent_messages
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
+from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.prompt_template.cards import TemplateCard
-from tavernkit.values import FrozenObject
+from tavernkit.values import FrozenObject, is_mapping
 
 _CHARACTER_TEXTS = {
     "name": "name",
@@ -43,13 +47,59 @@ _SETTINGS_TEXTS = {
 _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 
 
-def traced_context(context: RisuAIContext, chat: RisuChat, numbers: DrawnNumbers | None) -> RisuAIContext:
+class MessageTexts:
+    """Gives messages of the chat, traced to their places in it."""
+
+    def __init__(self, chat: RisuChat, plan: Plan) -> None:
+        """Look which messages are in a plan as they stand.
+
+        Args:
+            chat: The chat as the build saw it.
+            plan: The plan.
+        """
+        self.chat = chat
+        self._name = chat_name(chat)
+        stored = plan.chat.messages if isinstance(plan, RisuPlan) else ()
+        # A block has the place of its message among those that are sent; the build may have added the user's.
+        count = len(chat.messages)
+        told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
+        places = map(self._place, plan.blocks) if told_apart else ()
+        self.whole = frozenset(
+            place for place in places if place is not None and stored[place].data == chat.messages[place].data
+        )
+        """Places of messages that are blocks as they stand."""
+
+    def has(self, block: Block) -> bool:
+        """Return True if a block is a message of the chat as it stands."""
+        return self._place(block) in self.whole
+
+    def of_block(self, block: Block) -> str:
+        """Give the text of a block; if it is a message of the chat as it stands, with its place."""
+        place = self._place(block) if type(block.content) is str else None
+        if place is None or place not in self.whole:
+            return block.content
+        return message_text(self.chat.messages[place], place, self._name)
+
+    def _place(self, block: Block) -> int | None:
+        source = block.source
+        if not is_mapping(source) or source.get("stage") != "chat" or source.get("kind") != "message":
+            return None
+        place = source.get("id")
+        index = int(place) if isinstance(place, str) and place.isdecimal() else -1
+        messages = self.chat.messages
+        return index if 0 <= index < len(messages) and messages[index].data == block.content else None
+
+
+def traced_context(
+    context: RisuAIContext, chat: RisuChat, numbers: DrawnNumbers | None, plain: Container[int] = ()
+) -> RisuAIContext:
     """Return the context of a build with its texts traced, which neither warns, refuses nor asks models.
 
     Args:
         context: The context.
         chat: The chat as the build saw it.
         numbers: The random numbers that it has drawn, if they are the application's.
+        plain: Places of messages that are not traced.
     """
     return context.replace(
         strict=False,
@@ -62,7 +112,7 @@ def traced_context(context: RisuAIContext, chat: RisuChat, numbers: DrawnNumbers
         random=context.random if numbers is None else numbers.again(),
         character=_character(context.owner),
         members=[_character(each) for each in context.members],
-        history=_chat(chat),
+        history=_chat(chat, plain),
         preset=_preset(context.preset, "preset", "") if context.preset is not None else None,
         settings=_settings(context.settings),
         modules=[_module(each, "") for each in context.modules],
@@ -98,12 +148,24 @@ def _lore(entries: Iterable[FrozenObject], book: str, pointer: str) -> tuple[Fro
     return tuple(found)
 
 
-def _chat(chat: RisuChat) -> RisuChat:
-    name = chat.name or chat.id or "chat"
+def chat_name(chat: RisuChat) -> str:
+    """Name a chat."""
+    return chat.name or chat.id or "chat"
+
+
+def message_text(message: RisuMessage, index: int, chat: str) -> str:
+    """Trace the text of a message to its place in a chat of that name."""
+    return traced_text(message.data, "chat", chat, f"/message/{index}/data", message.role)
+
+
+def _chat(chat: RisuChat, plain: Container[int]) -> RisuChat:
+    name = chat_name(chat)
     messages = [
-        RisuMessage(
+        message
+        if index in plain
+        else RisuMessage(
             role=message.role,
-            data=traced_text(message.data, "chat", name, f"/message/{index}/data", message.role),
+            data=message_text(message, index, name),
             time=message.time,
             saying=message.saying,
             raw=message.raw,

@@ -23,7 +23,7 @@ from tavernkit.silly_tavern.pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
-from tavernkit.text.traced import has_unknown
+from tavernkit.text.traced import unknown_parts
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.sources import LineTexts
@@ -98,16 +98,20 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         """Build a context again with traced texts.
 
         Lines of the chat that are messages of the plan as they stand are given their places afterwards, so that what
-        is remembered of them from turn to turn can be used. If a text turns up that stands nowhere, all are traced.
+        is remembered of them from turn to turn can be used. If words of them turn up elsewhere, all are traced.
         """
         from tavernkit.silly_tavern.sources import LineTexts, changed_lines
 
         texts = LineTexts(context, lines)
         wanted = changed_lines(plan, lines)
         traced = self._traced_build(context, texts, wanted, numbers)
-        if len(wanted) < len(lines) and any(
-            has_unknown(block.content, SHORT_TEXT) and not texts.has(block) for block in traced.plan.blocks
-        ):
+        unknown = [
+            part
+            for block in traced.plan.blocks
+            if not texts.has(block)
+            for part in unknown_parts(block.content, SHORT_TEXT)
+        ]
+        if unknown and any(part in line.mes for line in lines for part in unknown):
             traced = self._traced_build(context, texts, range(len(lines)), numbers)
         return traced
 

@@ -239,13 +239,13 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     return ((0, len(text), None, 0, None),) if text else ()
 
 
-def has_unknown(text: str, length: int) -> bool:
-    """Return True if more than so many characters in a row come from nowhere."""
-    if type(text) is str:
-        return len(text) > length
-    return any(
-        origin is None and via is None and end - start > length for start, end, origin, _, via in pieces_of(text)
-    )
+def unknown_parts(text: str, length: int) -> list[str]:
+    """The parts of a text with more than so many characters that come from nowhere."""
+    return [
+        plain(text)[start:end]
+        for start, end, origin, _, via in pieces_of(text)
+        if origin is None and via is None and end - start > length
+    ]
 
 
 def join(separator: str, parts: Iterable[str]) -> str:
