@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from tavernkit.batching import BatchProgress
 
+T = TypeVar("T")
+
 SECONDS_BETWEEN_LINES: Final = 10.0
+SHOWN_FROM = 8
+"""Fewer things are done before a bar could be read."""
 
 
 class ProgressLines:
@@ -48,6 +52,23 @@ class ProgressLines:
         }
         self._stream.write(json.dumps(told) + "\n")
         self._stream.flush()
+
+
+def following(things: Sequence[T], what: str) -> Iterator[T]:
+    """Go through things and show on a terminal how far it got.
+
+    Args:
+        things: The things.
+        what: What is done with them.
+    """
+    from rich.progress import track
+
+    from tavernkit.cli.terminal import console
+
+    screen = console(stderr=True)
+    if len(things) < SHOWN_FROM or not screen.is_terminal:
+        return iter(things)
+    return iter(track(things, description=what, console=screen, transient=True))
 
 
 @contextmanager
