@@ -91,6 +91,11 @@ async def test_a_turn_takes_so_many_calls_of_functions(client: Client, monkeypat
     assert calls < MAX_CALLS, calls
 
 
+async def test_a_start_does_not_wait_for_engines_that_nobody_uses(client: Client) -> None:
+    await say(client, "Hello")
+    assert "_risu_ai" not in vars(client.service.turns._talks)
+
+
 def test_a_changed_builder_shares_what_is_compiled() -> None:
     builder = Builder()
     assert builder.replace(context_length=1000).services is builder.services

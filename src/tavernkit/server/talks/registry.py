@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
@@ -20,7 +21,12 @@ class Talks:
 
     def __init__(self, build_executor: BuildExecutor, *, clean_up: bool = True) -> None:
         self._silly_tavern = SillyTavernTalk(build_executor, clean_up=clean_up)
-        self._risu_ai = RisuTalk(build_executor)
+        self._build_executor = build_executor
+
+    @cached_property
+    def _risu_ai(self) -> RisuTalk:
+        """Made when it is first asked for: a start need not wait for RisuAI's engines."""
+        return RisuTalk(self._build_executor)
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
         """How a platform talks."""
