@@ -212,6 +212,8 @@ def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:
     shown = key or "$TAVERNKIT_KEY"
     authorization = f' -H "Authorization: Bearer {shown}"' if config.keys_required else ""
     lines = [f"TavernKit serves {url}/v1 (docs: {url}/docs, upstream: {config.default_upstream})"]
+    if config.workers == 1:
+        lines.append(f"Studio, to see and edit prompts: {url}/")
     if key is not None:
         lines.append(f"API key with every scope, shown this once: {key}")
     lines.append(f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{authorization} -d '{body}'")
