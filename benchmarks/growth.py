@@ -169,9 +169,8 @@ def conversation(lines: int) -> Callable[[], object]:
     async def send() -> object:
         return await chat.send("Who lit it?")
 
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(send())
-    return lambda: loop.run_until_complete(send())
+    asyncio.run(send())
+    return lambda: asyncio.run(send())
 
 
 def read_chat(lines: int) -> Callable[[], object]:
