@@ -115,8 +115,9 @@ fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
 docs: $(DOCS_READY) ## Build the documentation into site/
 	$(BIN)/zensical build --config-file mkdocs.yml --strict
 
-tables: $(READY) ## Make the compatibility page of the docs anew from the conformance results
+tables: $(READY) ## Write the generated pages of the docs: compatibility, command options, service settings
 	@$(BIN)/python -m tests.docs.compatibility
+	@$(BIN)/python -m tests.docs.options
 
 lock: $(READY) ## Make the lock files anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

@@ -65,6 +65,7 @@ class RouteConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     upstream: str
+    """The name of that upstream."""
     weight: float = Field(default=1.0, ge=0)
     """Its share of the sessions; with 0 it is asked only when others fail."""
     on: tuple[Failure, ...] = FAILURES
@@ -77,7 +78,9 @@ class Price(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: float = Field(ge=0)
+    """A million tokens of prompts."""
     output: float = Field(ge=0)
+    """A million tokens of replies."""
     cached: float | None = Field(default=None, ge=0)
     """Input that the provider takes from its cache; by default the price of other input."""
 
@@ -88,12 +91,20 @@ class UpstreamConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dialect: Literal["openai", "anthropic", "google", "text", "scripted"] = "openai"
+    """The protocol: ``openai`` (and whatever is compatible), ``anthropic``, ``google``, ``text`` for text completion, or
+    ``scripted``, which needs no server."""
     base_url: str | None = None
+    """The server's address, such as ``https://api.openai.com/v1``."""
     api_prefix: str | None = "/v1"
+    """The path put before the endpoint's unless ``base_url`` has it."""
     api_key: SecretStr | None = None
+    """The key that is sent to the server; better set in the environment."""
     model: str | None = None
+    """The model to ask for; by default the preset's, else the name of the upstream."""
     timeout: float = Field(default=120.0, gt=0)
+    """Seconds to wait for the server."""
     max_retries: int = Field(default=limits.MAX_RETRIES, ge=0, le=10)
+    """How often a failed request is sent again."""
     route: tuple[RouteConfig, ...] = ()
     """Other upstreams that this one stands for; then nothing else is set here."""
     fields: tuple[str, ...] | None = None
@@ -126,12 +137,17 @@ class ServerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
+    """The address to listen on; anything but loopback needs API keys."""
     port: int = Field(default=8080, ge=0, le=65535)
+    """The port to listen on; 0 takes any free one."""
     data: Path = Path("tavernkit-data")
+    """The folder for the database and other files."""
     db: SecretStr | None = None
     """SQLAlchemy's URL of the database; without one, an SQLite file in ``data``."""
     workers: int = Field(default=1, ge=1, le=64)
+    """Processes that serve requests."""
     upstreams: dict[str, UpstreamConfig] = Field(default_factory=lambda: {SCRIPTED: UpstreamConfig(dialect=SCRIPTED)})
+    """The model servers by name; by default a scripted one."""
     upstream: str | None = None
     """The name of the upstream that is used when nothing else says; by default the first one."""
     characters: Path | None = None
@@ -147,6 +163,7 @@ class ServerConfig(BaseModel):
     example: bool = True
     """Whether the shipped example character is put into an empty database."""
     user_name: str = "User"
+    """The user's name where no persona says another."""
     user_is_session: bool = False
     """Whether OpenAI's ``user`` chooses a session where no header does; all chats of a person are then one."""
     clean_up: bool = True
@@ -176,7 +193,9 @@ class ServerConfig(BaseModel):
     key_limits: dict[str, BuildLimits] = Field(default_factory=dict)
     """The same for keys, by their names or ids; each number that is there counts instead."""
     cors_origins: tuple[str, ...] = ()
+    """Web pages that may call the service, such as ``https://chat.example``."""
     metrics: bool = True
+    """Whether ``/metrics`` is served."""
     telemetry: bool = False
     """Whether upstream calls become OpenTelemetry spans (extra ``otel``)."""
     telemetry_endpoint: str | None = None
@@ -186,7 +205,9 @@ class ServerConfig(BaseModel):
     tls_key: Path | None = None
     """The certificate's key, if it is in another file."""
     log_format: Literal["json", "text"] = "json"
+    """``json`` or ``text``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """``debug``, ``info``, ``warning`` or ``error``."""
 
     max_models: int = Field(default=limits.MAX_MODELS, ge=1)
     """Models that OpenAI's list has, which knows no pages."""
@@ -197,8 +218,11 @@ class ServerConfig(BaseModel):
     max_waiting: int = Field(default=limits.MAX_WAITING, ge=0)
     """Turns of a process that wait for that; more get 503."""
     lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)
+    """How long a session stays locked after the process serving it dies."""
     busy_seconds: float = Field(default=limits.BUSY_SECONDS, ge=0)
+    """How long a request waits for a busy session or a free place before it is refused."""
     shutdown_seconds: float = Field(default=limits.SHUTDOWN_SECONDS, ge=0)
+    """How long running turns may go on when the server stops."""
     turn_days: float = Field(default=limits.TURN_DAYS, ge=0, le=limits.MAX_DAYS)
     """How long what became of a request is kept, and its idempotency key with it; 0 keeps it for ever."""
     job_days: float = Field(default=limits.JOB_DAYS, ge=0, le=limits.MAX_DAYS)

@@ -1,0 +1,137 @@
+"""The tables of options in the reference. `python -m tests.docs.options` writes them anew."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from tavernkit.cli.app import make_app
+from tavernkit.server.config import ENV_PREFIX, Price, RouteConfig, ServerConfig, UpstreamConfig
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+COMMANDS = REFERENCE / "command-options.md"
+SETTINGS = REFERENCE / "server-settings.md"
+
+SHARED = ("build", "explain", "cache")
+"""Commands that build a prompt; what they have in common is listed once."""
+
+COMMANDS_INTRO = """\
+# Options of the command line
+
+<!-- Written by `make tables` from the commands; edit their help texts instead. -->
+
+What `tavernkit COMMAND --help` says, on one page. [Command line](../command-line.md) says what each command is for.
+Every command also takes `--help` and `--debug`.
+"""
+
+SETTINGS_INTRO = """\
+# Settings of the service
+
+<!-- Written by `make tables` from `tavernkit.server.config`; edit the docstrings there instead. -->
+
+Settings come from a TOML file (`--config`), then from environment variables, then from the command line; the last one
+wins. The variable of a setting is its name in capitals after `{prefix}` (`{prefix}PORT`). Tables have none:
+`upstreams`, `build_limits` and `key_limits` are set in the file. An upstream's key is read from
+`{prefix}UPSTREAM_NAME_API_KEY`. [The service](../server.md#settings) has examples.
+"""
+
+TABLES: Mapping[str, tuple[type[BaseModel], str]] = {
+    "Service": (ServerConfig, "The top level of the file."),
+    "Upstreams": (UpstreamConfig, "`[upstreams.NAME]`: a model server."),
+    "Routes": (RouteConfig, "`route` of an upstream that stands for several: a list of these."),
+    "Prices": (Price, '`[upstreams.NAME.prices."MODEL"]`: what a million tokens cost.'),
+}
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that can be called, with the words that call it."""
+    command = typer.main.get_command(make_app()) if command is None else command
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name, inner in command.commands.items():
+        yield from commands(inner, (*path, name))
+
+
+def render_commands() -> str:
+    found = {" ".join(path): [_option(each) for each in command.params] for path, command in commands()}
+    shared = [row for row in found[SHARED[0]] if all(row in found[name] for name in SHARED)]
+    names = " and ".join((", ".join(f"`{name}`" for name in SHARED[:-1]), f"`{SHARED[-1]}`"))
+    lines = [COMMANDS_INTRO, "## What to build", "", f"{names} share these.", "", *_table("option", shared)]
+    for name, rows in found.items():
+        own = [row for row in rows if row not in shared] if name in SHARED else rows
+        lines += ["", f"## `tavernkit {name}`", ""]
+        lines += ["Takes the options of [What to build](#what-to-build), and:", ""] if name in SHARED else []
+        lines += _table("option", own) if own else ["No options of its own."]
+    return "\n".join(lines) + "\n"
+
+
+def _option(parameter: Any) -> tuple[str, str, str]:
+    flags = [*parameter.opts, *parameter.secondary_opts]
+    if parameter.param_type_name == "argument":
+        shown = f"`{parameter.name.upper()}`"
+    else:
+        shown = ", ".join(f"`{flag}`" for flag in sorted(flags, key=len, reverse=True))
+        if parameter.metavar:
+            shown += f" `{parameter.metavar}`"
+    return shown, _default(parameter.default), parameter.help or ""
+
+
+def render_settings() -> str:
+    lines = [SETTINGS_INTRO.replace("{prefix}", ENV_PREFIX)]
+    for title, (model, about) in TABLES.items():
+        texts = field_docs(model)
+        rows = [
+            (f"`{name}`", "required" if field.is_required() else _default(_value(field)), texts.get(name, ""))
+            for name, field in model.model_fields.items()
+        ]
+        lines += [f"## {title}", "", about, "", *_table("setting", rows), ""]
+    return "\n".join(lines)
+
+
+def field_docs(owner: type) -> dict[str, str]:
+    """What stands below each field of a class."""
+    body = ast.parse(inspect.getsource(owner)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            text = ast.literal_eval(below.value)
+            found[field.target.id] = " ".join(inspect.cleandoc(text).split())
+    return found
+
+
+def _value(field: FieldInfo) -> object:
+    return None if field.default_factory is not None else field.default
+
+
+def _default(value: object) -> str:
+    if value is None or value is False or value in ("", (), []) or callable(value) or isinstance(value, SecretStr):
+        return ""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, tuple):
+        return ", ".join(f"`{each}`" for each in value)  # pyright: ignore[reportUnknownVariableType]  # of text only
+    return f"`{str(value).lower() if value is True else value}`"
+
+
+def _table(kind: str, rows: list[tuple[str, str, str]]) -> list[str]:
+    lines = [f"| {kind} | default | what it does |", "|---|---|---|"]
+    return lines + ["| " + " | ".join(_cell(each) for each in row) + " |" for row in rows]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("``", "`").split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    COMMANDS.write_text(render_commands(), encoding="utf-8")
+    SETTINGS.write_text(render_settings(), encoding="utf-8")
