@@ -91,7 +91,7 @@ class UpstreamConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dialect: Literal["openai", "anthropic", "google", "text", "scripted"] = "openai"
-    """The protocol: ``openai`` (or compatible), ``anthropic``, ``google``, ``text`` (text completion) or ``scripted``."""
+    """``openai`` (or compatible), ``anthropic``, ``google``, ``text`` (text completion) or ``scripted``."""
     base_url: str | None = None
     """The server's address, such as ``https://api.openai.com/v1``."""
     api_prefix: str | None = "/v1"
