@@ -17,7 +17,7 @@ from tests.risu_ai.conversation.test_chat import texts as chat_texts
 from tests.risu_ai.sending.test_sending import Model, send, texts
 
 PICTURES: dict[str, Any] = {"emotionImages": [["Joy", "a"], ["grief", "b"]]}
-EVERYTHING = {"useAutoSuggestions": True, "useAutoTranslateInput": True, "autoTranslate": True, "translator": "fr"}
+TRANSLATED = {"autoTranslate": True, "translator": "fr"}
 
 
 def asked(model: Model) -> list[str]:
@@ -31,9 +31,10 @@ def test_nothing_is_asked_besides_by_default() -> None:
     assert (result.suggestions, result.translations) == ((), {})
 
 
-def test_a_save_switches_steps_on() -> None:
+def test_a_save_and_the_application_switch_steps_on() -> None:
     model = Model("Hello.", "Hi.", "Salut.", "Bye.\nStay.")
-    result = send(model, message="Bonjour.", settings=EVERYTHING)
+    steps = SendSteps(suggest=True, translate_input="en")
+    result = send(model, message="Bonjour.", settings=TRANSLATED, send_steps=steps)
     assert texts(result)[-2:] == ["Hello.", "Hi."]
     assert list(result.translations.values()) == ["Salut."]
     assert result.suggestions == ("Bye.", "Stay.")
@@ -43,8 +44,8 @@ def test_a_save_switches_steps_on() -> None:
 
 def test_the_application_switches_them_off_again() -> None:
     model = Model("Hi.")
-    off = SendSteps(suggest=False, translate_input="", translate_reply="", emotion=False, inlay_prompt="")
-    told = {**EVERYTHING, "igpPrompt": "<|im_start|>system\nAdd.<|im_end|>"}
+    off = SendSteps(translate_reply="", emotion=False, inlay_prompt="")
+    told = {**TRANSLATED, "igpPrompt": "<|im_start|>system\nAdd.<|im_end|>"}
     shown = character(**PICTURES, viewScreen="emotion")
     result = send(model, message="Bonjour.", settings=told, character=shown, send_steps=off)
     assert texts(result)[-2:] == ["Bonjour.", "Hi."]

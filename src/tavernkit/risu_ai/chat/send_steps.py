@@ -12,8 +12,6 @@ from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.objects import RisuChat
 
 TRANSLATION_MODE = "translate"
-MODEL_LANGUAGE = "en"
-"""The language that RisuAI translates what the user types into."""
 SUGGESTED_FROM = 10
 """How many of the last messages suggestions are made of."""
 
@@ -23,13 +21,15 @@ Translate: TypeAlias = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendSteps:
-    """Steps of a send. ``None`` leaves a step to the settings of the save, where all of them are off at first."""
+    """Steps of a send. ``None`` leaves a step to the settings of the save, where all of them are off at first.
 
-    suggest: bool | None = None
-    """Ask what the user could say next. In a save: ``useAutoSuggestions``."""
-    translate_input: str | None = None
-    """Translate what the user types into this language before it is stored; empty for never. In a save:
-    ``useAutoTranslateInput``, into English."""
+    A save does not switch suggestions and the translation of input on: which of its settings do is not known here.
+    """
+
+    suggest: bool = False
+    """Ask what the user could say next."""
+    translate_input: str = ""
+    """Translate what the user types into this language before it is stored; empty for never."""
     translate_reply: str | None = None
     """Translate replies into this language, to be shown; the chat keeps them as they are. Empty for never. In a save:
     ``autoTranslate``, into the language that ``translator`` names."""
@@ -39,17 +39,6 @@ class SendSteps:
     """Ask which picture fits the reply. In a save: the character's ``viewScreen``."""
     inlay_prompt: str | None = None
     """Ask for what is added to the reply, with this prompt in ChatML; empty for never. In a save: ``igpPrompt``."""
-
-    def suggests(self, settings: Settings) -> bool:
-        """Return True if suggestions are asked for."""
-        return self.suggest if self.suggest is not None else bool(settings.raw.get("useAutoSuggestions"))
-
-    def input_language(self, settings: Settings) -> str:
-        """Return the language of what the user types; empty if it stays as it is."""
-        if self.translate_input is not None:
-            return self.translate_input
-        raw = settings.raw
-        return MODEL_LANGUAGE if raw.get("useAutoTranslateInput") and raw.get("translator") else ""
 
     def reply_language(self, settings: Settings) -> str:
         """Return the language that replies are shown in; empty if they are shown as they are."""

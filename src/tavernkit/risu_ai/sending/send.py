@@ -96,7 +96,7 @@ class Send(Operation):
 
     def translate_input(self) -> Generator[Ask, Answer, None]:
         """Translate what the user typed, if the settings or the application want it; do that before it is stored."""
-        language = self._context.send_steps.input_language(self._context.settings)
+        language = self._context.send_steps.translate_input
         if language and self._context.message:
             text = yield from self._translate(self._settled(), self._context.message, language)
             if text is not None:
@@ -136,7 +136,7 @@ class Send(Operation):
     def _finish_send(self, before: Mapping[str | None, str]) -> Generator[Ask, Answer, None]:
         """Translate the new replies, and ask for suggestions, if the settings or the application want it."""
         steps, settings = self._context.send_steps, self._context.settings
-        language, suggests = steps.reply_language(settings), steps.suggests(settings)
+        language, suggests = steps.reply_language(settings), steps.suggest
         if not language and not suggests:
             return
         state = self._settled()
