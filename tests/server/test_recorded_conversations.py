@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit.server.talks import silly_tavern_lines
 from tavernkit.testing import ScriptedModel
 from tests.conformance.adapters.silly_tavern.conversations import defaults
 from tests.conformance.runner import VECTORS
@@ -60,6 +61,14 @@ async def test_the_service_does_what_was_recorded(start: StartApp, case: Any) ->
                 each["messages"] for each in step["requests"]
             ]
             assert await stored(client, base) == seen(step)
+
+
+@pytest.mark.parametrize("case", cases()[:12])
+async def test_long_chats_of_which_only_the_end_is_converted_are_the_same(
+    start: StartApp, case: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silly_tavern_lines, "CHANGEABLE_LINES", 1)
+    await test_the_service_does_what_was_recorded(start, case)
 
 
 async def begin(client: Client, given: Any) -> str:

@@ -224,6 +224,9 @@ async def _store_st_chat(
     connection: AsyncConnection, progress: Progress, found: FoundChat | FoundGroupChat, selection: Selection
 ) -> None:
     file, origin = found.file, found.origin if progress.served else None
+    total = file.earlier_lines + len(file.messages)
+    if file.earlier:
+        file = replace(file, messages=file.messages[-TAKEN_OF_LONGER:])  # the session shall be able to go on
 
     def line(message: st.ChatMessage) -> ChatLine:
         role = "user" if message.is_user else "system" if message.narrator else "assistant"
@@ -249,9 +252,8 @@ async def _store_st_chat(
     await _store_lines(connection, progress, chat, file.messages, line)
     if origin is not None:
         stored = await chats.get_chat(connection, chat.chat.id)
-        skipped = file.earlier_lines
-        if len(file.messages) >= MAX_SESSION_MESSAGES:
-            skipped += len(file.messages) - TAKEN_OF_LONGER
+        taken = len(file.messages) if len(file.messages) <= MAX_SESSION_MESSAGES else TAKEN_OF_LONGER
+        skipped = total - taken
         mark = FileMark(path=origin.path, digest=origin.digest, version=stored.version, skipped=skipped)
         await set_mark(connection, stored, mark)
 
@@ -362,7 +364,7 @@ async def _store_risu_list(
             continue
         made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat), known)
         await _store_lines(connection, progress, made, chat.messages, _risu_line)
-        if save_owner is not None and chat.id and len(chat.messages) < MAX_SESSION_MESSAGES:
+        if save_owner is not None and chat.id and len(chat.messages) <= MAX_SESSION_MESSAGES:
             stored = await chats.get_chat(connection, made.chat.id)
             mark = FileMark(path=chat.id, digest=risu_digest(chat), version=stored.version, owner=save_owner)
             await set_mark(connection, stored, mark)
@@ -423,9 +425,9 @@ async def _store_lines(
     line: Callable[[_Message], ChatLine],
 ) -> None:
     """Store the messages of a chat, some at a time: other requests are served meanwhile."""
-    if len(messages) >= MAX_SESSION_MESSAGES:
+    if len(messages) > MAX_SESSION_MESSAGES:
         progress.warn(
-            f"the chat {made.name!r} has {len(messages)} messages, as many as a session may have or more: "
+            f"the chat {made.name!r} has {len(messages)} messages, more than a session may have: "
             f"only the last {TAKEN_OF_LONGER} are taken"
         )
         messages = messages[-TAKEN_OF_LONGER:]

@@ -58,8 +58,13 @@ PARSED_ITEMS: Final = 512
 CACHED_BUILDERS: Final = 256
 CACHED_CHATS: Final = 1024
 """Chats whose lines a process remembers between turns."""
-MAX_CACHED_CHAT_LINES: Final = 2000
+MAX_CACHED_CHAT_LINES: Final = 10_000
 """Longer chats are read anew each turn."""
+MAX_CACHED_LINES: Final = 400_000
+"""Lines of all chats together that a process remembers."""
+CHANGEABLE_LINES: Final = 100
+"""Lines at the end of a chat that a turn may change; those before are converted once, for several chats."""
+CONVERTED_CHATS: Final = 64
 
 MEMORY_EVERY: Final = 20
 """After how many messages a session with a memory is summarised again."""

@@ -18,8 +18,9 @@ from tavernkit.server.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.chat_edits import with_content
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.known_lines import KnownLines
 from tavernkit.server.library import Cast, Library
-from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
+from tavernkit.server.limits import MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
 from tavernkit.server.listeners import Listener
 from tavernkit.server.models import GROUP_PREFIX
 from tavernkit.server.repetitions import BusyError, known_turn, last_id, repeated_lines
@@ -31,7 +32,7 @@ from tavernkit.server.swipes import with_new_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.values import Json, JsonObject, LRUCache, is_object
+from tavernkit.values import Json, JsonObject, is_object
 
 logger = logging.getLogger("tavernkit.server")
 
@@ -86,7 +87,7 @@ class TurnLog:
         self._database = database
         self._library = library
         self._talks = talks
-        self._lines: LRUCache[str, tuple[int, list[ChatLine]]] = LRUCache(CACHED_CHATS)
+        self._lines = KnownLines()
 
     async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
         """Store what the user says and take the chat, or give the answer of a request that was served before.
@@ -408,7 +409,7 @@ class TurnLog:
 
     def _remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
         if len(lines) <= MAX_CACHED_CHAT_LINES and not unread:
-            self._lines.put(chat.id, (chat.version, lines))
+            self._lines.put(chat.id, chat.version, lines)
 
 
 async def _without_recovered(

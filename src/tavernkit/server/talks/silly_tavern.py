@@ -16,7 +16,7 @@ from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
-from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines
+from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, EarlierMessages, StoredLines
 from tavernkit.server.talks.silly_tavern_long_chats import moved
 from tavernkit.server.talks.talk import (
     Ask,
@@ -44,6 +44,7 @@ class SillyTavernTalk:
         self._build_executor = build_executor
         self._clean_up = clean_up
         self._builds = Builds()
+        self._earlier = EarlierMessages()
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
         """Who may begin a chat, and how many greetings each has."""
@@ -122,8 +123,11 @@ class SillyTavernTalk:
         lines = list(given.lines)
         if pending_line(given) is not None and given.kind == "normal":
             lines.pop()
-        stored = StoredLines(lines)
-        return stored, self._chat(host, stored.lines)
+        cut = self._earlier.cut(lines)
+        stored = StoredLines(lines, cut)
+        chat = self._chat(host, stored.lines)
+        chat.state.before = self._earlier.messages(given.chat_id, lines[:cut])
+        return stored, chat
 
     def _chat(self, host: _Host, lines: Sequence[JsonObject]) -> st.Chat:
         given = host.given

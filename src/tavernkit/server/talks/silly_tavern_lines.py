@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from tavernkit import silly_tavern as st
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.limits import CHANGEABLE_LINES, CONVERTED_CHATS
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
-from tavernkit.values import Json, JsonObject, is_mapping, is_object
+from tavernkit.values import Json, JsonObject, LRUCache, is_mapping, is_object
 
 NEUTRAL = "role"
 """A key that only neutral messages have: tool calls and their results, and what a client brings along."""
@@ -87,6 +88,40 @@ def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -
     return new_line("assistant", text, message.to_json(), status=PARTIAL)
 
 
+class EarlierMessages:
+    """Messages of long chats that a turn does not change, converted once and kept between turns."""
+
+    def __init__(self) -> None:
+        self._kept: LRUCache[str, tuple[list[JsonObject], list[st.ChatMessage]]] = LRUCache(CONVERTED_CHATS)
+
+    def cut(self, lines: Sequence[ChatLine]) -> int:
+        """How many lines of a chat are such: none of a short one, or if tools were called before."""
+        cut = max(len(lines) - CHANGEABLE_LINES, 0)
+        cut -= cut % CHANGEABLE_LINES
+        if not cut or "{{" in lines[0].content:  # the first message is expanded for good by the next turn
+            return 0
+        return 0 if any(NEUTRAL in line.native for line in lines[: cut + 1]) else cut
+
+    def messages(self, chat_id: str, lines: Sequence[ChatLine]) -> Sequence[st.ChatMessage]:
+        """The messages of lines; those that are the same as last time are not read again.
+
+        Args:
+            chat_id: The session.
+            lines: The lines, without neutral ones.
+        """
+        if not lines:
+            return ()
+        natives = [line.native for line in lines]
+        known, messages = self._kept.get(chat_id) or ([], [])
+        same = next(
+            (at for at, (new, old) in enumerate(zip(natives, known, strict=False)) if new is not old),
+            min(len(natives), len(known)),
+        )
+        messages = [*messages[:same], *map(st.ChatMessage.from_json, natives[same:])]
+        self._kept.put(chat_id, (natives, messages))
+        return messages
+
+
 class StoredLines:
     """Stored lines as lines of a chat, and back again once a turn has changed them.
 
@@ -94,11 +129,18 @@ class StoredLines:
     SillyTavern has them; they stay stored as they were.
     """
 
-    def __init__(self, stored: Sequence[ChatLine]) -> None:
+    def __init__(self, stored: Sequence[ChatLine], cut: int = 0) -> None:
+        """Make lines of a chat.
+
+        Args:
+            stored: The stored lines.
+            cut: How many of them, from the first, stay as they are: they are none of the chat's lines.
+        """
+        self._before = stored[:cut]
         self._sources: list[list[ChatLine]] = []
         log, numbers = ChatLog(), list[int]()
         unchanged: dict[int, tuple[st.ChatMessage, JsonObject]] = {}
-        for line in stored:
+        for line in stored[cut:]:
             before = len(log.lines)
             message = to_message(line)
             log.append(message)
@@ -122,7 +164,7 @@ class StoredLines:
             lines: The lines of the chat after the turn.
             sent: The stored line of what the user has just sent.
         """
-        found: list[ChatLine] = []
+        found: list[ChatLine] = [*self._before]
         last: object = None
         for line in lines:
             number = line.pop(_NUMBER, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar, Unpack
@@ -76,6 +76,8 @@ class ChatState:
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
         self._known: dict[int, KnownLine] = {}
+        self.before: Sequence[ChatMessage] = ()
+        """Messages before the lines, which no operation changes: an application that keeps them converts them once."""
         self.header: JsonObject = chat.metadata.to_json()
         """``chat_metadata`` but for variables and what macros remember: see ``metadata``."""
         self.file_header = thaw_object(chat.header)
@@ -193,7 +195,7 @@ class ChatState:
     ) -> SillyTavernInputs:
         """Return the inputs that come from the chat."""
         found: SillyTavernInputs = {
-            "history": [line.message for line in self._known_lines()],
+            "history": [*self.before, *(line.message for line in self._known_lines())],
             "chat_metadata": self.metadata,
             "chat_id": self.chat_id,
             "variables": self.variables,

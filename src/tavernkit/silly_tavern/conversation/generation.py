@@ -126,9 +126,10 @@ class Generation:
     def _take(self, plan: ChatPlan, generation_type: str) -> None:
         """Keep what a build changed: the user's line, the first message, variables, timed lore, the history's cut."""
         state, lines = self._state, self._state.lines
+        before = len(state.before)
         if generation_type == "regenerate":
-            del lines[len(plan.chat) :]
-        for message in plan.chat[len(lines) :]:
+            del lines[len(plan.chat) - before :]
+        for message in plan.chat[before + len(lines) :]:
             bias = message.extra.get("bias")
             bias = bias if isinstance(bias, str) else ""
             if message.is_system:
@@ -137,7 +138,7 @@ class Generation:
             else:
                 avatar = state.user_avatar
                 lines.append(chat_lines.user_line(message.name, message.mes, state.now(), bias=bias, avatar=avatar))
-        if lines and lines[0].get("mes") != plan.chat[0].mes:
+        if lines and not before and lines[0].get("mes") != plan.chat[0].mes:
             lines[0]["mes"] = plan.chat[0].mes
         plan.variables.apply(state.variables)
         if plan.macro_memory is not None:
@@ -145,7 +146,7 @@ class Generation:
         state.header["timedWorldInfo"] = {"sticky": {}, "cooldown": {}} | thaw_object(plan.timed_world_info)
         state.header.update(thaw_object(plan.metadata_changes))
         before_last = generation_type in ("swipe", "regenerate", "continue")
-        state.header["lastInContextMessageId"] = max(0, len(lines) - plan.chat_messages_sent - before_last)
+        state.header["lastInContextMessageId"] = max(0, before + len(lines) - plan.chat_messages_sent - before_last)
 
     async def _ask(self, plan: ChatPlan, generation_type: str, speaker: str | None) -> Reply:
         arrived, self._streamed = "", False
