@@ -124,7 +124,10 @@ class ChatState:
     def file_text(self) -> str:
         """Return the text of the chat's file, without a message for each line in between."""
         header = ChatFile(
-            metadata=ChatMetadata.from_json(self.metadata), header=freeze_object(self.file_header), name=self.chat_id
+            metadata=ChatMetadata.from_json(self.metadata),
+            header=freeze_object(self.file_header),
+            name=self.chat_id,
+            earlier=self.earlier,
         )
         return "\n".join([header.dumps(), *(line.text for line in self._known_lines())])
 
