@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.caching.frozen_lore import METADATA_KEY
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 TIMED = "timedWorldInfo"
 """Where a chat keeps which lore is sticky or cooling down, and from which message to which."""
+CACHED = "tavernkit_cache"
+"""Where builds that keep a prompt cache keep what the next one has to know (``plan.metadata_changes``)."""
 
 
 def moved(details: JsonObject, by: int) -> JsonObject:
     """The details of a chat whose messages have other numbers: those from ``-unread`` on for builds, and back."""
-    timed, cached = details.get(TIMED), details.get(METADATA_KEY)
+    timed, cached = details.get(TIMED), details.get(CACHED)
     if not by:
         return details
     found = dict(details)
     if is_object(timed):
         found[TIMED] = {kind: _each(effects, by) if is_object(effects) else effects for kind, effects in timed.items()}
     if is_object(cached):
-        found[METADATA_KEY] = _moved_cache(cached, by)
+        found[CACHED] = _moved_cache(cached, by)
     return found
 
 
