@@ -45,7 +45,7 @@ async def say(client: Client, text: str) -> None:
     assert reply.status_code == 200, reply.text
 
 
-async def test_a_turn_takes_ten_statements_however_long_the_chat_is(client: Client) -> None:
+async def test_every_turn_of_a_chat_takes_ten_statements(client: Client) -> None:
     for number in range(6):
         with statements(client) as found:
             await say(client, f"Hello for the {number}. time")
