@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tavernkit.errors import LimitExceededError
-from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage, build
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
@@ -82,3 +82,15 @@ def test_many_places_for_lore_are_known_once() -> None:
     with soon():
         missing = [*lore_omissions(lore, [PlainCard(text=text)])]
     assert [(each.id, each.reason) for each in missing] == [("0", "active, but no card has {{position::0}}")]
+
+
+def test_scripts_that_double_a_text_again_and_again_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fourteen scripts and a message of 800 characters took gigabytes."""
+    monkeypatch.setattr("tavernkit.risu_ai.regex_scripts.runner.MAX_SCRIPT_TEXT", 20_000)
+    monkeypatch.setattr("tavernkit.text.script_budget.MAX_SCRIPT_WORK", 10_000)
+    double = {"comment": "s", "in": ".", "out": "$&$&", "type": "editprocess", "flag": "g", "ableFlag": True}
+    card = RisuCharacter.from_json({"name": "A", "desc": "d", "customscript": [double] * 14})
+    messages = [{"role": "user", "content": f"ab{number} " * 200} for number in range(5)]
+    plan = build(character=card, history=messages, message="hi", on_overflow="return", warn=None)
+    assert any("the text has more than 20000 characters" in warning for warning in plan.warnings)
+    assert any("the regex scripts take too long" in warning for warning in plan.warnings)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards.silly_tavern.names import sanitize
-from tavernkit.silly_tavern import ChatMessage, RegexScript
+from tavernkit.silly_tavern import ChatMessage, RegexPlacement, RegexScript, RegexScripts
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.silly_tavern.chat.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece
@@ -17,6 +17,7 @@ from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern.providers.converters.google import convert_google
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.providers.converters.openrouter import embed_media
+from tavernkit.text.script_budget import ScriptBudget
 from tests.quickness import linear_time
 from tests.silly_tavern.scene import build, order, preset
 
@@ -118,3 +119,14 @@ def test_a_script_that_has_too_much_to_do_says_so() -> None:
 def test_references_are_filled(template: str, replaced: str) -> None:
     script = {"scriptName": "s", "findRegex": "/a(?<n>b)/g", "replaceString": template}
     assert RegexScript.from_json(script).run("ab", expand=expand) == replaced
+
+
+def test_scripts_that_double_every_text_are_stopped_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tavernkit.text.script_budget.MAX_SCRIPT_WORK", 50_000)
+    double = {"scriptName": "s", "findRegex": "/./g", "replaceString": "{{match}}{{match}}", "placement": [1]}
+    scripts = RegexScripts(tuple(RegexScript.from_json({"id": str(each), **double}) for each in range(10)))
+    budget, warnings = ScriptBudget(), list[str]()
+    made = scripts.apply("x" * 100, RegexPlacement.USER_INPUT, expand=expand, warn=warnings.append, budget=budget)
+    assert warnings == ["the regex scripts take too long: no more of them run from here on"]
+    assert budget.spent
+    assert len(made) < 100 * 2**10

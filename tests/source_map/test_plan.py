@@ -20,6 +20,7 @@ from tavernkit.prompt.source_spans import TextSource
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject
+from tests.quickness import at_most
 from tests.source_map.recorded import problems
 
 CARD = Character.from_card(
@@ -462,3 +463,14 @@ def test_at_refuses_what_is_not_there() -> None:
 )
 def test_shares_add_up(total: int, weights: list[int], shares: list[int]) -> None:
     assert shared(total, weights) == shares
+
+
+def test_places_are_found_in_linear_time() -> None:
+    entry = {"uid": 0, "key": [], "constant": True, "content": "{{char}} a " * 5000, "position": 0}
+    entry["ignoreBudget"] = True
+    book = st.WorldBook.from_json({"entries": {"0": entry}}, name="w")
+    plan = st.build(character=Character(name="Aria"), books=[book], message="hi", context_length=10**9, warn=None)
+    with at_most(5):
+        found = plan.where(" a")
+    assert len(found) > 5000
+    assert all(place.spans and place.spans[0].start <= place.start < place.spans[0].end for place in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -155,8 +156,9 @@ class SourceMap:
 
 
 def _place(index: int, text: MappedText, start: int, end: int) -> Place:
-    spans = tuple(span for span in text.spans if span.start < end and span.end > start)
-    return Place(index, start, end, text.text[start:end], spans)
+    first = bisect_right(text.spans, start, key=lambda span: span.end)
+    last = bisect_left(text.spans, end, key=lambda span: span.start)
+    return Place(index, start, end, text.text[start:end], text.spans[first:last])
 
 
 def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:

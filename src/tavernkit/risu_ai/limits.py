@@ -59,6 +59,9 @@ MAX_COLD_CHAT_BYTES = 256_000_000
 MAX_CHAT_BYTES = 512_000_000
 """Size of a chat file."""
 
+MAX_SCRIPT_TEXT = 2_000_000
+"""The longest text that regex scripts run over: every match of every character takes memory."""
+
 MAX_FILLED_TEXT = 16_000_000
 """Characters that filling a slot, a place for lore or a group of a match may make of a text."""
 

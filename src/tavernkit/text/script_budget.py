@@ -51,6 +51,15 @@ class ScriptBudget:
             self._stop(warn)
         return self._left >= 0
 
+    def spend(self, work: int, warn: Warn) -> None:
+        """Count what a run took beyond its text: many matches take far longer than a long text."""
+        if self._left < 0:
+            return
+        self._left -= work
+        if self._left < 0:
+            self.incidents += 1
+            self._stop(warn)
+
     def slow(self, script: Hashable, name: str, warn: Warn) -> None:
         """Note that a script was given up on a text."""
         self.incidents += 1

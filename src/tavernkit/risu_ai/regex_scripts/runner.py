@@ -12,7 +12,7 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
+from tavernkit.risu_ai.limits import MAX_FILLED_TEXT, MAX_SCRIPT_TEXT
 from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
@@ -23,6 +23,9 @@ from tavernkit.text.traced import join, rewritten
 from tavernkit.text.traced_regex import replace_traced
 
 MAX_EMOTIONS = 5
+
+GROWTH_OF_A_RUN = 8
+"""Characters that a script adds to a text and that count as one more run of a script in a build."""
 CACHED_RESULTS = 1000
 _GROUP = re.compile(r"(?<!\$)\$([0-9]+)")
 
@@ -213,6 +216,9 @@ class _Call:
             return text
         if not self.budget.may_run(script, text, self.tell):
             return text
+        if len(text) > MAX_SCRIPT_TEXT:
+            self._report(script, f"the text has more than {MAX_SCRIPT_TEXT} characters")
+            return text
         pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
         try:
             regex = ready.regex(pattern)
@@ -253,7 +259,10 @@ class _Call:
         if not start:
             if type(text) is not str and self.running is not None:
                 return replace_traced(regex, text, out, self.running.comment or self.running.pattern, self.give_up)
-            return regex.replace(text, out, warn=self.give_up)
+            made = regex.replace(text, out, warn=self.give_up)
+            # What grows with every script takes longer and longer.
+            self.budget.spend(max(len(made) - len(text), 0) // GROWTH_OF_A_RUN, self.tell)
+            return made
         found = regex.search(text, start, warn=self.give_up)
         return text if found is None else found.replaced(out)
 

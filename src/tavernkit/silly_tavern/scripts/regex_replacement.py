@@ -19,6 +19,9 @@ MAX_RESULT_CHARACTERS = 10_000_000
 MAX_WORK = 10_000_000
 """How much a script may do in one text: references filled, characters trimmed, macros expanded."""
 
+WORK_OF_A_RUN = 8
+"""How much of that counts as one more run of a script in a build."""
+
 TRIM_WORK = 50
 """What a trim string counts beside the characters it is looked for in."""
 
@@ -88,7 +91,7 @@ class Replacement:
         self._expand = expand
         self._character = character
         self._size = 0
-        self._work = 0
+        self.work = 0
         self.searched: str = ""
         """The text that is searched, if its parts are traced."""
 
@@ -114,8 +117,8 @@ class Replacement:
         return replaced
 
     def _take(self, work: int) -> None:
-        self._work += work
-        if self._work > MAX_WORK:
+        self.work += work
+        if self.work > MAX_WORK:
             raise RegexScriptError("it has too much to do for its many matches", code="TOO_LONG")
 
     def _value(self, digits: str | None, name: str | None, match: JSMatch, groups: Sequence[str | None]) -> str:

@@ -11,6 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.scripts.regex_replacement import (
+    WORK_OF_A_RUN,
     ExpandScriptText,
     RegexScriptError,
     Replacement,
@@ -185,6 +186,8 @@ def run_script(
             raise
         warn(f"regex script {script.name!r} is not applied: {error}")
         return text
+    finally:
+        budget.spend(made.work // WORK_OF_A_RUN, warn)
 
 
 @dataclass(frozen=True, slots=True)
