@@ -153,7 +153,12 @@ class WarningCounts:
 
 
 class WarningLog:
-    """Collects warnings in order; raises ``StrictModeError`` in strict mode. Callable, so it is a ``Warn``."""
+    """Collects warnings in order; raises ``StrictModeError`` in strict mode. Callable, so it is a ``Warn``.
+
+    Args:
+        strict: Raise at the first warning.
+        warn: Called with each warning as well.
+    """
 
     def __init__(self, *, strict: bool = False, warn: Warn | None = None) -> None:
         # By hand, as `arguments` stands above this module.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +101,19 @@ def render_settings() -> str:
 
 def field_docs(owner: type) -> dict[str, str]:
     """What stands below each field of a class."""
-    body = ast.parse(inspect.getsource(owner)).body[0]
-    assert isinstance(body, ast.ClassDef)
+    body = _classes(owner.__module__)[owner.__qualname__]
     found: dict[str, str] = {}
     for field, below in zip(body.body, body.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
             text = ast.literal_eval(below.value)
             found[field.target.id] = " ".join(inspect.cleandoc(text).split())
     return found
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _value(field: FieldInfo) -> object:

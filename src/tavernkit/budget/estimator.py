@@ -96,6 +96,12 @@ class TokenEstimator:
 
     A model's way of counting is what ``registry`` says, else ``default`` (the bundled tokenizer of the model's family).
     If that fails, the default is tried, then characters divided by four; each failure is reported once.
+
+    Args:
+        registry: Tokenizers by model.
+        default: Counts for models that are not in the registry.
+        warn: Called with each warning; by default they are logged.
+        cache_size: How many counts are remembered.
     """
 
     @checked
@@ -207,7 +213,12 @@ def default_estimator() -> TokenEstimator:
 
 
 def count_tokens(text: str, model: str | None = None) -> int:
-    """Return the number of tokens of a text for a model (``cl100k_base`` when the model is not known)."""
+    """Return the number of tokens of a text for a model (``cl100k_base`` when the model is not known).
+
+    Args:
+        text: The text to count.
+        model: The model's name.
+    """
     return default_estimator().estimate(text, model)
 
 

@@ -90,7 +90,16 @@ def inspect_plan(
     include_message_metadata_tokens: bool = False,
     include_metadata_details: bool = False,
 ) -> Inspection:
-    """Inspect the messages of a plan: see ``inspect_messages()``."""
+    """Inspect the messages of a plan: see ``inspect_messages()``.
+
+    Args:
+        plan: The plan to count.
+        token_estimator: Counts the tokens; by default the bundled tokenizers.
+        model_hint: The model to count for.
+        message_overhead_tokens: Tokens to add for every message.
+        include_message_metadata_tokens: Count the metadata of messages as well.
+        include_metadata_details: Also list the tokens of the metadata.
+    """
     return inspect_messages(
         plan.messages,
         token_estimator=token_estimator,
@@ -110,7 +119,16 @@ def inspect_messages(
     include_message_metadata_tokens: bool = False,
     include_metadata_details: bool = False,
 ) -> Inspection:
-    """Tokenize every message. Of a mapping, everything besides role, content and name counts as metadata."""
+    """Tokenize every message. Of a mapping, everything besides role, content and name counts as metadata.
+
+    Args:
+        messages: The messages to count.
+        token_estimator: Counts the tokens; by default the bundled tokenizers.
+        model_hint: The model to count for.
+        message_overhead_tokens: Tokens to add for every message.
+        include_message_metadata_tokens: Count the metadata of messages as well.
+        include_metadata_details: Also list the tokens of the metadata.
+    """
     estimator = token_estimator or default_estimator()
     inspected: list[InspectedMessage] = []
     for index, message in enumerate(messages):

@@ -25,5 +25,10 @@ class PresetBudget(Protocol):
 
 
 def max_prompt_tokens(context_window_tokens: int | None, reserved_response_tokens: int | None) -> int:
-    """Return the room for the prompt: the difference, below zero when the reply alone is too big."""
+    """Return the room for the prompt: the difference, below zero when the reply alone is too big.
+
+    Args:
+        context_window_tokens: The model's context size; None counts as 0.
+        reserved_response_tokens: Tokens kept for the reply; None counts as 0.
+    """
     return (context_window_tokens or 0) - (reserved_response_tokens or 0)

@@ -70,7 +70,13 @@ class Tokenizer(Protocol):
 
 
 class BundledTokenizer:
-    """A tokenizer whose vocabulary is in the ``splintr-rs`` wheel. Get one with ``get_tokenizer()``."""
+    """A tokenizer whose vocabulary is in the ``splintr-rs`` wheel. Get one with ``get_tokenizer()``.
+
+    Args:
+        name: The vocabulary's name.
+        core: The tokenizer of ``splintr-rs``.
+        base_vocab_size: Special tokens with ids from here on are not the model's own.
+    """
 
     __slots__ = ("_core", "_flat", "_lines", "_markers", "_ordinary", "name", "special_tokens")
 

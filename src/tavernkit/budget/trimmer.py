@@ -50,6 +50,20 @@ def trim(
 
     What cannot fit raises ``MaxTokensExceededError`` (its ``partial`` is the result so far), or comes back as it
     is with ``on_overflow="return"``. ``shorten`` may save the last block that would go by cutting or summarising it.
+
+    Args:
+        blocks: The blocks of the prompt.
+        strategy: ``group_order`` or ``priority``.
+        budget_tokens: What the blocks may cost.
+        max_tokens: The model's context size, instead of ``budget_tokens``.
+        reserve_tokens: Tokens kept for the reply.
+        token_estimator: Counts the tokens; by default the bundled tokenizers.
+        model_hint: The model to count for.
+        message_overhead_tokens: Tokens to add for every message.
+        include_message_metadata_tokens: Count the metadata of messages as well.
+        step: The name of the pipeline step, for the error.
+        on_overflow: ``error`` or ``return``.
+        shorten: Returns a shorter form of a block.
     """
     order_units = _STRATEGIES.get(strategy)
     if order_units is None:
@@ -80,7 +94,12 @@ def trim(
 
 
 def apply(blocks: Iterable[Block], result: TrimResult) -> list[Block]:
-    """Return all blocks in their order with the evicted ones disabled and the shortened ones in their short form."""
+    """Return all blocks in their order with the evicted ones disabled and the shortened ones in their short form.
+
+    Args:
+        blocks: The blocks that were given to ``trim()``.
+        result: What ``trim()`` returned.
+    """
     changed = {block.id: block for block in result.evicted}
     shortened = {record.block_id for record in result.report.shortened}
     changed.update((block.id, block) for block in result.kept if block.id in shortened)

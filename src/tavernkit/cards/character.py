@@ -181,7 +181,12 @@ class Character:
 
 
 def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
-    """Return the version of a card; raises ``NotACardError`` with what it looks like instead."""
+    """Return the version of a card; raises ``NotACardError`` with what it looks like instead.
+
+    Args:
+        card: A card's JSON object.
+        warn: Called with each warning; by default they are logged.
+    """
     if not is_mapping(card):
         raise NotACardError(f"a card is a JSON object, not {kind(card)}")
     spec = card.get("spec")

@@ -64,6 +64,11 @@ def convert(character: Character, version: CardVersion, *, preserve: bool = True
     """Convert a character to another card version.
 
     A downgrade keeps the newer fields where converting back finds them; without ``preserve`` they are dropped.
+
+    Args:
+        character: The character to convert.
+        version: ``v1``, ``v2`` or ``v3``.
+        preserve: Keep newer fields in ``extensions``.
     """
     if version == character.version:
         return character, ConversionReport(version, version)

@@ -39,7 +39,12 @@ def archive_format(archive: Archive) -> Format:
 
 
 def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:
-    """Return a file's format by its content, without reading its card; raises ``UnknownFormatError``."""
+    """Return a file's format by its content, without reading its card; raises ``UnknownFormatError``.
+
+    Args:
+        readable: A path, bytes or a binary file object.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+    """
     require_readable("readable", readable)
     source = as_source(readable, limits)
     head = read_head(source)

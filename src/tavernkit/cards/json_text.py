@@ -44,6 +44,13 @@ def parse_json(
 
     Small damage (a byte order mark, bad UTF-8, control characters in texts, zero bytes at the end, repeated keys) is
     repaired with a warning. With ``exact`` it is read as SillyTavern reads it: UTF-8 without a mark, nothing repaired.
+
+    Args:
+        data: The JSON text, or its bytes.
+        what: What the text is, for messages.
+        warn: Called with each warning.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+        exact: Repair nothing.
     """
     if isinstance(data, str):
         text = data

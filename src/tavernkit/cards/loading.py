@@ -46,6 +46,13 @@ def load(
     that is a ``StrictModeError`` too, and an ``UnsupportedVersionError`` if the card's version is not
     known. A file without a usable card raises a ``FileFormatError`` or
     ``InvalidCardError``, one that exceeds a limit ``LimitExceededError``.
+
+    Args:
+        source: A path, bytes or a binary file object.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+        strict: Raise at the first damage.
+        warn: Called with each warning.
+        readers: Readers for formats of your own.
     """
     require_readable("source", source)
     log = WarningLog(warn=_refuse if strict else warn)

@@ -107,6 +107,14 @@ def save(
 
     The format is that of the file name, else that of the file it came from. The version stays what it is; CHARX is V3
     unless another is asked for. A V3 card in a PNG gets a V2 copy for older programs, unless ``with_v2`` is false.
+
+    Args:
+        content: What to write.
+        target: A path or a binary file object.
+        format: The file format, such as ``png`` or ``charx``.
+        version: The card version to write.
+        with_v2: Add a V2 copy to a V3 card in a PNG.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
     """
     require("target", target, str | os.PathLike[str] | _Stream, "a path or a binary file object")
     bundle = Bundle(card=content) if isinstance(content, Character) else content
@@ -125,7 +133,13 @@ def save(
 
 
 def to_bytes(content: Bundle | Character, format: Format | str, *, version: CardVersion | None = None) -> bytes:  # noqa: A002
-    """Write a bundle or character into memory."""
+    """Write a bundle or character into memory.
+
+    Args:
+        content: What to write.
+        format: The file format, such as ``png`` or ``charx``.
+        version: The card version to write; by default the card's own, or V3 for CHARX.
+    """
     buffer = io.BytesIO()
     save(content, buffer, format=format, version=version)
     return buffer.getvalue()

@@ -50,7 +50,12 @@ def validate(content: Bundle | Character | Mapping[str, object]) -> list[Problem
 
 
 def validate_file(readable: Readable, *, limits: Limits | None = None) -> list[Problem]:
-    """List what is wrong with a card file; one that cannot be loaded is one problem."""
+    """List what is wrong with a card file; one that cannot be loaded is one problem.
+
+    Args:
+        readable: A path, bytes or a binary file object.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+    """
     require_readable("readable", readable)
     require("limits", limits, Limits | None)
     try:

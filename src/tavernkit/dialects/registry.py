@@ -81,12 +81,24 @@ def convert(
 @overload
 def convert(messages: Iterable[MessageLike], dialect: str = "openai", **options: object) -> object: ...
 def convert(messages: Iterable[MessageLike], dialect: str = "openai", **options: object) -> object:
-    """Turn messages into a provider's payload: see the module of the dialect for its options."""
+    """Turn messages into a provider's payload: see the module of the dialect for its options.
+
+    Args:
+        messages: The messages to convert.
+        dialect: The dialect's name, such as ``anthropic``.
+        options: The dialect's own options.
+    """
     return _shared.convert(messages, dialect, **options)
 
 
 def register(name: str, dialect: Dialect, *, replace: bool = False) -> None:
-    """Add a dialect for the whole process: see ``DialectRegistry.register()``."""
+    """Add a dialect for the whole process: see ``DialectRegistry.register()``.
+
+    Args:
+        name: The name to convert by.
+        dialect: The dialect to add.
+        replace: Allow a name that is taken.
+    """
     _shared.register(name, dialect, replace=replace)
 
 

@@ -28,7 +28,12 @@ def anthropic_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
 
 
 def anthropic_tool_choice(choice: object, *, parallel_tool_calls: bool | None = None) -> JsonObject | None:
-    """Translate ``auto``, ``none``, ``required`` or a named function; anything else in Anthropic's shape passes."""
+    """Translate ``auto``, ``none``, ``required`` or a named function; anything else in Anthropic's shape passes.
+
+    Args:
+        choice: OpenAI's ``tool_choice``.
+        parallel_tool_calls: OpenAI's option of that name; None leaves it to the provider.
+    """
     name = _function_name(choice)
     translated: JsonObject | None = None
     if name is not None:

@@ -123,35 +123,69 @@ ScriptedReply: TypeAlias = Answer | Body | Failure | Hang | Disconnect | RawByte
 
 
 def answer(text: str = "", *, usage: Mapping[str, object] | None = None, reasoning: str = "") -> Answer:
-    """Say something."""
+    """Say something.
+
+    Args:
+        text: The reply.
+        usage: Token counts, made with ``usage()``.
+        reasoning: What the model thinks before.
+    """
     return Answer(text=text, usage=usage, reasoning=reasoning)
 
 
 def streamed(*deltas: str, usage: Mapping[str, object] | None = None) -> Answer:
-    """Say something, piece by piece when it is streamed."""
+    """Say something, piece by piece when it is streamed.
+
+    Args:
+        deltas: The pieces.
+        usage: Token counts, made with ``usage()``.
+    """
     require("deltas", deltas, Sequence[str])
     return Answer(text="".join(deltas), deltas=deltas, usage=usage)
 
 
 def calls(*tool_calls: Mapping[str, object], text: str = "", usage: Mapping[str, object] | None = None) -> Answer:
-    """Call tools; make the calls with ``tool_call()``."""
+    """Call tools; make the calls with ``tool_call()``.
+
+    Args:
+        tool_calls: The calls.
+        text: What the model says beside them.
+        usage: Token counts, made with ``usage()``.
+    """
     return Answer(text=text, tool_calls=tool_calls, usage=usage)
 
 
 def tool_call(name: str, arguments: Mapping[str, object] | str | None = None, *, id: str = "call_1") -> JsonObject:  # noqa: A002  # the protocol's name
-    """Make one call; arguments as a mapping are written as JSON text, as models do."""
+    """Make one call; arguments as a mapping are written as JSON text, as models do.
+
+    Args:
+        name: The tool's name.
+        arguments: Its arguments, or JSON text as it is.
+        id: The id of the call.
+    """
     written = arguments if isinstance(arguments, str) else json.dumps(dict(arguments or {}), ensure_ascii=False)
     return {"id": id, "type": "function", "function": {"name": name, "arguments": written}}
 
 
 def failure(status: int, message: str = "scripted failure", **headers: str) -> Failure:
-    """Answer with an HTTP error; headers are written ``retry_after="1"``."""
+    """Answer with an HTTP error; headers are written ``retry_after="1"``.
+
+    Args:
+        status: The HTTP status.
+        message: The error's text.
+        headers: Headers of the response.
+    """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Failure(status, {"error": {"message": message}}, named)
 
 
 def usage(prompt_tokens: int, completion_tokens: int) -> JsonObject:
-    """Make token counts."""
+    """Make token counts.
+
+    Args:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Tokens of the reply.
+    """
     total = prompt_tokens + completion_tokens
     return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}
 

@@ -24,6 +24,10 @@ class BaseBuilder(Generic[ContextT, StateT]):
 
     Platforms name their context and state classes, and add ``build`` and its relatives with their typed inputs. What
     a build is given wins over the builder's own inputs. A builder can be shared between threads.
+
+    Args:
+        pipeline: The steps of a build.
+        inputs: Inputs of every build.
     """
 
     context_class: ClassVar[type[Context]] = Context
@@ -81,7 +85,12 @@ class CoreInputs(CommonInputs, total=False):
 
 
 class Builder(BaseBuilder[Context, BuildState[Context]]):
-    """Builds plans with an application's own pipeline."""
+    """Builds plans with an application's own pipeline.
+
+    Args:
+        pipeline: The steps of a build.
+        inputs: Inputs of every build: the fields of ``Context``.
+    """
 
     def __init__(self, pipeline: Pipeline[BuildState[Context]], **inputs: Unpack[CoreInputs]) -> None:
         super().__init__(pipeline, inputs)

@@ -31,6 +31,10 @@ class Step(Generic[StateT_contra, ConfigT]):
             Config = ShoutConfig
 
     ``before`` runs in pipeline order, ``after`` in reverse order once every ``before`` has run.
+
+    Args:
+        config: The step's configuration; by default ``Config()``.
+        options: Fields of the configuration to change.
     """
 
     name: ClassVar[str] = ""

@@ -46,6 +46,11 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
     Takes every input of ``RisuAIInputs``; what is passed to ``build()`` wins over the builder's own. Compiled
     texts, scanned books, script results and token counts are kept for the next turn.
+
+    Args:
+        pipeline: The steps of a build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+        inputs: Inputs of every build.
     """
 
     context_class = RisuAIContext

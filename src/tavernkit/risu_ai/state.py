@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 
 
 class RisuState(BuildState[RisuAIContext]):
-    """The workspace of one build. Each attribute says which step writes it; later steps read it."""
+    """The workspace of one build. Each attribute says which step writes it; later steps read it.
+
+    Args:
+        context: The inputs of the build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+    """
 
     def __init__(self, context: RisuAIContext, services: Services | None = None) -> None:
         super().__init__(context)

@@ -42,6 +42,11 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
     ``TextPlan``: one prompt text and its stop strings. Without a ``pipeline`` of your own,
     ``CHAT_PIPELINE`` or ``TEXT_PIPELINE`` runs.
+
+    Args:
+        pipeline: The steps of a build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+        inputs: Inputs of every build.
     """
 
     context_class = SillyTavernContext

@@ -98,7 +98,12 @@ def _notes(context: SillyTavernContext) -> AuthorsNotes:
 
 
 class SillyTavernState(BuildState[SillyTavernContext]):
-    """The workspace of one build. Each attribute says which step writes it; later steps read it."""
+    """The workspace of one build. Each attribute says which step writes it; later steps read it.
+
+    Args:
+        context: The inputs of the build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+    """
 
     def __init__(self, context: SillyTavernContext, services: Services | None = None) -> None:
         super().__init__(context)

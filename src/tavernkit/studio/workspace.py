@@ -117,7 +117,12 @@ class Changed:
 
 
 class Workspace:
-    """The documents that are open. States are values: a build reads one while the next edit makes another."""
+    """The documents that are open. States are values: a build reads one while the next edit makes another.
+
+    Args:
+        documents: The documents to open.
+        now: The clock; by default the computer's.
+    """
 
     def __init__(self, documents: Sequence[Document], *, now: Callable[[], datetime] | None = None) -> None:
         found: dict[str, Document] = {}

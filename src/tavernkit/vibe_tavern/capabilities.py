@@ -85,7 +85,12 @@ A pattern is a whole model id, or the start of one with ``*`` at its end.
 
 
 class CapabilitiesRegistry:
-    """Layers of knowledge about providers and models; later layers win, the call's overrides most."""
+    """Layers of knowledge about providers and models; later layers win, the call's overrides most.
+
+    Args:
+        providers: Capabilities by provider.
+        models: Patterns of model names and their capabilities, by provider.
+    """
 
     def __init__(
         self,

@@ -41,7 +41,12 @@ PIPELINE: Pipeline[VibeTavernState] = Pipeline(
 
 
 class Builder(BaseBuilder[VibeTavernContext, VibeTavernState]):
-    """Builds plans with ``PIPELINE`` (or another pipeline over the same state)."""
+    """Builds plans with ``PIPELINE`` (or another pipeline over the same state).
+
+    Args:
+        pipeline: The steps of a build.
+        inputs: Inputs of every build.
+    """
 
     context_class: ClassVar[type[Context]] = VibeTavernContext
     state_class: ClassVar[type[BuildState[Context]]] = VibeTavernState  # pyright: ignore[reportAssignmentType]  # its context is ours

@@ -139,7 +139,12 @@ class AuditedModel:
 
 
 def audit_models(models: list[str], *, tokenizer_root: Path | str | None = None) -> list[AuditedModel]:
-    """Say for each model id whether its own tokenizer counts it."""
+    """Say for each model id whether its own tokenizer counts it.
+
+    Args:
+        models: The model ids.
+        tokenizer_root: The folder of tokenizer files.
+    """
     counting = estimator(tokenizer_root)
     known = {model.hint for model in MODELS}
     audited: list[AuditedModel] = []

@@ -27,6 +27,17 @@ def preprocess_user_input(
     """Render user input as a template if enabled, by argument or by ``context.toggles.expand_user_input_macros``.
 
     Enabled means that a user's text can change the chat's variables.
+
+    Args:
+        text: What the user typed.
+        variables: The chat's variables.
+        assigns: Variables of the template.
+        context: Holds the toggle, and what filters ask for.
+        enabled: Whether to render; None asks the toggle.
+        strict: Raise on any error.
+        on_error: ``passthrough`` or ``raise``.
+        now_ms: The clock, in milliseconds.
+        warn: Called with each warning.
     """
     if enabled is None:
         toggles = context.get("toggles")

@@ -24,6 +24,13 @@ class CBSCall:
 
     Arguments are never trimmed. One that is not there is JavaScript's ``undefined``: the accessors differ in what they
     make of that.
+
+    Args:
+        tag: The tag's text without the braces.
+        args: Its arguments.
+        run: The evaluation it is part of.
+        buffer: The text written so far.
+        position: Where the tag stands.
     """
 
     __slots__ = ("_run", "args", "buffer", "position", "tag")

@@ -63,7 +63,16 @@ def replace_assets(
     background: bool = False,
     warn: Warn | None = None,
 ) -> str:
-    """Replace ``{{img::name}}`` and its like by HTML. Groups have no media of their own: their text stays as it is."""
+    """Replace ``{{img::name}}`` and its like by HTML. Groups have no media of their own: their text stays as it is.
+
+    Args:
+        text: The text to show.
+        context: The character and chat.
+        resolve: Gives the address of an asset.
+        settings: RisuAI's settings for media.
+        background: The text is the background's HTML.
+        warn: Called with each warning.
+    """
     character = context.character
     if character is None or character.is_group or "{{" not in text:
         return text
@@ -72,7 +81,13 @@ def replace_assets(
 
 
 def replace_inlays(text: str, inlays: Mapping[str, ShownInlay], *, hide_all_images: bool = False) -> str:
-    """Replace ``{{inlay::id}}`` and its like by HTML; an id that is not known stays as it is."""
+    """Replace ``{{inlay::id}}`` and its like by HTML; an id that is not known stays as it is.
+
+    Args:
+        text: The text to show.
+        inlays: The inlays by id.
+        hide_all_images: RisuAI's setting of that name.
+    """
 
     def html(found: re.Match[str]) -> str:
         inlay = inlays.get(found[2])

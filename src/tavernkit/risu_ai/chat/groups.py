@@ -50,6 +50,12 @@ def speakers(
     """The ids of those who speak in this round, in order; a name said twice lets its member speak twice.
 
     RisuAI throws when nobody can speak and nobody is next in order: ``PromptTemplateError`` here.
+
+    Args:
+        group: The group.
+        characters: All characters, members or not.
+        chat: The chat so far.
+        random: Returns a random number from 0 to 1.
     """
     candidates = [member for member in group_members(group, characters) if member.talkness > 0]
     if group.raw.get("orderByOrder"):

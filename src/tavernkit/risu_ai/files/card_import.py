@@ -33,6 +33,10 @@ def character_from_card(card: Character | Bundle, module: Module | None = None) 
 
     ``module`` is the one beside a CHARX card (a loaded file has it): its lore, scripts and triggers stand in for the
     card's.
+
+    Args:
+        card: A card, or a loaded card file.
+        module: The module that comes with the card.
     """
     if isinstance(card, Bundle):
         card, module = card.character, card.module if module is None else module

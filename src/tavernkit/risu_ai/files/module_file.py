@@ -37,6 +37,13 @@ def read_module(
     RisuAI gives an imported module a new id, and its assets the paths it keeps them at; pass ``new_id=None`` to have
     the file as it is (one without an id gets one all the same), or a function of your own.
     ``name`` is what a module made of a lorebook or regex file is called. Raises ``RisumError`` for other files.
+
+    Args:
+        source: A path or the file's bytes.
+        name: The module's name, for files that have none.
+        new_id: Makes the module's id; None keeps the file's.
+        warn: Called with each warning; by default they are logged.
+        strict: Raise at the first warning.
     """
     data = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
     content = _content(data, name or stem(source), refuse_warning if strict else warn, imports=new_id is not None)
@@ -76,7 +83,12 @@ def _with_paths(module: Module) -> JsonObject:
 
 
 def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risum") -> bytes:
-    """Write a module as ``.risum`` or ``.json``. Its assets are named, their bytes are not in a module's JSON."""
+    """Write a module as ``.risum`` or ``.json``. Its assets are named, their bytes are not in a module's JSON.
+
+    Args:
+        module: The module, or its JSON object.
+        suffix: ``.risum`` or ``.json``.
+    """
     content = thaw_object(module.raw if isinstance(module, RisuModule) else module)
     if suffix == ".json":
         return json_stringify({"type": MODULE_TYPE, **content}).encode()

@@ -41,6 +41,15 @@ class Save:
 
     ``database`` is RisuAI's own object after start-up: defaults filled in, ids made unique, lore brought up to date.
     ``warnings`` say what was damaged or missing.
+
+    Args:
+        database: RisuAI's database object.
+        kind: Which kind of save it comes from.
+        assets: Pictures and other files by name.
+        files: The other stored files.
+        texts: RisuAI's built-in texts.
+        warnings: What was wrong with the save.
+        warn: Called with each warning; by default they are logged.
     """
 
     def __init__(

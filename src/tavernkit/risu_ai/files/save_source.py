@@ -22,7 +22,13 @@ EXPORT = "in RisuAI, Settings > Save Local Backup writes a file with everything"
 
 
 class SaveAsset:
-    """A picture or another file of a save, read when it is asked for."""
+    """A picture or another file of a save, read when it is asked for.
+
+    Args:
+        name: Its name in the save.
+        size: Its size in bytes.
+        read: Returns its bytes.
+    """
 
     def __init__(self, name: str, size: int, read: Callable[[], bytes]) -> None:
         self.name = name

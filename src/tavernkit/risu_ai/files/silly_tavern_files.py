@@ -199,7 +199,12 @@ def _scaled(value: object, factor: int) -> float:
 
 
 def read_st_files(values: Sequence[object], *, warn: Warn = log_warning) -> Preset:
-    """Convert the parsed JSON of SillyTavern files, whatever they are."""
+    """Convert the parsed JSON of SillyTavern files, whatever they are.
+
+    Args:
+        values: The parsed JSON of each file.
+        warn: Called with each warning; by default they are logged.
+    """
     objects = [value for value in values if is_mapping(value)]
     if len(objects) < len(values):
         warn(f"{len(values) - len(objects)} of the files hold no object; they are left out")

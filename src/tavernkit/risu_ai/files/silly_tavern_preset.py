@@ -112,7 +112,12 @@ def _number(value: Mapping[str, object], key: str, default: float) -> float:
 
 
 def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
-    """Write a RisuAI preset as a SillyTavern chat preset; what SillyTavern has no place for is reported."""
+    """Write a RisuAI preset as a SillyTavern chat preset; what SillyTavern has no place for is reported.
+
+    Args:
+        preset: The preset to write.
+        warn: Called with each warning; by default they are logged.
+    """
     writer = _Writer(warn)
     for card in preset.prompt_template or _template_of(preset):
         writer.add(card)

@@ -21,7 +21,12 @@ _CHAR = re.compile(r"<(?:char|bot)>")
 
 
 def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObject]:
-    """Read a lorebook file: RisuAI's export, or anything that has ``entries``."""
+    """Read a lorebook file: RisuAI's export, or anything that has ``entries``.
+
+    Args:
+        value: The file's parsed JSON.
+        warn: Called with each warning.
+    """
     data = value.get("data") if is_mapping(value) and value.get("type") == FILE_TYPE else None
     if is_sequence(data):
         return [thaw_object(entry) for entry in _objects(data, warn)]

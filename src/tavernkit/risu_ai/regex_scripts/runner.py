@@ -41,7 +41,13 @@ class _NoEffectError(Exception):
 
 
 class RegexScriptRunner:
-    """Runs scripts over texts. Results are remembered, as RisuAI does, so that dice are not rolled again."""
+    """Runs scripts over texts. Results are remembered, as RisuAI does, so that dice are not rolled again.
+
+    Args:
+        engine: Evaluates CBS in scripts; by default a new one.
+        remember: How many results are kept.
+        lists: Prepared lists of scripts, to share them.
+    """
 
     def __init__(
         self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS, lists: ScriptLists | None = None
@@ -361,7 +367,12 @@ def hide_styles(text: str) -> tuple[str, list[str]]:
 
 
 def restore_styles(text: str, styles: Sequence[str]) -> str:
-    """Put the contents of style blocks back into a translation; unknown places become empty."""
+    """Put the contents of style blocks back into a translation; unknown places become empty.
+
+    Args:
+        text: The translation.
+        styles: The contents that were taken out, in order.
+    """
 
     def restore(found: re.Match[str]) -> str:
         number = parse_int(found[1])
@@ -371,7 +382,13 @@ def restore_styles(text: str, styles: Sequence[str]) -> str:
 
 
 def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: Warn | None = None) -> str:
-    """Run ``edittrans`` scripts; raises ``JSRegexSyntaxError`` on a bad pattern or flag."""
+    """Run ``edittrans`` scripts; raises ``JSRegexSyntaxError`` on a bad pattern or flag.
+
+    Args:
+        text: The translated text.
+        scripts: Scripts; those of other types are passed over.
+        warn: Called with each warning.
+    """
     for script in scripts:
         if script.type == "edittrans":
             regex = JSRegex.compile(script.pattern, script.flag if script.able_flag else "g")

@@ -131,7 +131,13 @@ def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
 
 
 def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[RegexScript]:
-    """Read a list of scripts or an export file; what is not a script is reported and left out."""
+    """Read a list of scripts or an export file; what is not a script is reported and left out.
+
+    Args:
+        value: A list of scripts, or RisuAI's export file.
+        where: Where the scripts come from, for warnings.
+        warn: Called with each warning.
+    """
     require("value", value, AnyJson, "a list of scripts or RisuAI's export file")
     if is_mapping(value) and value.get("type") == FILE_TYPE:
         value = value.get("data")
@@ -153,12 +159,23 @@ def write_scripts(scripts: Iterable[RegexScript]) -> JsonObject:
 
 
 def scripts_of(context: CBSContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
-    """The scripts in force: the preset's (its ``regex``), the character's, those of enabled modules."""
+    """The scripts in force: the preset's (its ``regex``), the character's, those of enabled modules.
+
+    Args:
+        context: The character and the enabled modules.
+        preset: The preset's ``regex`` list.
+        warn: Called with each warning.
+    """
     return [*read_scripts(preset, "the preset", warn), *_of_character(context, warn), *_of_modules(context, warn)]
 
 
 def translation_scripts_of(context: CBSContext, *, warn: Warn | None = None) -> list[RegexScript]:
-    """The scripts for translated texts: those of enabled modules, then the character's; none without a character."""
+    """The scripts for translated texts: those of enabled modules, then the character's; none without a character.
+
+    Args:
+        context: The character and the enabled modules.
+        warn: Called with each warning.
+    """
     if context.character is None:
         return []
     return [*_of_modules(context, warn), *_of_character(context, warn)]

@@ -98,6 +98,12 @@ class TriggerEngine:
     between calls, in a worker process, unless a script was stopped or many other sandboxes were used since. Use one
     engine for each user's application; it may be shared between threads.
     ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
+
+    Args:
+        cbs: Evaluates CBS; by default a new engine.
+        host: What scripts may ask the application for; by default everything is refused.
+        limits: Limits on runs.
+        fix_stale_closures: Repair these bugs.
     """
 
     def __init__(
@@ -315,5 +321,13 @@ def run_triggers(
     name: str = "",
     **options: Unpack[RunOptions],
 ) -> TriggerResult:
-    """Run the triggers of a mode once; see ``TriggerEngine.run()``. Pass an engine to keep Lua scripts alive."""
+    """Run the triggers of a mode once; see ``TriggerEngine.run()``. Pass an engine to keep Lua scripts alive.
+
+    Args:
+        context: The character, chat and variables.
+        mode: When they run: ``start``, ``output``, ``manual``, …
+        engine: The engine to run them; by default a new one.
+        name: Run only triggers of this name.
+        options: See ``RunOptions``.
+    """
     return (TriggerEngine() if engine is None else engine).run(context, mode, name=name, **options)

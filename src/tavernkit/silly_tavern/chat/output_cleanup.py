@@ -50,7 +50,12 @@ class CleanUp:
 
 
 def clean_up(text: str, options: CleanUp) -> str:
-    """Clean up a reply, step by step in SillyTavern's order."""
+    """Clean up a reply, step by step in SillyTavern's order.
+
+    Args:
+        text: The model's reply.
+        options: Names, settings and stop strings to clean up by.
+    """
     if not text:
         return ""
     for step in STEPS:

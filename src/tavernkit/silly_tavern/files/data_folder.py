@@ -37,6 +37,10 @@ class DataFolder(FolderFiles):
 
     Nothing is written. Names never lead out of the folder. Files are read when they are asked for; world books are
     read once, so that builders can keep what they compiled for them.
+
+    Args:
+        path: The folder.
+        warn: Called with each warning; by default they are logged.
     """
 
     _named = False

@@ -15,7 +15,12 @@ KINDS = ("full", "character")
 
 
 def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
-    """Write the prompts and the order of a preset as the prompt manager exports them."""
+    """Write the prompts and the order of a preset as the prompt manager exports them.
+
+    Args:
+        preset: The preset to export from.
+        kind: ``full`` or ``character``.
+    """
     if kind not in KINDS:
         raise InvalidPresetError(f"a prompt export is one of {', '.join(KINDS)}, not {kind!r}")
     prompts: list[Json] = [prompt.to_json() for prompt in preset.effective_prompts if not prompt.marker]
@@ -24,7 +29,13 @@ def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
 
 
 def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-    """Take the prompts of an export into a preset: imported ones win, the order is laid over the old one by place."""
+    """Take the prompts of an export into a preset: imported ones win, the order is laid over the old one by place.
+
+    Args:
+        preset: The preset to change; a new one is returned.
+        data: The export's JSON object.
+        warn: Called with each warning; by default they are logged.
+    """
     reader = JsonReader(data, "prompt export", warn).reader("data")
     imported = [PresetPrompt.from_json(each, warn=warn) for each in reader.objects("prompts")]
     if not imported and not reader.objects("prompt_order"):

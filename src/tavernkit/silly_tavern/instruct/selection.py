@@ -72,6 +72,14 @@ def select_for_model(
     A mapping of the user's wins and switches instruct mode on. Else, while it is on: the first preset whose
     ``activation_regex`` matches, or, if bound to it, the one named as the context template in use. Bound templates
     come together, under one name, unless a mapping names both.
+
+    Args:
+        model: The model's name.
+        live: The template in use.
+        presets: All instruct templates.
+        mappings: The user's choices by model (``model_templates_mappings``).
+        context_name: The name of the context template in use.
+        warn: Called with each warning; by default they are logged.
     """
     mapped = (mappings or {}).get(model)
     if is_mapping(mapped):
@@ -96,7 +104,12 @@ def select_for_model(
 
 
 def template_for_chat_template(chat_template: str, sha256: str | None = None) -> str | None:
-    """Name the templates (context and instruct alike) that suit a model's chat template, if any do."""
+    """Name the templates (context and instruct alike) that suit a model's chat template, if any do.
+
+    Args:
+        chat_template: The model's chat template (Jinja).
+        sha256: Its SHA-256 in hexadecimal; by default it is computed.
+    """
     if not trim(chat_template):
         return None
     if sha256 is None:

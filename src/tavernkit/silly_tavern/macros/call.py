@@ -109,6 +109,13 @@ class MacroCall:
     """One call of a macro: its arguments, how it is written, and the environment.
 
     ``args`` are the expanded arguments, a block's content being the last one; ``name`` is the name it was called by.
+
+    Args:
+        run: The expansion it is part of.
+        node: The parsed macro.
+        name: The name it was called by.
+        definition: The macro's definition.
+        args: The expanded arguments.
     """
 
     __slots__ = ("_node", "args", "definition", "name", "run")

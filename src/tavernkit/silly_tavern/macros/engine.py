@@ -184,6 +184,11 @@ class MacroEngine(Expander):
 
     ``registry`` defaults to all built-in macros. Processors run on whole texts before parsing and after expansion,
     among the engine's own in the order of their priorities.
+
+    Args:
+        registry: The macros.
+        pre_processors: Run on whole texts before parsing.
+        post_processors: Run on whole texts after expansion.
     """
 
     def __init__(

@@ -163,6 +163,10 @@ class MacroRegistry:
     ...     return call.args[0].upper()
     >>> registry.describe()[0].usage
     '{{shout::text}}'
+
+    Args:
+        definitions: Macros to start with.
+        warn: Called with each warning; by default they are logged.
     """
 
     def __init__(self, definitions: Iterable[MacroDefinition] = (), *, warn: Warn = log_warning) -> None:

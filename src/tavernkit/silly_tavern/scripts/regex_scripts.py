@@ -281,7 +281,12 @@ def read_scripts(value: object, where: str, warn: Warn = log_warning) -> tuple[R
 
 
 def migrate_script(value: Mapping[str, object], *, new_id: Callable[[], str]) -> JsonObject:
-    """Bring a global script of an older version up to date, as SillyTavern does when it loads its settings."""
+    """Bring a global script of an older version up to date, as SillyTavern does when it loads its settings.
+
+    Args:
+        value: The script's JSON object.
+        new_id: Makes an id for a script without one.
+    """
     script = thaw_object(value)
     if not truthy(script.get("id")):
         script["id"] = new_id()

@@ -88,7 +88,12 @@ def stop_strings(given: StopInput) -> list[str]:
 
 
 def custom_stop_strings(setting: str, warn: Warn) -> list[str]:
-    """Read ``custom_stopping_strings``: a JSON list, of which only texts count."""
+    """Read ``custom_stopping_strings``: a JSON list, of which only texts count.
+
+    Args:
+        setting: The setting's text.
+        warn: Called with each warning.
+    """
     if not setting:
         return []
     try:

@@ -26,6 +26,10 @@ class WorldBook:
 
     ``name`` is its identity, the name of its file without ``.json``. Everything the file holds is kept, known or not,
     and written back.
+
+    Args:
+        name: The book's name.
+        raw: The file's parsed JSON.
     """
 
     def __init__(self, name: str, raw: Json) -> None:

@@ -87,6 +87,11 @@ class Entry:
     ``raw`` is the JSON object itself, read only, and ``world`` the name of its book. The attributes give the fields as
     the scan understands them, whatever type the file has; a field that is missing is not filled in, because the
     program does not do so either (missing ``probability``: every roll fails). ``content`` comes without decorators.
+
+    Args:
+        raw: The entry's JSON object.
+        world: The name of its book, unless the object names one.
+        decorated: Parse the decorators at the start of the content.
     """
 
     def __init__(self, raw: JsonObject, world: str, *, decorated: bool = True) -> None:

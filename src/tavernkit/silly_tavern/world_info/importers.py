@@ -56,6 +56,12 @@ def import_world(
     """Import a world file of SillyTavern, NovelAI (also in a picture), Agnai or RisuAI, recognised by its content.
 
     What SillyTavern would refuse gives nothing and a warning, or ``LoreParseError`` in strict mode.
+
+    Args:
+        filename: The file's name; the book is named after it.
+        content: The file's content.
+        warn: Called with each warning; by default they are logged.
+        strict: Raise instead of warning.
     """
     try:
         return _import(filename, content, warn)

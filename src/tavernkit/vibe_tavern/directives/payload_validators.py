@@ -23,6 +23,10 @@ def pydantic_payload_validator(
 
     Errors are ``{field: [messages]}`` (``flat``, fields joined by dots) or ``[{pointer, message}]``
     (``json_pointer``). A valid payload is left as the model sent it.
+
+    Args:
+        models: Pydantic models by directive type.
+        error_format: ``flat`` or ``json_pointer``.
     """
     require("models", models, Mapping[str, object])
     require_choice("error_format", error_format, get_args(ErrorFormat))

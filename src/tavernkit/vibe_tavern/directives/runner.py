@@ -73,7 +73,13 @@ ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]
 
 
 class DirectivesRunner:
-    """Runs directives requests with one configuration."""
+    """Runs directives requests with one configuration.
+
+    Args:
+        runner: Sends the requests.
+        config: The configuration.
+        clock: Measures how long a run takes, in seconds.
+    """
 
     @checked
     def __init__(

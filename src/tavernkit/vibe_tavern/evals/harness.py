@@ -170,6 +170,13 @@ async def run_evals(
     ``model`` is one for all of them (requests name theirs), or a function that gives one for each. What a run raises is
     its result. Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not
     answer them. When a model says that its budget is used up, the runs that are left are not made.
+
+    Args:
+        options: What to run.
+        model: The model, or a function that makes one for a run.
+        progress: Called after each run.
+        clock: Measures how long runs take, in seconds.
+        before: Records of an interrupted evaluation.
     """
     before = list(before)
     for record in before:

@@ -61,6 +61,16 @@ def render_liquid(
     ``message_index``, ``rng_word`` and ``now_ms``. A template that cannot be parsed or goes over a limit comes back as
     it is; other errors are printed where they happen. Both are warned of. ``strict`` and ``on_error="raise"`` raise
     ``LiquidError`` instead.
+
+    Args:
+        text: The template.
+        assigns: Its variables.
+        variables: The store that ``var`` and ``global`` read.
+        context: What filters ask for.
+        strict: Raise on any error.
+        on_error: ``passthrough`` or ``raise``.
+        now_ms: The clock, in milliseconds.
+        warn: Called with each warning.
     """
     raising = strict or on_error == "raise"
     problem: LiquidError

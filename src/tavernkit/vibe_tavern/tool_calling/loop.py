@@ -33,6 +33,18 @@ class ToolLoopRunner:
 
     ``tools`` is a registry, a toolset, or definitions; ``executor`` runs them and is needed unless tools are disabled
     (a toolset of functions brings its own). A runner can be used for many runs, also at the same time.
+
+    Args:
+        runner: Sends the requests.
+        config: The configuration.
+        tools: The tools.
+        executor: Runs them.
+        system: A system message before the prompt.
+        strict: Raise at the first warning.
+        dialect: The dialect of prompts; by default the provider's.
+        variables: Variables of the prompt's macros.
+        aliases: Other names of tools that models use.
+        clock: Measures how long a run takes, in seconds.
     """
 
     @checked

@@ -37,6 +37,11 @@ class McpToolset:
     """The tools of a connected server, with the executor that calls them.
 
     Names are made fit for providers (letters, digits, ``_`` and ``-``), with ``prefix`` in front if there is one.
+
+    Args:
+        session: The connection to the server.
+        tools: The server's list of tools.
+        prefix: Put before the name of each tool.
     """
 
     def __init__(self, session: McpSession, tools: Sequence[Mapping[str, object]], *, prefix: str = "") -> None:
@@ -91,6 +96,11 @@ async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> As
 
     ``server`` is the URL of a server, ``mcp.StdioServerParameters`` of one to start, or anything else that
     ``mcp.Client`` takes.
+
+    Args:
+        server: The server.
+        prefix: Put before the name of each tool.
+        options: Options of ``mcp.Client``.
     """
     try:
         from mcp import Client, StdioServerParameters

@@ -109,7 +109,13 @@ class ToolRegistry:
 
 
 class FilteredToolRegistry(ToolRegistry):
-    """Some of the tools of another registry: those allowed, without those denied. An empty list does not filter."""
+    """Some of the tools of another registry: those allowed, without those denied. An empty list does not filter.
+
+    Args:
+        base: The registry to take tools from.
+        allow: Names of tools to keep.
+        deny: Names of tools to leave out.
+    """
 
     @checked
     def __init__(
