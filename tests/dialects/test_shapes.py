@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.dialects import convert
+from tavernkit.dialects import convert, shapes
 from tavernkit.dialects.shapes import (
     ANTHROPIC_BLOCKS,
     GOOGLE_BESIDE,
@@ -21,6 +21,7 @@ from tavernkit.dialects.shapes import (
     split_data_url,
 )
 from tavernkit.prompt.message import Message
+from tavernkit.values import Json
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 PICTURE = {"type": "image", "data": "QUJD", "media_type": "image/png"}
@@ -110,3 +111,11 @@ def test_names_are_written_in_both_ways_and_content_stays() -> None:
 def test_data_urls_are_taken_apart(url: object, parts: object) -> None:
     assert split_data_url(url) == parts
     assert openai_part("text", "a") == {"type": "text", "text": "a"}
+
+
+def test_each_name_of_a_field_is_rewritten_once() -> None:
+    shapes._snake.cache_clear()  # pyright: ignore[reportPrivateUsage]  # counted
+    turns: list[Json] = [{"role": "user", "parts": [{"inlineData": {"mimeType": "image/png"}}]} for _ in range(100)]
+    written = shapes.snake_case({"contents": turns})
+    assert written == {"contents": [{"role": "user", "parts": [{"inline_data": {"mime_type": "image/png"}}]}] * 100}
+    assert shapes._snake.cache_info().misses == 5  # pyright: ignore[reportPrivateUsage]  # as above

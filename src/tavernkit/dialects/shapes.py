@@ -7,6 +7,7 @@ looks like is the provider's, and is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from tavernkit.values import Json, JsonObject, is_list, is_object
@@ -106,6 +107,9 @@ def split_data_url(url: object) -> tuple[str, str] | None:
     return media_type, data
 
 
+REMEMBERED_NAMES = 256
+
+
 def camel_case(value: Json) -> Json:
     """Write the names of fields as Google's REST interface does; what is the caller's own JSON stays."""
     return _renamed(value, _camel)
@@ -118,16 +122,20 @@ def snake_case(value: Json) -> Json:
 
 def _renamed(value: Json, rename: Callable[[str], str]) -> Json:
     if is_object(value):
-        opaque = {name for name in value if _camel(name) in _OPAQUE}
-        return {rename(name): item if name in opaque else _renamed(item, rename) for name, item in value.items()}
+        return {
+            rename(name): item if isinstance(item, str) or _camel(name) in _OPAQUE else _renamed(item, rename)
+            for name, item in value.items()
+        }
     return [_renamed(item, rename) for item in value] if isinstance(value, list) else value
 
 
+@lru_cache(REMEMBERED_NAMES)  # a request has the same few names thousands of times
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
+@lru_cache(REMEMBERED_NAMES)
 def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
