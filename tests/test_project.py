@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -28,3 +29,9 @@ def test_hosted_checks_run_what_the_makefile_has() -> None:
         commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
         assert commands or file.name == "release.yml"
         assert {command.removeprefix("make ") for command in commands if command.startswith("make ")} <= targets
+
+
+def test_docstrings_are_markdown() -> None:
+    """Pages would show Sphinx roles as they are."""
+    role = re.compile(r":(class|func|meth|data|mod|attr|exc|const):`")
+    assert not [str(path) for path in (ROOT / "src").rglob("*.py") if role.search(path.read_text(encoding="utf-8"))]

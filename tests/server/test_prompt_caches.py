@@ -28,7 +28,8 @@ async def say(client: Client, text: str, **options: object) -> dict[str, Any]:
 
 def is_prefix(model: ScriptedModel) -> bool:
     """Whether the second request begins as the first: only what was put behind the history is gone."""
-    first, second = (request["messages"] for request in model.requests[:2])
+    bodies: list[Any] = list(model.requests[:2])
+    first, second = (body["messages"] for body in bodies)
     said = [message["content"] for message in first].index("Tell me about Hern and the storm glass.")
     return second[: said + 1] == first[: said + 1]
 

@@ -65,7 +65,7 @@ async def report(client: Client, headers: dict[str, str] = ADMIN, **query: Any) 
 @pytest.mark.parametrize("budget", [{"daily_tokens": 100}, {"daily_cost": 0.0004}])
 @pytest.mark.parametrize("session", ["s", None])
 async def test_a_key_that_has_used_its_day_waits_until_tomorrow(
-    start: StartApp, budget: dict[str, object], session: str | None
+    start: StartApp, budget: dict[str, Any], session: str | None
 ) -> None:
     model = costly((60, 10), (60, 10), (60, 10))
     body = {**HELLO, "user": session}

@@ -98,8 +98,8 @@ class PromptMaker:
                 request = self._request(plan) if self._requests else None
                 yield _record(task.key, names, plan, ready.warnings), request
             except Exception as error:  # noqa: BLE001  # one combination must not end a run of millions
-                told: JsonObject = {"type": type(error).__name__, "message": str(error)}
-                yield BatchRecord(key=task.key, inputs=names, error=told), None
+                failure: JsonObject = {"type": type(error).__name__, "message": str(error)}
+                yield BatchRecord(key=task.key, inputs=names, error=failure), None
 
     def _request(self, plan: Plan) -> Request:
         return plan.request(self._dialect, model=self._model, options=self._request_options)

@@ -321,7 +321,7 @@ class Run:
         self.report()
 
     def report(self) -> None:
-        """Tell how far it is."""
+        """Report how far it is."""
         if self._progress is not None:
             seconds = time.monotonic() - self._started
             rate = self.made / seconds if seconds > 0 else 0.0

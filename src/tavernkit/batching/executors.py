@@ -74,8 +74,8 @@ def encoded(record: BatchRecord, request: Request | None, form: BatchFormat) -> 
 
 def failure(task: Task, error: Exception, form: BatchFormat | None) -> Built:
     """Make the record of a task that its worker died of."""
-    told: JsonObject = {"type": type(error).__name__, "message": str(error)}
-    record = BatchRecord(key=task.key, inputs=task.names(), error=told)
+    problem: JsonObject = {"type": type(error).__name__, "message": str(error)}
+    record = BatchRecord(key=task.key, inputs=task.names(), error=problem)
     return Built(record, None, failed=True) if form is None else encoded(record, None, form)
 
 

@@ -287,8 +287,8 @@ class Answerer:
         except ModelError as error:
             if _not_answered(error):
                 return Built(None, None, unanswered=f"{type(error).__name__}: {error}")
-            told: JsonObject = {"type": type(error).__name__, "message": str(error)}
-            return encoded(self._answered(record, error=told), request, self._form)
+            failure: JsonObject = {"type": type(error).__name__, "message": str(error)}
+            return encoded(self._answered(record, error=failure), request, self._form)
         else:
             spent = reply.usage.total_tokens or prompt_tokens
             return encoded(self._answered(record, reply), request, self._form)

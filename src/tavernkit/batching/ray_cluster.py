@@ -79,7 +79,7 @@ class Setup:
 
 
 def _look_for(address: str) -> None:
-    """Raise OSError if nobody listens at ``host:port``: Ray would end this process."""
+    """Raise OSError if nothing listens at ``host:port``: Ray would end this process."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit() and "/" not in address:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
@@ -120,7 +120,7 @@ class Cluster:
         """Return an executor whose workers also send the prompts, if they are to be answered.
 
         Args:
-            generate: Who answers; None if nobody.
+            generate: The model that answers, if one does.
             form: How records are encoded.
         """
 

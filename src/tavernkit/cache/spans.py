@@ -91,7 +91,7 @@ OriginOf: TypeAlias = "Callable[[Plan, Block], Origin]"
 
 
 def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) -> Origin:
-    """Return a block's origin, as its provenance tells it.
+    """Return a block's origin, as its provenance says.
 
     Args:
         plan: The plan of the block.

@@ -27,10 +27,10 @@ def heeding_interrupts() -> Generator[None]:
         yield
         return
     noticed = threading.Event()
-    told, teller = socket.socketpair()
+    woken, teller = socket.socketpair()
     teller.setblocking(False)
     watcher = threading.Thread(
-        target=_send_again, args=(told, threading.get_ident(), noticed), name="tavernkit-interrupts", daemon=True
+        target=_send_again, args=(woken, threading.get_ident(), noticed), name="tavernkit-interrupts", daemon=True
     )
 
     def raise_interrupt(number: int, frame: FrameType | None) -> None:
@@ -48,12 +48,12 @@ def heeding_interrupts() -> Generator[None]:
         signal.set_wakeup_fd(before)
         teller.close()
         watcher.join()
-        told.close()
+        woken.close()
 
 
-def _send_again(told: socket.socket, thread: int, noticed: threading.Event) -> None:
-    select.select([told], [], [])
-    if told.recv(1) != bytes([signal.SIGINT]):
+def _send_again(woken: socket.socket, thread: int, noticed: threading.Event) -> None:
+    select.select([woken], [], [])
+    if woken.recv(1) != bytes([signal.SIGINT]):
         return  # the prompt is over
     for _ in range(MAX_SIGNALS):
         if noticed.wait(AGAIN_SECONDS):

@@ -43,14 +43,14 @@ class ProgressLines:
             return
         self._next = self._clock() + self._every
         left = now.seconds_left
-        told = {
+        state = {
             "done": now.done,
             "total": now.total,
             "failed": now.failed,
             "per_second": round(now.rate, 1),
             "seconds_left": None if left is None else round(left),
         }
-        self._stream.write(json.dumps(told) + "\n")
+        self._stream.write(json.dumps(state) + "\n")
         self._stream.flush()
 
 

@@ -451,11 +451,11 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return await self._turn(kind, turns[kind], on_piece)
 
     async def _turn(self, kind: TurnKind, work: Callable[[], Awaitable[Turn]], on_piece: OnPiece | None = None) -> Turn:
-        told = False
+        shown = False
 
         def tell(piece: ReplyPiece) -> None:
-            nonlocal told
-            told = told or bool(piece.text)
+            nonlocal shown
+            shown = shown or bool(piece.text)
             if on_piece is not None:
                 on_piece(piece)
 
@@ -470,7 +470,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
                 raise
             finally:
                 self._on_piece = None
-        if self.last.text and not told:  # it was there already, or could not be streamed
+        if self.last.text and not shown:  # it was there already, or could not be streamed
             tell(ReplyPiece(text=self.last.text))
         return self.last
 

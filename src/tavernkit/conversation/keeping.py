@@ -90,7 +90,7 @@ class ChatKeeper:
         saved = saved_chat(self.chat, self._history)
         if saved == self._saved:
             return
-        # A thread cannot be stopped: whoever cancels waits for it, so that saves never overtake each other.
+        # A thread cannot be stopped: cancelling waits for it, so that saves never overtake each other.
         work = asyncio.ensure_future(asyncio.to_thread(self.store.save, saved))
         cancelled = False
         while not work.done():

@@ -60,7 +60,7 @@ class ModelHost:
                     take(piece)
 
         try:
-            # Requests beside the reply (summaries, triggers) take no pieces, and nobody reads them.
+            # Requests beside the reply (summaries, triggers) take no pieces, and are not shown.
             if self._on_piece is None or on_piece is None:
                 reply = await self.model.send(request)
             else:

@@ -56,7 +56,7 @@ class ReplyStream:
         self._reader = asyncio.current_task()
         if self._task is None:
             self._task = asyncio.create_task(self._start(self._pieces.put_nowait))
-            # The task must not hold this stream: that nobody else does is how a loop that was left is noticed.
+            # The task must not hold this stream: a loop that was left is noticed by there being no other holder.
             pieces = self._pieces
             self._task.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
@@ -78,7 +78,7 @@ class ReplyStream:
             self._task.cancel()
             await asyncio.wait([self._task])
             if not self._task.cancelled():
-                self._task.exception()  # of a reply that nobody wants any more
+                self._task.exception()  # of a reply that is not wanted any more
 
     def __del__(self) -> None:
         if self._task is not None and not self._task.done():

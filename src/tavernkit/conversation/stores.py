@@ -142,7 +142,7 @@ class FileStore:
 
 
 class WatchedFile:
-    """A file that is replaced as a whole, and only if nobody else has changed it since it was read or written here."""
+    """A file that is replaced as a whole, and only if no one else has changed it since it was read or written here."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -208,7 +208,7 @@ class Plan:
         return self.fingerprint_of(messages)
 
     def fingerprint_of(self, payload: object) -> str:
-        """The same for what :meth:`to_messages` has given."""
+        """The same for what ``to_messages()`` has given."""
         sent = thaw({"messages": payload, "llm_options": self.llm_options})
         text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

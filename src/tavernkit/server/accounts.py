@@ -65,9 +65,9 @@ class Accounts:
 
     def _over(self, message: str) -> ServiceError:
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
-        told = f"{message}; it may go on at {tomorrow:%Y-%m-%dT%H:%M:%SZ}"
+        message_text = f"{message}; it may go on at {tomorrow:%Y-%m-%dT%H:%M:%SZ}"
         wait = tomorrow.timestamp() - self._clock()
-        return ServiceError(429, told, code="budget_exceeded", retry_after=wait)
+        return ServiceError(429, message_text, code="budget_exceeded", retry_after=wait)
 
 
 def uses_of(exchanged: Sequence[Exchanged], character: str, plan: Plan | None) -> list[Use]:
@@ -158,7 +158,7 @@ def period(first: date | None, last: date | None, today: date) -> tuple[str, str
 async def usage_report(
     database: Database, *, first: str, last: str, by: Sequence[Grouping] = GROUPINGS, owner: str | None = None
 ) -> list[dict[str, object]]:
-    """Tell what was used, divided as asked.
+    """Return what was used, divided as asked.
 
     Args:
         database: The database.

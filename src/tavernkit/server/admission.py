@@ -1,4 +1,4 @@
-"""How many turns run at once: others wait in a short queue that serves keys in turn, or are told to come back."""
+"""How many turns run at once: others wait in a short queue that serves keys in turn, or are asked to come back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.server.errors import ServiceError
 
 
 class Admission:
-    """Lets so many in. Whoever waits is let in key by key, so that one busy client does not keep others out."""
+    """Lets so many in. Those who wait are let in key by key, so that one busy client does not keep others out."""
 
     def __init__(self, *, running: int, waiting: int, seconds: float) -> None:
         """Make a queue.
@@ -70,7 +70,7 @@ class Admission:
                 place.set_result(None)
 
     def _make_room(self, owner: str) -> None:
-        """Turn away the last of whoever has most waiting; that may be who asks."""
+        """Turn away the last of the key with most waiting; that may be the one who asks."""
         busiest = max(self._queues, key=lambda each: len(self._queues[each]), default=owner)
         if len(self._queues.get(busiest, ())) <= len(self._queues.get(owner, ())) + 1:
             raise self._overloaded()

@@ -105,7 +105,7 @@ def create_app(
 
 
 async def _find_studio(request: Request) -> object:
-    """Return the Studio of whoever asks; what Studio is made of is loaded with the first one."""
+    """Return the Studio of a client; what Studio is made of is loaded with the first one."""
     state = request.app.state
     if state.studios is None:
         from tavernkit.server.studios import Studios
@@ -167,8 +167,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     status = 400 if request.url.path.startswith("/v1/") else 422
-    told = ServiceError(status, f"{where}: {first['msg']}", code="invalid_request", param=where or None)
-    return await _service_error(request, told)
+    refusal = ServiceError(status, f"{where}: {first['msg']}", code="invalid_request", param=where or None)
+    return await _service_error(request, refusal)
 
 
 async def _too_deep(request: Request, error: Exception) -> Response:

@@ -46,7 +46,7 @@ def chosen_settings(power_user: Mapping[str, object]) -> JsonObject:
 
 
 def checked_settings(settings: JsonObject, warn: Warn) -> JsonObject:
-    """Settings that a client brings; what is wrong with their values is told, names that mean nothing are refused."""
+    """Settings that a client brings; wrong values are reported, unknown names refused."""
     unknown = [name for name in settings if name not in NAMES]
     if unknown:
         message = f"there is no setting {unknown[0]!r:.200} of chats"

@@ -107,7 +107,7 @@ class UpstreamConfig(BaseModel):
     route: tuple[RouteConfig, ...] = ()
     """Other upstreams that this one stands for; then nothing else is set here."""
     fields: tuple[str, ...] | None = None
-    """The only options of a request that the server knows, ``stop`` too; by default the model's name tells."""
+    """The only options of a request that the server knows, ``stop`` too; by default the model's name decides."""
     body: dict[str, JsonValue] = Field(default_factory=dict)
     """Fields of every request to the server, over everything else."""
     embedding_model: str | None = None
@@ -131,7 +131,7 @@ class UpstreamConfig(BaseModel):
 
 
 class ServerConfig(BaseModel):
-    """Everything the service can be told. Printing it shows no secret."""
+    """All settings of the service. Printing it shows no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -171,9 +171,9 @@ class ServerConfig(BaseModel):
     memory_every: int = Field(default=limits.MEMORY_EVERY, ge=4, le=1000)
     """After how many messages a session that asks for a memory is summarised again."""
     memory_upstream: str | None = None
-    """Who summarises; by default whoever answers in the session."""
+    """Who summarises; by default the model that answers in the session."""
     memory_prompt: str | None = None
-    """What the model is told that summarises; there is one in English."""
+    """The instruction of the model that summarises; there is one in English."""
 
     require_keys: bool | None = None
     """Whether clients need an API key; by default only when the address is not loopback."""
@@ -271,7 +271,7 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> ServerConfig:
-    """Read the settings; what is wrong is told with the place it came from."""
+    """Read the settings; errors name the place they came from."""
     environment = os.environ if environment is None else environment
     path = path or environment.get(f"{ENV_PREFIX}CONFIG")
     values: Mapping[str, object] = _from_file(Path(path)) if path else {}

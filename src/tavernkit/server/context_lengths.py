@@ -71,8 +71,8 @@ class ContextLength:
         """Know a size.
 
         Args:
-            configured: What the settings say; then nobody is asked.
-            call: Asks the server; None if it does not tell.
+            configured: What the settings say; then the server is not asked.
+            call: Asks the server; None if it does not say.
             clock: The time in seconds.
         """
         self._configured = configured
@@ -82,8 +82,8 @@ class ContextLength:
         self._looked_at = float("-inf")
         self._looking = asyncio.Lock()
 
-    async def told(self, model: str) -> int | None:
-        """What the settings, the server or the table say about a model; None if nobody does."""
+    async def known(self, model: str) -> int | None:
+        """What the settings, the server or the table say about a model; None if none of them does."""
         if self._configured is not None:
             return self._configured
         if self._call is not None and self._is_old():
@@ -96,7 +96,7 @@ class ContextLength:
 
     async def of(self, model: str) -> int:
         """The size to go by."""
-        return await self.told(model) or CONTEXT_LENGTH
+        return await self.known(model) or CONTEXT_LENGTH
 
     def _is_old(self) -> bool:
         return self._clock() - self._looked_at >= CONTEXT_LENGTH_SECONDS

@@ -55,12 +55,12 @@ class FileMark:
 
 
 def digest_of(content: bytes) -> str:
-    """What tells whether a file is as it was."""
+    """What changes when a file does."""
     return hashlib.sha256(content).hexdigest()
 
 
 def risu_digest(chat: RisuChat) -> str:
-    """What tells whether a chat of a save is as it was."""
+    """What changes when a chat of a save does."""
     return digest_of(json_stringify(chat_json(chat)).encode("utf-8", "surrogatepass"))
 
 

@@ -66,7 +66,7 @@ class Progress:
     job_id: str
     owner: str
     folder: Path
-    """Where the upload is; warnings do not tell."""
+    """Where the upload is; warnings leave it out."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     warnings: list[str] = field(default_factory=list[str])
     characters: dict[str, str] = field(default_factory=dict[str, str])
@@ -89,7 +89,7 @@ class Progress:
     """Names of the files that gave items of a served folder, by kind and id."""
 
     def warn(self, message: str) -> None:
-        """Tell what was left out or changed."""
+        """Report what was left out or changed."""
         message = message.replace(f"{self.folder / 'content'}{os.sep}", "")
         if len(self.warnings) < MAX_JOB_WARNINGS:
             self.warnings.append(message)
@@ -200,8 +200,10 @@ async def _store_chat(connection: AsyncConnection, progress: Progress, found: Fo
     if found.avatar is not None:
         character = progress.characters.get(found.avatar)
     else:
-        told = slug(str(found.file.header.get("character_name") or ""))
-        character = progress.names.get(told) or await _owner(connection, progress, Path(told) / found.file.name)
+        owner_name = slug(str(found.file.header.get("character_name") or ""))
+        character = progress.names.get(owner_name) or await _owner(
+            connection, progress, Path(owner_name) / found.file.name
+        )
     if character is None:
         progress.warn(f"the chat {found.file.name!r} is left out: its character was not imported")
         return
@@ -316,7 +318,7 @@ async def _save_if_new(
 async def _store_risu_chats(connection: AsyncConnection, progress: Progress, found: FoundRisuChats) -> None:
     character = await _owner(connection, progress, found.path)
     if character is None:
-        progress.warn(f"{found.path}: the chats are left out: neither name nor folder tells whose they are")
+        progress.warn(f"{found.path}: the chats are left out: neither name nor folder says whose they are")
         return
     selection = Selection(platform=RISU_AI, character=character)
     await _store_risu_list(connection, progress, selection, found.path.stem, found.file.chats)

@@ -127,7 +127,7 @@ Work: TypeAlias = tuple[str, Callable[[], Found]]
 def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
     """What there is to do, in order: characters before the chats that name them.
 
-    ``warn`` is told what is wrong with settings, chats and groups, also while they are read later.
+    ``warn`` is called for what is wrong with settings, chats and groups, also while they are read later.
     """
     upload = folder / "upload"
     if is_save(upload, filename):
@@ -171,7 +171,7 @@ def _may_be_chat(path: Path) -> bool:
 
 
 def _any_file(path: Path, data: bytes, warn: Warn) -> Found:
-    """Read a file whose kind only its name and content tell."""
+    """Read a file whose kind only its name and content show."""
     lower = path.name.lower()
     if lower.endswith(".jsonl"):
         text = data.decode("utf-8-sig", "replace")
@@ -216,9 +216,9 @@ def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
 
     allowed = source.settings.extension_settings.get("character_allowed_regex")
     for name in source.characters():
-        told, read = item("character", "characters", name)
+        record, read = item("character", "characters", name)
         listed = is_sequence(allowed) and name in allowed
-        yield told, read if listed else lambda read=read: _warned_of_scripts(read())
+        yield record, read if listed else lambda read=read: _warned_of_scripts(read())
     for name in source.worlds():
         yield item("book", "worlds", f"{name}.json")
     for name in source.presets():
@@ -265,7 +265,7 @@ def _save(source: SaveSource) -> Iterator[Work]:
 
 
 def _warned_of_scripts(found: Found) -> Found:
-    """Tell that a card's scripts run here, though its owner did not let them run."""
+    """Warn that a card's scripts run here, though its owner did not let them run."""
     if not isinstance(found, NewItem) or not load(found.file).character.extensions.get("regex_scripts"):
         return found
     return replace(
@@ -308,7 +308,7 @@ def _attached_files(source: st.DataFolder, file: st.ChatFile, warn: Warn) -> tup
 def _files(
     source: st.DataFolder, named: Sequence[Json], warn: Warn, *, of: str = "settings.json"
 ) -> tuple[FoundFile, ...]:
-    """Read the files that values name; what is missing or too much is told."""
+    """Read the files that values name; what is missing or too much is reported."""
     reader, found, total = AttachedFiles(source.path, warn), list[FoundFile](), 0
     for url in named_files(named):
         content = reader.content(url)
@@ -327,7 +327,7 @@ def _group_chats(source: st.DataFolder, group_id: str, warn: Warn) -> Iterator[W
     try:
         listed = source.group(group_id).source
     except (TavernKitError, OSError):
-        return  # told when the group itself is read
+        return  # record when the group itself is read
     chats, shown = listed.get("chats"), listed.get("chat_id")
     names = [*(chats if is_sequence(chats) else ()), shown]
     for name in dict.fromkeys(name for name in names if isinstance(name, str) and name):

@@ -23,7 +23,7 @@ logger = logging.getLogger("tavernkit.server")
 
 POLL_SECONDS = 0.25
 RETRY_SECONDS = 10.0
-"""When whoever found no room may come back."""
+"""When a client that found no room may come back."""
 
 
 class Imports:

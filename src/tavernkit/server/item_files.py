@@ -71,7 +71,7 @@ def _preset(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewIt
 
         risu_ai.Preset.load(data, name=stem, warn=warnings.append)
         return NewItem("preset", stem, RISU_AI, data, filename)
-    # A preset may tell about its maker's connections: those are not for the clients of a server.
+    # A preset may describe its maker's connections: those are not for the clients of a server.
     preset = st.Preset.from_json(value, name=stem, warn=warnings.append).without_secrets()
     return NewItem("preset", stem, SILLY_TAVERN, preset.dumps().encode("utf-8", "replace"), filename)
 

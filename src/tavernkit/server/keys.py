@@ -76,7 +76,7 @@ ADMIN_OWNER = "admin"
 """Whose sessions are those of the admin key."""
 
 LOCAL = Client("local", frozenset(SCOPES))
-"""Whoever reaches a server that wants no keys."""
+"""The client of a server that wants no keys."""
 
 
 class Keys:
@@ -88,7 +88,7 @@ class Keys:
         self._local = replace(LOCAL, limits=config.limits_of(LOCAL.owner))
 
     async def client(self, token: str | None) -> Client:
-        """Who a token belongs to; raises when nobody."""
+        """Who a token belongs to; raises when no one."""
         if self._is_admin_key(token):
             return Client(ADMIN_OWNER, frozenset(SCOPES), limits=self._config.limits_of(ADMIN_OWNER))
         if token is None or not token.startswith(PREFIX):

@@ -178,7 +178,7 @@ class Library:
 
 
 def parse_item(kind: Kind, platform: str, name: str, data: bytes) -> object:
-    """Parse the file of an item; one that cannot be read is an error of whoever stored it."""
+    """Parse the file of an item; one that cannot be read is the error of the request that stored it."""
     try:
         return _parse(kind, platform, name, data)
     except TavernKitError as error:
@@ -251,7 +251,7 @@ def _key(selection: Selection, found: Iterable[ItemInfo]) -> tuple[object, ...]:
 
 
 def _version(info: ItemInfo) -> tuple[Kind, str, int, float]:
-    """What tells an item from its other versions, and from one of the same id that was removed before it came."""
+    """What distinguishes an item from its other versions, and from a removed one of the same id."""
     return (info.kind, info.id, info.version, info.created_at)
 
 

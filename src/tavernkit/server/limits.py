@@ -127,7 +127,7 @@ PRUNE_SECONDS: Final = 3600.0
 """How often a process looks for what is too old."""
 
 CONTEXT_LENGTH: Final = 16_384
-"""Tokens of prompt and reply of a model that nobody knows."""
+"""Tokens of prompt and reply of an unknown model."""
 MAX_CONTEXT_LENGTH: Final = 100_000_000
 CONTEXT_LENGTH_SECONDS: Final = 600.0
 """How long a process goes by what a model's server has said about its context size."""

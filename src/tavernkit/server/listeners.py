@@ -1,4 +1,4 @@
-"""Clients that wait for a reply, and what stands around one: who speaks is told, time measured, what is said kept."""
+"""Clients that wait for a reply, and wrappers that announce speakers, measure time and keep what is said."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Around:
 
     @property
     def gone(self) -> asyncio.Event:
-        """Set when nobody listens any more."""
+        """Set when the client has gone."""
         return self._inner.gone
 
 

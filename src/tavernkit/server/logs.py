@@ -49,7 +49,7 @@ class TextFormatter(logging.Formatter):
 
 
 def set_up_logs(config: ServerConfig) -> None:
-    """Send the service's logs to stderr, and nobody else's requests or headers."""
+    """Send the service's logs to stderr, and no other library's requests or headers."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if config.log_format == "json" else TextFormatter())
     for name in ("tavernkit", "uvicorn.error"):
@@ -58,7 +58,7 @@ def set_up_logs(config: ServerConfig) -> None:
         logger.setLevel(config.log_level.upper())
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
-    # It warns of every upload that is none, which its client is told, and not in our format.
+    # It warns of every upload that is none, which its client learns anyway, and not in our format.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 

@@ -42,7 +42,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class _TooLargeError(HTTPException):
-    """A body is larger than it may be. Whoever reads bodies lets errors of this class through as they are."""
+    """A body is larger than it may be. Code that reads bodies lets errors of this class through."""
 
     def __init__(self) -> None:
         super().__init__(413, TOO_LARGE)

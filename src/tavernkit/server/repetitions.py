@@ -45,7 +45,7 @@ async def repeated_lines(
 ) -> list[ChatLine] | TurnOutcome:
     """The lines of the chat that a failed attempt of the same request has left, or the answer they got since.
 
-    ``known`` is that attempt, if an idempotency key tells. Its lines may stand anywhere: the chat may have gone on.
+    ``known`` is that attempt, if an idempotency key says so. Its lines may stand anywhere: the chat may have gone on.
     """
     if known is None:
         return [lines[-1]] if await _failed_before(connection, request, chat, lines) else []
@@ -74,7 +74,7 @@ def last_id(lines: Sequence[ChatLine]) -> str | None:
 async def _failed_before(
     connection: AsyncConnection, request: TurnRequest, chat: ChatState, lines: Sequence[ChatLine]
 ) -> bool:
-    """Whether the chat ends with the words of this request, which nobody answered.
+    """Whether the chat ends with the words of this request, which got no answer.
 
     Clients without idempotency keys repeat requests, too.
     """
@@ -86,7 +86,7 @@ async def _failed_before(
     turn = await turns.turn_of_message(connection, chat.id, last.id)
     if turn is None or turn.status != turns.FAILED:
         return False
-    # Words alone do not tell whether pictures are the same.
+    # Words alone do not say if pictures are the same.
     return not message.metadata or turn.fingerprint == request.fingerprint
 
 

@@ -1,4 +1,4 @@
-"""Removes what nobody will ask for again: answers of old turns, and old jobs."""
+"""Removes what is not asked for any more: answers of old turns, and old jobs."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Retention:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def prune(self, now: float | None = None) -> dict[str, int]:
-        """Remove everything that is too old, and tell how much that was."""
+        """Remove everything that is too old, and return how much that was."""
         now = time.time() if now is None else now
         return {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
 
     async def count(self, now: float | None = None) -> dict[str, int]:
-        """Tell how much is too old, and remove nothing."""
+        """Return how much is too old, and remove nothing."""
         now = time.time() if now is None else now
         async with self._database.read() as connection:
             return {

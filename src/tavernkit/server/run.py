@@ -36,11 +36,11 @@ STARTUP_FAILURE = 3
 def serve(
     config: ServerConfig, *, say: Callable[[str], None] = print, as_json: bool = False, save: Path | None = None
 ) -> None:
-    """Run the service until it is told to stop. One that cannot start raises ConfigError and leaves nothing open.
+    """Run the service until it is stopped. One that cannot start raises ConfigError and leaves nothing open.
 
     Args:
         config: The settings.
-        say: Gets the lines for whoever started it: for people, or with ``as_json`` one JSON object for programs.
+        say: Gets the lines for the user who started it: for people, or with ``as_json`` one JSON object for programs.
         as_json: Write for programs.
         save: A save of RisuAI's to import first; chats that are here already stay as they are.
     """
@@ -120,7 +120,7 @@ def _path(path: Path | None) -> str | None:
 
 
 def _check_certificate(config: ServerConfig) -> None:
-    """Raise if the server cannot speak TLS as it is told to."""
+    """Raise if the server cannot speak TLS with these files."""
     if config.tls_certificate is None:
         if config.tls_key is not None:
             raise ConfigError("tls_key needs tls_certificate", code="INVALID_SETTING")
@@ -154,7 +154,7 @@ def _bind(config: ServerConfig) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
-        listening.listen(BACKLOG)  # whoever comes before the workers are ready waits for them
+        listening.listen(BACKLOG)  # clients that come before the workers are ready wait for them
         listening.set_inheritable(True)
     except (OSError, ValueError, TypeError) as error:  # names that can be none are the latter two
         listening.close()
@@ -193,7 +193,7 @@ def _url(config: ServerConfig, port: int) -> str:
 
 def _welcome_object(config: ServerConfig, port: int, key: str | None) -> str:
     url = _url(config, port)
-    told: dict[str, object] = {
+    announced: dict[str, object] = {
         "url": url,
         "base_url": f"{url}/v1",
         "docs": f"{url}/docs",
@@ -203,7 +203,7 @@ def _welcome_object(config: ServerConfig, port: int, key: str | None) -> str:
         "api_key": key,
         "pid": os.getpid(),
     }
-    return json.dumps(told)
+    return json.dumps(announced)
 
 
 def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:

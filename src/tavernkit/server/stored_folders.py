@@ -78,7 +78,7 @@ def folder_file(
     """Write what is kept of a folder.
 
     Args:
-        settings: What :func:`kept_settings` left of its settings.
+        settings: What ``kept_settings()`` left of its settings.
         avatars: Files of characters by their ids.
         groups: Ids of its groups.
         books: Ids of books by their names.
@@ -88,7 +88,7 @@ def folder_file(
 
 
 def read_folder(folder_id: str, value: Mapping[str, object]) -> StoredFolder:
-    """Read what :func:`folder_file` wrote."""
+    """Read what ``folder_file()`` wrote."""
     settings, groups = value.get("settings"), value.get("groups")
     return StoredFolder(
         id=folder_id,

@@ -30,7 +30,7 @@ from tavernkit.studio.turn import DEFAULT_TURN
 from tavernkit.values import Json, JsonObject
 
 MAX_STUDIOS: Final = 50
-"""Workspaces that are kept; the one that nobody has used for longest goes first, with what was not saved in it."""
+"""Workspaces that are kept; the one that was unused for longest goes first, with what was not saved in it."""
 
 _PLURALS: Final[dict[Kind, str]] = {"character": "characters", "book": "books", "preset": "presets"}
 _KINDS: Final[dict[Kind, DocumentKind]] = {"character": "card", "book": "book", "preset": "preset", "regex": "regex"}
@@ -45,7 +45,7 @@ class Studios:
         self._opening = asyncio.Lock()
 
     async def find(self, request: HttpRequest) -> Studio:
-        """Return the workspace of whoever asks.
+        """Return the workspace of a client.
 
         Raises:
             ServiceError: The key lacks a scope, or there are several processes.
@@ -111,14 +111,14 @@ class LibraryShelf:
 
     async def choices(self) -> JsonObject:
         """Return what the library has: ids, and names beside them."""
-        told: JsonObject = {"groups": [], "chats": {}}
+        index: JsonObject = {"groups": [], "chats": {}}
         names: JsonObject = {}
         async with self._service.database.read() as connection:
             for kind, plural in _PLURALS.items():
                 items = await list_items(connection, kind)
-                told[plural] = [item.id for item in items]
+                index[plural] = [item.id for item in items]
                 names[plural] = {item.id: item.name for item in items}
-        return {**told, "names": names}
+        return {**index, "names": names}
 
     async def open(self, wanted: Wanted) -> OpenedShelf:
         """Open a character of the library with its books, and a new chat."""

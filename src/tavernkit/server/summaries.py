@@ -264,9 +264,9 @@ def _last_memo(details: JsonObject) -> str | None:
 
 def _transcript(part: Part, room: int) -> tuple[Part, str]:
     """The text to summarise, and what of the part is in it: the oldest messages that fit, at least one."""
-    told = f"Summary so far:\n{part.before}\n\n" if part.before else ""
+    so_far = f"Summary so far:\n{part.before}\n\n" if part.before else ""
     texts: list[str] = []
-    left = max(room - len(told) - MAX_SUMMARY_CHARACTERS, 1000)
+    left = max(room - len(so_far) - MAX_SUMMARY_CHARACTERS, 1000)
     for line in part.lines:
         name = line.native.get("name")
         text = f"{name if isinstance(name, str) and name else line.role}: {line.content}"
@@ -274,7 +274,7 @@ def _transcript(part: Part, room: int) -> tuple[Part, str]:
             break
         texts.append(text[:left])
         left -= len(texts[-1])
-    return replace(part, lines=part.lines[: len(texts)]), f"{told}Conversation:\n" + "\n".join(texts)
+    return replace(part, lines=part.lines[: len(texts)]), f"{so_far}Conversation:\n" + "\n".join(texts)
 
 
 def _text(reply: Reply) -> str:

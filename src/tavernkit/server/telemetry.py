@@ -13,7 +13,7 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 def set_up_telemetry(config: ServerConfig) -> None:
-    """Send spans to ``telemetry_endpoint``; without one, whoever runs the server sets OpenTelemetry up.
+    """Send spans to ``telemetry_endpoint``; without one, OpenTelemetry is set up outside.
 
     Raises:
         ConfigError: The exporter is not installed.

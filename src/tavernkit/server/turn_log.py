@@ -70,7 +70,7 @@ class OpenTurn:
 
     @property
     def warnings(self) -> list[str]:
-        """What the client is told."""
+        """What the client gets."""
         if not self.unread:
             return []
         return [f"the session is long: its first {self.unread} messages are no longer read for prompts"]
@@ -172,7 +172,7 @@ class TurnLog:
             logger.warning("what a turn has said could not be stored", exc_info=True)
 
     async def recover(self, chat_id: str) -> None:
-        """Put what a dead process had said into its chat, if nobody has since."""
+        """Put what a dead process had said into its chat, if no one has since."""
         async with self._database.write() as connection:
             chat = await chats.get_chat(connection, chat_id, lock=True)
             if chat.turn_id is None or chat.busy(time.time()):
@@ -203,7 +203,7 @@ class TurnLog:
         try:
             cast = await self._library.cast(connection, chat.selection)
         except ServiceError:
-            return chat, lines  # whoever spoke is gone
+            return chat, lines  # the speaker is gone
         made = [self._talks.partial_line(each, cast) for each in said]
         placed = [replace(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)]
         await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
@@ -431,10 +431,10 @@ def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
     having = [(name, count) for name, count in known if count] or known
     for name, count in having:
         if greeting >= max(count, 1):
-            told = (
+            count_of_greetings = (
                 f"{count} greetings, 0 to {count - 1}" if count > 1 else "one greeting, 0" if count else "no greetings"
             )
-            raise ServiceError(422, f"{name!r} has {told}", code="no_such_greeting", param="greeting")
+            raise ServiceError(422, f"{name!r} has {count_of_greetings}", code="no_such_greeting", param="greeting")
 
 
 def merged_selection(stored: Selection, request: TurnRequest) -> Selection:

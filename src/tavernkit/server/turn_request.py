@@ -54,7 +54,7 @@ class TurnRequest:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this request from another with the same key."""
+        """What distinguishes this request from another with the same key."""
         shown = [
             self.session or self.chat_id,
             self.kind,

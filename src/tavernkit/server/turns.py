@@ -76,14 +76,14 @@ class Turns:
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
 
     def start(self, request: TurnRequest, listener: Listener) -> asyncio.Task[TurnOutcome]:
-        """Begin a turn; it ends in an orderly way even when whoever asked for it is gone."""
+        """Begin a turn; it ends in an orderly way even when the client is gone."""
         task = asyncio.create_task(self._timed(request, listener))
         self._running[task] = listener.gone
         task.add_done_callback(lambda done: self._running.pop(done, None))
         return task
 
     async def build(self, request: TurnRequest) -> BuiltPrompt:
-        """Build a prompt and ask nobody; of a stored chat, nothing is changed."""
+        """Build a prompt and ask no model; a stored chat is not changed."""
         upstream = self._upstreams.find(request.upstream, request.dialect)
         async with self._database.read() as connection:
             chat, lines, unread = None, list[ChatLine](), 0
@@ -169,16 +169,16 @@ class Turns:
 
         async def ask(wanted: Request, *, speaker: str | None = None, quiet: bool = False) -> Reply:
             nonlocal asked, speakers
-            told = QuietListener(listener) if quiet else listener
+            hearer = QuietListener(listener) if quiet else listener
             if speaker is not None:
                 lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
-                told, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
+                hearer, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
             failed: str | None = None
             last: Exception | None = None
             for upstream, conditions in route:
                 if last is not None and failed not in conditions:
                     continue
-                timed = TimedListener(told)
+                timed = TimedListener(hearer)
                 try:
                     return await self._asked(upstream, wanted, timed, opened)
                 except (ModelError, ServiceError) as error:
@@ -265,7 +265,7 @@ class Turns:
             memory=opened.options.get("memory") is True,
             caching=caching_of(opened.options, upstream.config if upstream is not None else None),
             limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
-            model_context=await upstream.context.told(model) if upstream is not None else None,
+            model_context=await upstream.context.known(model) if upstream is not None else None,
             dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
         )
 
@@ -310,7 +310,7 @@ def caching_of(options: JsonObject, config: UpstreamConfig | None) -> Caching:
 
 
 def build_error(error: TavernKitError) -> ServiceError:
-    """What a client is told when its prompt cannot be built."""
+    """The error a client gets when its prompt cannot be built."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, MaxTokensExceededError):

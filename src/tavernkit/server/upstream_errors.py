@@ -8,7 +8,7 @@ from tavernkit.server.errors import ServiceError
 
 
 def as_service_error(error: Exception) -> ServiceError:
-    """What a client is told when its upstream failed."""
+    """The error a client gets when its upstream failed."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, HTTPError):

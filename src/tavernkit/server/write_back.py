@@ -129,7 +129,7 @@ class WriteBack:
         return found
 
     async def _locked(self, connection: AsyncConnection, chat_id: str) -> ChatState | None:
-        """A session that has to be written, with nobody else writing."""
+        """A session that has to be written, while no one else writes."""
         await advisory_lock(connection, "write-back")
         chat = await chats.get_chat(connection, chat_id, lock=True)
         mark = FileMark.of(chat)
@@ -167,9 +167,9 @@ class WriteBack:
         before = place.read_bytes() if place.is_file() else None
         warning = ""
         if mark is not None and (before is None or digest_of(before) != mark.digest):
-            told = "removed" if before is None else "changed"
+            change = "removed" if before is None else "changed"
             copy = free_path(place, f"{place.stem} (tavernkit)")
-            warning = f"{place.name} was {told} by another program and is left alone: the session is in {copy.name}"
+            warning = f"{place.name} was {change} by another program and is left alone: the session is in {copy.name}"
             place, before = copy, None
         content = fresh if before is None else _with_messages(before, chat, lines, mark.skipped if mark else 0)
         if before is not None:

@@ -84,7 +84,7 @@ class StudioRoute(APIRoute):
 
 
 async def studio_of(request: Request) -> Studio:
-    """Return the Studio of whoever asks; the application knows which one that is."""
+    """Return the Studio of a client; the application knows which one that is."""
     find = cast("Callable[[Request], Awaitable[Studio]]", request.app.state.find_studio)
     return await find(request)
 
@@ -164,13 +164,13 @@ async def difference(studio: TheStudio, document_id: str) -> Response:
 async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
     """Write a document to its file; what was there is kept beside it."""
     saved, backup = await studio.save(document_id, overwrite=body.overwrite)
-    told: JsonObject = {
+    answer: JsonObject = {
         "document": saved.to_dict(data=False),
         "file": saved.path.name if saved.path is not None else None,
         "backup": backup,
         "revision": studio.workspace.revision,
     }
-    return StudioResponse(told)
+    return StudioResponse(answer)
 
 
 @router.post("/documents/{document_id}/reload")

@@ -82,14 +82,14 @@ def _look(studio: Studio, state: State) -> Look | TavernKitError:
 
 def _documents(state: State, left: State, right: State) -> list[Json]:
     """What differs between the documents of both sides."""
-    told: list[Json] = []
+    rows: list[Json] = []
     for key in state.documents:
         one, other = left.documents[key], right.documents[key]
         if one.kind != "turn" and one.data is not other.data:
             changes = _changes(one, other)
             if changes:
-                told.append({"document": key, "name": one.title, "kind": one.kind, "changes": changes})
-    return told
+                rows.append({"document": key, "name": one.title, "kind": one.kind, "changes": changes})
+    return rows
 
 
 def _changes(one: Document, other: Document) -> list[Json]:

@@ -128,8 +128,8 @@ class Document:
         return replace(self, data=data, revision=revision)
 
     def to_dict(self, *, data: bool = True) -> JsonObject:
-        """The document as the page gets it. Folders are not told."""
-        told: JsonObject = {
+        """The document as the page gets it. Folders are not named."""
+        body: JsonObject = {
             "id": self.id,
             "kind": self.kind,
             "name": self.title,
@@ -143,8 +143,8 @@ class Document:
             "warnings": list(self.warnings),
         }
         if data:
-            told["data"] = self.data
-        return told
+            body["data"] = self.data
+        return body
 
 
 def read_document(source: Path | bytes, *, name: str, kind: Kind | None = None, document_id: str = "") -> Document:
@@ -200,7 +200,7 @@ def file_content(document: Document) -> bytes:
 
 
 def digest_of(content: bytes) -> str:
-    """Return what tells one content of a file from another."""
+    """Return what distinguishes one content of a file from another."""
     return hashlib.sha256(content).hexdigest()
 
 

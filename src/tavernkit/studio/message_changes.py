@@ -29,7 +29,7 @@ _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]:
     """Return how messages became others: for each the kind of change, both places, and for changed ones the words."""
     start, end = _ends(before, after)
-    told: list[Json] = [_row("same", place, place) for place in range(start)]
+    rows: list[Json] = [_row("same", place, place) for place in range(start)]
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if len(old) + len(new) > MAX_MESSAGES:
         operations = [("replace", 0, len(old), 0, len(new))]
@@ -37,11 +37,11 @@ def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]
         operations = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     for kind, low, high, start_new, end_new in operations:
         if kind == "equal":
-            told += [_row("same", start + low + at, start + start_new + at) for at in range(high - low)]
+            rows += [_row("same", start + low + at, start + start_new + at) for at in range(high - low)]
             continue
-        told += _replaced(old[low:high], new[start_new:end_new], start + low, start + start_new)
-    told += [_row("same", len(before) - end + at, len(after) - end + at) for at in range(end)]
-    return told
+        rows += _replaced(old[low:high], new[start_new:end_new], start + low, start + start_new)
+    rows += [_row("same", len(before) - end + at, len(after) - end + at) for at in range(end)]
+    return rows
 
 
 def text_changes(before: str, after: str) -> list[Json]:
@@ -65,16 +65,16 @@ def text_changes(before: str, after: str) -> list[Json]:
 
 def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_new: int) -> list[Json]:
     """Rows of messages that took the place of others: changed where they are alike, else gone and come."""
-    told: list[Json] = []
+    rows: list[Json] = []
     at_old = at_new = 0
     for one, other in [*_alike(old, new), (len(old), len(new))]:
-        told += [_row("removed", first_old + place, None) for place in range(at_old, one)]
-        told += [_row("added", None, first_new + place) for place in range(at_new, other)]
+        rows += [_row("removed", first_old + place, None) for place in range(at_old, one)]
+        rows += [_row("added", None, first_new + place) for place in range(at_new, other)]
         if one < len(old):
             parts = text_changes(old[one][1], new[other][1])
-            told.append({**_row("changed", first_old + one, first_new + other), "parts": parts})
+            rows.append({**_row("changed", first_old + one, first_new + other), "parts": parts})
         at_old, at_new = one + 1, other + 1
-    return told
+    return rows
 
 
 def _alike(old: Sequence[Said], new: Sequence[Said]) -> list[tuple[int, int]]:
@@ -125,17 +125,17 @@ def _ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
 
 
 def _joined(parts: Sequence[tuple[str, str]]) -> list[Json]:
-    told: list[Json] = []
+    rows: list[Json] = []
     last = ""
     for kind, text in parts:
         if not text:
             continue
-        if kind == last and isinstance(told[-1], dict):
-            told[-1]["text"] = f"{told[-1]['text']}{text}"
+        if kind == last and isinstance(rows[-1], dict):
+            rows[-1]["text"] = f"{rows[-1]['text']}{text}"
         else:
-            told.append({"kind": kind, "text": text})
+            rows.append({"kind": kind, "text": text})
         last = kind
-    return told
+    return rows
 
 
 def _row(kind: str, before: int | None, after: int | None) -> JsonObject:

@@ -32,12 +32,12 @@ class Edit:
 
     def to_dict(self) -> JsonObject:
         """The edit as the page writes it."""
-        told: JsonObject = {"document": self.document, "op": self.op, "path": self.path}
+        body: JsonObject = {"document": self.document, "op": self.op, "path": self.path}
         if self.op in ("add", "replace"):
-            told["value"] = self.value
+            body["value"] = self.value
         elif self.op == "move":
-            told["from"] = self.source
-        return told
+            body["from"] = self.source
+        return body
 
 
 def apply_edit(data: Json, edit: Edit) -> Json:

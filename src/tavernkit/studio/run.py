@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 
 
 def run_studio(studio: Studio, *, port: int = 0, opened: Callable[[str], object] = print) -> None:
-    """Serve the page until the process is told to stop.
+    """Serve the page until the process is stopped.
 
     Args:
         studio: What the page works on.

@@ -219,10 +219,10 @@ class Studio:
     async def difference(self, document_id: str) -> JsonObject:
         """Return what saving would change, and whether somebody else has changed it since it was opened."""
         document = self.workspace.document(document_id)
-        told = await asyncio.to_thread(self.workspace.difference, document_id)
+        changes = await asyncio.to_thread(self.workspace.difference, document_id)
         if document.item:
-            told["conflict"] = await self._shelf().changed(document)
-        return told
+            changes["conflict"] = await self._shelf().changed(document)
+        return changes
 
     def _shelf(self) -> Shelf:
         if self.shelf is None:

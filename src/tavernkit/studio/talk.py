@@ -38,7 +38,7 @@ OWN_WORDS: Final = (
     '*Looks out at the sea for a while.* "That is not how I remember it."',
     '"And then?" *The kettle begins to sing.*',
 )
-"""What the scripted model says if nobody writes it a script."""
+"""What the scripted model says without a script."""
 
 Operation: TypeAlias = Literal[
     "edit", "delete", "delete_from", "hide", "unhide", "swipe_left", "greeting", "branch", "undo"
@@ -355,7 +355,7 @@ class Talk:
 
 
 class _ReportingTools(ToolBox):
-    """Tools whose calls the page is told about."""
+    """Tools whose calls the page shows."""
 
     def __init__(self, tools: Sequence[ToolInput]) -> None:
         super().__init__(tools)
@@ -365,13 +365,13 @@ class _ReportingTools(ToolBox):
         """Run a tool, and report it."""
         outcome = await super().call(call)
         if self.report is not None:
-            told: JsonObject = {
+            shown_call: JsonObject = {
                 "name": call.name,
                 "arguments": call.arguments,
                 "result": outcome.result,
                 "failed": outcome.failed,
             }
-            self.report(("tool", told))
+            self.report(("tool", shown_call))
         return outcome
 
 
@@ -408,7 +408,7 @@ def _same(one: State | None, other: State) -> bool:
 
 
 def _only_message(one: Document, other: Document) -> bool:
-    """Return True if turns differ in the next message only, which a conversation is told with each turn."""
+    """Return True if turns differ in the next message only, which a conversation gets with each turn."""
     if one.kind != "turn" or not is_object(one.data) or not is_object(other.data):
         return False
     return {**one.data, "message": ""} == {**other.data, "message": ""}

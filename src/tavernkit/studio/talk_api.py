@@ -38,8 +38,8 @@ async def turn(studio: TheStudio, body: TurnIn) -> Response:
 @router.post("/change")
 async def change(studio: TheStudio, body: ChangeIn) -> Response:
     """Change the chat without a model."""
-    told, changed = await studio.talk.change(body.op, body.index, body.text)
-    return StudioResponse({"talk": told, "edit": studio.changed(changed)})
+    view, changed = await studio.talk.change(body.op, body.index, body.text)
+    return StudioResponse({"talk": view, "edit": studio.changed(changed)})
 
 
 @router.post("/stop")

@@ -68,13 +68,13 @@ class State:
 
     def roles(self) -> JsonObject:
         """Which documents are active, as the page gets it."""
-        told: JsonObject = {}
+        listed: JsonObject = {}
         for kind in SINGLE:
             document = self.one(kind)
-            told[kind] = None if document is None else document.id
+            listed[kind] = None if document is None else document.id
         for kind, name in SEVERAL.items():
-            told[name] = [each.id for each in self.active_of(kind)]
-        return told
+            listed[name] = [each.id for each in self.active_of(kind)]
+        return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class Workspace:
         """Return what saving would change: field by field, and as lines."""
         document = self.document(document_id)
         changes = diff_values(document.original, document.data)
-        told: list[Json] = [
+        listed: list[Json] = [
             {"pointer": each.where, "kind": each.kind, "before": each.old, "after": each.new, "name": each.name}
             for each in changes[:MAX_DIFFERENCES]
         ]
@@ -269,7 +269,7 @@ class Workspace:
             "document": document.id,
             "changed": bool(changes),
             "conflict": self._conflict(document),
-            "changes": told,
+            "changes": listed,
             "unified": lines[:MAX_DIFFERENCES],
         }
 
@@ -288,7 +288,7 @@ class Workspace:
         return self.mark_saved(document, content), backup
 
     def write_file(self, document: Document, *, overwrite: bool = False) -> tuple[bytes, str | None]:
-        """Do the part of :meth:`save` that may run in a thread; returns what was written and the copy's name.
+        """Do the part of ``save()`` that may run in a thread; returns what was written and the copy's name.
 
         Args:
             document: The document.

@@ -13,7 +13,7 @@ JOB_TIME, ACTIVE_PROCESS, PROCESS_MEMORY, DIE_ON_EXCEPTION, KILL_ON_CLOSE = 0x4,
 """Which limits are set; of the flags that Windows calls ``JOB_OBJECT_LIMIT_…``."""
 
 EXTENDED_LIMITS = 9
-"""What :class:`ExtendedLimits` is called when it is set (JobObjectExtendedLimitInformation)."""
+"""What ``ExtendedLimits`` is called when it is set (JobObjectExtendedLimitInformation)."""
 
 TICKS = 10_000_000
 """Windows counts time in 100 nanoseconds."""

@@ -162,7 +162,7 @@ def batch(
             max_requests=max_requests,
             max_tokens=max_tokens,
         )
-    with progress_shown() as told:
+    with progress_shown() as report:
         try:
             result = run_batch(
                 read,
@@ -176,7 +176,7 @@ def batch(
                 model="" if form != "openai-batch" else model or "",
                 generate=answers,
                 records_per_part=records_per_part,
-                progress=told,
+                progress=report,
             )
         except KeyboardInterrupt:
             _tell_interrupted(out)
@@ -234,8 +234,8 @@ def _show_result(result: BatchResult, *, as_json: bool) -> None:
     from tavernkit.cli.terminal import SCHEMA_VERSION, counted, show
 
     if as_json or not sys.stdout.isatty():
-        told = {"schema_version": SCHEMA_VERSION, "folder": str(result.folder), **result.to_dict()}
-        sys.stdout.write(json.dumps(told) + "\n")
+        report = {"schema_version": SCHEMA_VERSION, "folder": str(result.folder), **result.to_dict()}
+        sys.stdout.write(json.dumps(report) + "\n")
         return
     show(f"{counted(result.records, 'record')} in {result.folder}: {result.made} made, {result.skipped} from before")
     if result.status in _STOPPED:

@@ -11,7 +11,7 @@ _STYLES = ("black on light_sky_blue1", "black on khaki1", "black on light_pink1"
 
 
 def coloured_tokens(text: str, tokenized: Tokenization) -> Text:
-    """The text with its tokens told apart by colour, and by bars where there is none."""
+    """The text with its tokens in colours, and by bars where there is none."""
     if tokenized.offsets is None:
         return Text(visible(text))
     shown = Text()

@@ -135,7 +135,7 @@ class ChatState:
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
         self.suggestions: tuple[str, ...] = ()
-        """What the user could say next, if the last turn asked for it (:class:`SendSteps`)."""
+        """What the user could say next, if the last turn asked for it (``SendSteps``)."""
         self.translations: Mapping[str, str] = {}
         """The last turn's replies in the language they are shown in, by their ids, if that was asked for."""
         self.emotions: tuple[str, ...] = ()

@@ -49,7 +49,7 @@ class SendResult:
     plans: Sequence[RisuPlan] = ()
     emotions: Sequence[str] = ()
     suggestions: Sequence[str] = ()
-    """What the user could say next, if that was asked for (:class:`SendSteps`)."""
+    """What the user could say next, if that was asked for (``SendSteps``)."""
     translations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Replies to be shown in another language, by their ids."""
     warnings: Sequence[str] = field(default_factory=tuple[str, ...])

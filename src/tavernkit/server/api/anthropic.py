@@ -231,10 +231,10 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> 
     try:
         outcome = await asyncio.shield(asked.turn)
     except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
-        told = (
+        failure = (
             error if isinstance(error, ServiceError) else ServiceError(500, "the server failed", code="internal_error")
         )
-        yield _event("error", error_body(told))
+        yield _event("error", error_body(failure))
         return
     response = outcome.response
     if not blocks.begun and response.get("text"):  # given before, and not streamed again

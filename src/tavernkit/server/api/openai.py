@@ -85,7 +85,7 @@ class Asked:
             return await begun(self.request, self.turn, self.listener)
 
     def extension(self, outcome: TurnOutcome) -> JsonObject:
-        """What the client is told besides the protocol's own fields."""
+        """What the client gets besides the protocol's own fields."""
         return _extension(outcome, self.body.tavernkit, self.warnings)
 
     @contextmanager
@@ -297,8 +297,8 @@ def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequen
         found["broken"] = response["broken"]
     if outcome.replayed:
         found["replayed"] = True
-    told = response.get("warnings")
-    if listed := [*warnings, *(told if is_list(told) else ())]:
+    reported = response.get("warnings")
+    if listed := [*warnings, *(reported if is_list(reported) else ())]:
         found["warnings"] = listed
     plan = outcome.result.plan if outcome.result is not None else None
     if options.explain and plan is not None:

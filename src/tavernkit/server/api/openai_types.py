@@ -33,7 +33,7 @@ class ChatMessageIn(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What a stream tells besides the text."""
+    """What a stream says besides the text."""
 
     include_usage: bool = False
 

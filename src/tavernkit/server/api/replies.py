@@ -223,7 +223,7 @@ def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
 
 
 def piece_logprobs(piece: ReplyPiece | Speaks) -> Json:
-    """The probabilities of a piece's tokens, if the model tells them."""
+    """The probabilities of a piece's tokens, if the model gives them."""
     return None if isinstance(piece, Speaks) or piece.logprobs is None else thaw_object(piece.logprobs)
 
 

@@ -370,9 +370,9 @@ class _Writer:
             if isinstance(error, ServiceError)
             else error_body(500, "the server failed; the log says why", code="internal_error")
         )
-        told = body["error"]
-        assert is_object(told)
-        failed = {"code": "server_error", "message": told["message"]}
+        problem = body["error"]
+        assert is_object(problem)
+        failed = {"code": "server_error", "message": problem["message"]}
         return self._event("response.failed", {"response": {**self._head(None), "status": "failed", "error": failed}})
 
     def _event(self, name: str, value: JsonObject) -> bytes:

@@ -140,7 +140,7 @@ async def list_chats(
 
 
 async def refuse_taken(connection: AsyncConnection, owner: str, external_id: str) -> None:
-    """Raise if there is such a chat; nobody else makes one before the transaction ends."""
+    """Raise if there is such a chat; no one else makes one before the transaction ends."""
     await advisory_lock(connection, f"sessions/{owner}/{external_id}")
     if await find_chat(connection, owner, external_id) is not None:
         raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
@@ -330,7 +330,7 @@ async def store_lines(
     placed: Sequence[ChatLine],
     turn_id: str | None = None,
 ) -> None:
-    """Make the stored lines of a chat what they shall be; lines are told apart by id."""
+    """Make the stored lines of a chat these lines; lines are matched by id."""
     now = time.time()
     before = {line.id: line for line in old}
     kept = {line.id for line in placed}

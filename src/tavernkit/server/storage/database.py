@@ -26,7 +26,7 @@ BUSY_MILLISECONDS = 30_000
 POOL_SIZE = 10
 MAX_OVERFLOW = 20
 POOL_SECONDS = 10.0
-"""How long a request waits for a free connection before it is told that the server has too much to do."""
+"""How long a request waits for a free connection before it is refused because the server is busy."""
 MIGRATION_LOCK = 0x7461766B
 """PostgreSQL's advisory lock that lets one worker migrate while the others wait."""
 
@@ -150,7 +150,7 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (SQLAlchemyError, ValueError):
-        # Neither the URL nor what is said about it is told: it may hold a password.
+        # Neither the URL nor the driver's message is shown: it may hold a password.
         raise ConfigError("the database's URL cannot be read", code="INVALID_DATABASE") from None
     if parsed.drivername != "postgresql+asyncpg":
         return parsed

@@ -53,7 +53,7 @@ async def create_job(connection: AsyncConnection, owner: str, kind: str) -> JobS
 
 
 async def running_jobs(connection: AsyncConnection) -> int:
-    """How many jobs run in all processes together; nobody else begins one before the transaction ends."""
+    """How many jobs run in all processes together; no one else begins one before the transaction ends."""
     await advisory_lock(connection, "jobs")
     query = select(func.count()).select_from(Job).where(Job.status == RUNNING, Job.lease_until > time.time())
     return (await connection.execute(query)).scalar_one()

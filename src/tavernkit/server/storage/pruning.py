@@ -9,7 +9,7 @@ from tavernkit.server.storage.tables import Job, Turn, Usage
 
 
 async def prune(connection: AsyncConnection, table: type[Turn | Job], before: float, *, limit: int) -> int:
-    """Remove some rows that nobody has worked on since; gives how many.
+    """Remove some rows that are unused since; returns how many.
 
     What runs has a lease that is younger. Rows that somebody has locked, to take up a failed turn again, are left.
     """

@@ -24,7 +24,7 @@ class PromptConnection(aiosqlite.Connection):
         try:
             return await super()._connect()
         except sqlite3.Error:
-            self._thread.join()  # told to stop by now; it would answer a loop that may be closed soon
+            self._thread.join()  # it is stopping by now; it would answer a loop that may be closed soon
             raise
 
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from tavernkit.server.storage.tables import Summary
 
 
 async def claim(connection: AsyncConnection, session_id: str, *, now: float, until: float) -> int | None:
-    """Take the work on a session's summary; gives how often it failed lately, or None if it is not to be had now."""
+    """Take the work on a session's summary; gives how often it failed lately, or None if another has it."""
     statement = _claiming(on_sqlite=connection.dialect.name == "sqlite")
     row = {"session_id": session_id, "lease_until": until, "failures": 0, "now": now}
     found = (await connection.execute(statement, row)).one_or_none()

@@ -91,7 +91,7 @@ async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tupl
 
 
 async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:
-    """Give up a turn that nobody works on any more."""
+    """Give up a turn that no process works on any more."""
     values = {"status": FAILED, "error": error, "updated_at": time.time()}
     await connection.execute(*change(Turn, values, id=turn_id, status=RUNNING))
 

@@ -27,7 +27,7 @@ OWN_KEYS = (
 
 TALKATIVENESS = 0.5
 SPEAKER = "tavernkit_speaker"
-"""Where the name of whoever said a message is kept in it: RisuAI keeps an id."""
+"""Where the name of a message's sender is kept in it: RisuAI keeps an id."""
 
 
 def group_of(cast: Cast) -> risu_ai.RisuCharacter:
@@ -62,7 +62,7 @@ def members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
 
 
 def chosen_speaker(given: TalkInput) -> str | None:
-    """The member that a turn is about, by its id: whom the client names, or whoever said what is swiped or goes on."""
+    """The id of the member that a turn is about: named by the client, or the sender of what is swiped or continued."""
     members = given.cast.members
     if given.cast.group is None:
         return None
@@ -90,7 +90,7 @@ def with_speakers(lines: Sequence[ChatLine], cast: Cast) -> list[ChatLine]:
 
 
 def speaker_of(line: ChatLine) -> str:
-    """The name of whoever said a line; empty if nobody knows."""
+    """The name of a line's sender; empty if unknown."""
     return str(line.native.get(SPEAKER) or "")
 
 
@@ -98,7 +98,7 @@ def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: S
     """The replies of a round, as they are stored."""
     known = {line.id for line in kept}
     new = [line for line in lines if line.id not in known and line.role == "assistant" and NEUTRAL not in line.native]
-    # RisuAI may ask more than once for one message: then nobody knows what each of them cost.
+    # RisuAI may ask more than once for one message: then the cost of each is unknown.
     own = replies if len(replies) == len(new) else [Reply(finish_reason="stop") for _ in new]
     return [
         Spoken(
@@ -117,8 +117,8 @@ def _with_speaker(line: ChatLine, cast: Cast) -> ChatLine:
     return dataclasses.replace(line, native={**line.native, SPEAKER: bundle.character.name})
 
 
-def _talkativeness(told: object) -> float:
+def _talkativeness(value: object) -> float:
     try:
-        return float(told) if isinstance(told, (int, float, str)) else TALKATIVENESS
+        return float(value) if isinstance(value, (int, float, str)) else TALKATIVENESS
     except (ValueError, OverflowError):
         return TALKATIVENESS

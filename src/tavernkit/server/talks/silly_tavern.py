@@ -54,7 +54,7 @@ class SillyTavernTalk:
         return [(card.name, len(card.all_greetings)) for card in cards]
 
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
-        """The lines and the header that a new chat begins with; whoever has no greetings says nothing."""
+        """The lines and the header that a new chat begins with; without greetings it is empty."""
         host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), ask_nobody)
         chat = self._chat(host, [])
 

@@ -155,7 +155,7 @@ def typed_line(given: TalkInput) -> ChatLine | None:
 
 
 def card_of(cast: Cast, speaker: str | None) -> Character | None:
-    """The card of whoever speaks: in a group the member with the id or name."""
+    """The card of the speaker: in a group the member with the id or name."""
     if cast.group is None:
         return cast.character.character if cast.character is not None else None
     if speaker is not None and speaker in cast.members:
@@ -189,7 +189,7 @@ def _tools(tools: object) -> list[st.Tool]:
 def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
     """The global scripts, those of the preset and those of the character.
 
-    A folder says which are allowed; else whoever added them has allowed them.
+    A folder says which are allowed; else adding them allowed them.
     """
     preset = own_preset(cast)
     if cast.folder is not None:

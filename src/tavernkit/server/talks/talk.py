@@ -63,11 +63,11 @@ class TalkInput:
     context_length: int | None = None
     """Tokens of prompt and reply, if the client says; else the preset's, but no more than the model takes."""
     model_context: int | None = None
-    """What the model takes; None if nobody knows."""
+    """What the model takes; None if unknown."""
 
     caching: Caching = field(default_factory=Caching)
     memory: bool = False
-    """Whether the chat is summarised. SillyTavern's builds use a summary that is there; RisuAI's must be told to."""
+    """True if the chat is summarised. SillyTavern's builds use any summary; RisuAI's only if this is set."""
     limits: Limits = DEFAULT_LIMITS
     """What the build may do."""
 
@@ -115,7 +115,7 @@ class TalkResult:
     warnings: Sequence[str] = ()
     spoken: Sequence[Spoken] = ()
     notes: Sequence[str] = ()
-    """What the client is told besides."""
+    """What the client gets besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Ask(Protocol):
 
         Args:
             request: The request.
-            speaker: Who answers, where several do; the client is told.
+            speaker: Who answers, where several do; the client learns it.
             quiet: Whether the reply is none of the client's business.
         """
         ...
