@@ -158,6 +158,9 @@ class WarningLog:
     Args:
         strict: Raise at the first warning.
         warn: Called with each warning as well.
+
+    Raises:
+        ConfigError: An argument has the wrong type.
     """
 
     def __init__(self, *, strict: bool = False, warn: Warn | None = None) -> None:

@@ -7,7 +7,9 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,16 +43,36 @@ def test_functions_and_constructors_say_what_their_parameters_are_for() -> None:
     assert not listed - set(lacking), "these are documented now: run `python -m tests.docs.test_reference`"
 
 
-def _undocumented() -> Iterator[tuple[str, list[str]]]:
+def test_functions_and_constructors_say_when_they_raise_config_errors() -> None:
+    silent = [
+        f"{value.__module__}.{value.__qualname__}"
+        for value in _public()
+        if "raise ConfigError(" in _own_body(value) and "ConfigError" not in _texts(value)
+    ]
+    assert not silent, "write a `Raises:` section"
+
+
+def _own_body(value: object) -> str:
+    function = vars(value).get("__init__") if inspect.isclass(value) else value
+    if not inspect.isfunction(function) or is_dataclass(value):  # the constructor of a dataclass has no source
+        return ""
+    return inspect.getsource(inspect.unwrap(function))
+
+
+def _public() -> Iterator[Any]:
     for package in PACKAGES:
         module = importlib.import_module(package)
-        for value in (getattr(module, name) for name in module.__all__):
-            if not (inspect.isfunction(value) or (inspect.isclass(value) and _is_made_by_callers(value))):
-                continue
-            names = [name for name in inspect.signature(value).parameters if not name.startswith("_")]
-            missing = [name for name in names if name not in _documented(value)]
-            if len(names) > 1 and missing:
-                yield f"{value.__module__}.{value.__qualname__}", missing
+        yield from (getattr(module, name) for name in module.__all__)
+
+
+def _undocumented() -> Iterator[tuple[str, list[str]]]:
+    for value in _public():
+        if not (inspect.isfunction(value) or (inspect.isclass(value) and _is_made_by_callers(value))):
+            continue
+        names = [name for name in inspect.signature(value).parameters if not name.startswith("_")]
+        missing = [name for name in names if name not in _documented(value)]
+        if len(names) > 1 and missing:
+            yield f"{value.__module__}.{value.__qualname__}", missing
 
 
 def _is_made_by_callers(value: type) -> bool:
@@ -60,13 +82,18 @@ def _is_made_by_callers(value: type) -> bool:
 
 def _documented(value: object) -> set[str]:
     """Names in an ``Args:`` section or in double backticks, and fields with a docstring of their own."""
-    texts, found = [inspect.getdoc(value) or ""], set[str]()
-    for base in value.__mro__ if inspect.isclass(value) else ():
-        if base.__module__.startswith("tavernkit"):
-            texts += [base.__doc__ or "", base.__init__.__doc__ or ""]
-            found |= set(field_docs(base))
-    text = "\n".join(inspect.cleandoc(each) for each in texts)
-    return found | {name for pair in re.findall(r"^ +(\w+):|``(\w+)", text, re.MULTILINE) for name in pair}
+    found = {name for base in _bases(value) for name in field_docs(base)}
+    return found | {name for pair in re.findall(r"^ +(\w+):|``(\w+)", _texts(value), re.MULTILINE) for name in pair}
+
+
+def _texts(value: object) -> str:
+    texts = [inspect.getdoc(value), *(text for base in _bases(value) for text in (base.__doc__, base.__init__.__doc__))]
+    return "\n".join(inspect.cleandoc(text) for text in texts if text)
+
+
+def _bases(value: object) -> list[type]:
+    bases = inspect.getmro(value) if inspect.isclass(value) else ()
+    return [base for base in bases if base.__module__.startswith("tavernkit")]
 
 
 if __name__ == "__main__":

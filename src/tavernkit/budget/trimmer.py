@@ -64,6 +64,9 @@ def trim(
         step: The name of the pipeline step, for the error.
         on_overflow: ``error`` or ``return``.
         shorten: Returns a shorter form of a block.
+
+    Raises:
+        ConfigError: The strategy is unknown, or a number is out of range.
     """
     order_units = _STRATEGIES.get(strategy)
     if order_units is None:

@@ -98,6 +98,9 @@ def with_retries(
         backoff: Seconds to wait, unless the provider says how long with ``Retry-After``.
         max_wait: A provider that asks for a longer pause is not asked again.
         sleep: Waits; tests pass their own.
+
+    Raises:
+        ConfigError: ``retries`` is negative.
     """
     if retries < 0:
         raise ConfigError("retries must be 0 or more", code="INVALID_RETRIES")

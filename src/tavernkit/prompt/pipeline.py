@@ -96,6 +96,9 @@ class Pipeline(Generic[StateT]):
 
     >>> pipeline = Pipeline(Prepare(), Assemble())          # doctest: +SKIP
     >>> pipeline.insert_after("prepare", Shout())           # doctest: +SKIP
+
+    Raises:
+        ConfigError: Two steps have the same name.
     """
 
     __slots__ = ("_steps",)

@@ -34,6 +34,9 @@ class ScriptedTriggerHost:
     'Zoe'
     >>> host.calls
     [('ask', 'Your name?')]
+
+    Raises:
+        ConfigError: An answer is given for a question that no trigger asks.
     """
 
     def __init__(self, **answers: Iterable[object]) -> None:

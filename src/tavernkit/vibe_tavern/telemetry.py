@@ -43,6 +43,9 @@ class OpenTelemetryInstrumenter:
         runner = PromptRunner(telemetry.model(model, provider="openai"))
         with telemetry.run("storyteller"):
             await loop.run("Hi", on_event=telemetry.on_event)
+
+    Raises:
+        ConfigError: The extra ``otel`` is not installed.
     """
 
     def __init__(self, *, tracer_provider: TracerProvider | None = None) -> None:

@@ -46,6 +46,9 @@ class Chat:
         clean_up: Clean replies up before they are stored; otherwise only regex scripts run.
         work: Runs builds, for programs that must not be held up by them; by default they run at once.
         inputs: Inputs of every build.
+
+    Raises:
+        ConfigError: An input is given that the chat keeps itself, such as the history.
     """
 
     def __init__(

@@ -177,6 +177,9 @@ async def run_evals(
         progress: Called after each run.
         clock: Measures how long runs take, in seconds.
         before: Records of an interrupted evaluation.
+
+    Raises:
+        ConfigError: The options leave nothing to run.
     """
     before = list(before)
     for record in before:

@@ -45,6 +45,9 @@ class ToolLoopRunner:
         variables: Variables of the prompt's macros.
         aliases: Other names of tools that models use.
         clock: Measures how long a run takes, in seconds.
+
+    Raises:
+        ConfigError: Tools are on, and there is no executor.
     """
 
     @checked

@@ -42,6 +42,9 @@ class McpToolset:
         session: The connection to the server.
         tools: The server's list of tools.
         prefix: Put before the name of each tool.
+
+    Raises:
+        ConfigError: Two tools have the same name.
     """
 
     def __init__(self, session: McpSession, tools: Sequence[Mapping[str, object]], *, prefix: str = "") -> None:
@@ -101,6 +104,9 @@ async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> As
         server: The server.
         prefix: Put before the name of each tool.
         options: Options of ``mcp.Client``.
+
+    Raises:
+        ConfigError: The extra ``mcp`` is not installed.
     """
     try:
         from mcp import Client, StdioServerParameters

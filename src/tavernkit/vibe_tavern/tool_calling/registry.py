@@ -84,7 +84,11 @@ class ToolSource(Protocol):
 
 
 class ToolRegistry:
-    """Tools by name, in order."""
+    """Tools by name, in order.
+
+    Raises:
+        ConfigError: Two tools have the same name.
+    """
 
     @checked
     def __init__(self, definitions: Iterable[ToolDefinition | Mapping[str, object]] = ()) -> None:

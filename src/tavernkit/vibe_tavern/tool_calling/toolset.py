@@ -27,7 +27,11 @@ class Toolset(Protocol):
 
 
 class CombinedToolset:
-    """The tools of several toolsets, each run by the set it comes from; a name may occur only once."""
+    """The tools of several toolsets, each run by the set it comes from; a name may occur only once.
+
+    Raises:
+        ConfigError: Two toolsets have a tool of the same name.
+    """
 
     def __init__(self, *toolsets: Toolset) -> None:
         self._owners: dict[str, Toolset] = {}
