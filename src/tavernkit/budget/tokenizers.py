@@ -202,7 +202,11 @@ _loading = threading.Lock()
 
 
 def get_tokenizer(name: str) -> BundledTokenizer:
-    """Return a bundled tokenizer by name (``TOKENIZER_NAMES``); it is loaded once for the whole process."""
+    """Return a bundled tokenizer by name (``TOKENIZER_NAMES``); it is loaded once for the whole process.
+
+    Raises:
+        ConfigError: There is no tokenizer of this name.
+    """
     found = _loaded.get(name)
     if found is not None:
         return found

@@ -24,7 +24,11 @@ def as_messages(messages: Iterable[MessageLike]) -> list[Message]:
 
 
 def message_from_openai(message: Mapping[str, object]) -> Message:
-    """Read a message in OpenAI's shape: text parts become the content, other parts attachments, the rest metadata."""
+    """Read a message in OpenAI's shape: text parts become the content, other parts attachments, the rest metadata.
+
+    Raises:
+        ConfigError: It is not a mapping with a role.
+    """
     if not is_mapping(message) or not isinstance(message.get("role"), str):
         raise ConfigError(f"a message must be a Message or a mapping with a role, not {message!r:.80}")
     text, parts = _content(message.get("content"))

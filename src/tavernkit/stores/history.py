@@ -111,7 +111,11 @@ class IterableChatHistory:
 
 
 def wrap_history(history: HistoryLike) -> ChatHistory:
-    """Make a history of nothing, a history, a list of messages or mappings, or any iterable that can be read again."""
+    """Make a history of nothing, a history, a list of messages or mappings, or any iterable that can be read again.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
     if history is None:
         return InMemoryChatHistory()
     if isinstance(history, ChatHistory):
@@ -125,7 +129,11 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
 
 
 def to_message(message: MessageLike) -> Message:
-    """Make a ``Message`` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``."""
+    """Make a ``Message`` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
     if isinstance(message, Message):
         return message
     if is_mapping(message):

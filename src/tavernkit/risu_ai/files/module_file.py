@@ -88,6 +88,9 @@ def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risu
     Args:
         module: The module, or its JSON object.
         suffix: ``.risum`` or ``.json``.
+
+    Raises:
+        ConfigError: The suffix is another one.
     """
     content = thaw_object(module.raw if isinstance(module, RisuModule) else module)
     if suffix == ".json":
