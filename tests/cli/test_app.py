@@ -28,8 +28,11 @@ SUBCOMMANDS = [
     ["cbs", "eval"],
     ["preset", "convert"],
     ["server", "prune"],
+    ["tokenizers", "check"],
+    ["tokenizers", "fetch"],
+    ["tokenizers", "audit"],
 ]
-GROUPS = {"card", "lore", "macros", "cbs", "preset"}
+GROUPS = {"card", "lore", "macros", "cbs", "preset", "tokenizers"}
 
 
 def test_help_lists_every_command(tavernkit: Tavernkit) -> None:

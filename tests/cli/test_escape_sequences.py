@@ -57,6 +57,8 @@ COMMANDS = {
     "preset_convert": ["preset", "convert", "{preset}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "tokens": ["tokens", "{card}", "--show"],
     "tokenizers": ["tokenizers", "audit", "{attack}"],
+    "tokenizers_check": ["tokenizers", "check", "{attack}"],
+    "tokenizers_fetch": ["tokenizers", "fetch", "{attack}"],
     "tokens_text": ["tokens", "--text", "{attack}", "--show"],
     "macros_list": ["macros", "list", "{attack}"],
     "cbs_list": ["cbs", "list", "{attack}"],
@@ -105,6 +107,8 @@ TEXT_COMMANDS = {
 """Commands whose output is a text for another program: a terminal gets it made visible, a pipe as it is."""
 
 USAGE_ERRORS = {
+    "tokenizers_check",
+    "tokenizers_fetch",
     "missing_file",
     "unknown_option",
     "server_keys_revoke",

@@ -105,7 +105,7 @@ async def test_a_failed_turn_may_be_taken_up_while_it_is_removed(start: StartApp
 
 
 async def test_nothing_is_removed_without_a_number_of_days(start: StartApp) -> None:
-    async with start(ScriptedModel("One."), turn_days=0, job_days=0) as client:
+    async with start(ScriptedModel("One."), turn_days=0, job_days=0, usage_days=0) as client:
         await client.post(CHAT, json=says("Hi", user="s"))
         assert await client.service.retention.prune(time.time() + 10_000 * DAY) == {}
         assert client.service.retention._task is None

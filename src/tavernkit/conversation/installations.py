@@ -80,7 +80,7 @@ def find_chat(
         title, shown = found.name, found.source.get("chat_id")
     name = chat.removesuffix(".jsonl") if chat is not None else _last_used(parent, names, shown)
     name = name or sanitize(chat_name(title, now()))
-    if name != sanitize(name):
+    if name not in names and name != sanitize(name):
         raise ConfigError(f"{name!r} cannot be the name of a file", code="INVALID_CHAT_NAME")
     store = SillyTavernStore(
         parent / f"{name}.jsonl",
