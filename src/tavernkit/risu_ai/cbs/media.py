@@ -70,7 +70,7 @@ def replace_assets(
         context: The character and chat.
         resolve: Gives the address of an asset.
         settings: RisuAI's settings for media.
-        background: The text is the background's HTML.
+        background: Replace ``{{bg::name}}`` by a picture; otherwise it is removed.
         warn: Called with each warning.
     """
     character = context.character

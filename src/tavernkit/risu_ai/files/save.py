@@ -46,7 +46,7 @@ class Save:
         database: RisuAI's database object.
         kind: Which kind of save it comes from.
         assets: Pictures and other files by name.
-        files: The other stored files.
+        files: Finds files kept outside the database, such as chats in cold storage.
         texts: RisuAI's built-in texts.
         warnings: What was wrong with the save.
         warn: Called with each warning; by default they are logged.

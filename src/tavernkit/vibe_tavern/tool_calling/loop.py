@@ -39,11 +39,11 @@ class ToolLoopRunner:
         config: The configuration.
         tools: The tools.
         executor: Runs them.
-        system: A system message before the prompt.
+        system: The system text of runs that bring none.
         strict: Raise at the first warning.
-        dialect: The dialect of prompts; by default the provider's.
+        dialect: How messages are written; by default as the model's protocol wants them.
         variables: Variables of the prompt's macros.
-        aliases: Other names of tools that models use.
+        aliases: Other names that models may use, and the tools they mean.
         clock: Measures how long a run takes, in seconds.
 
     Raises:
