@@ -13,6 +13,7 @@ from tavernkit.server.storage import summaries
 from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.summaries import next_part
 from tavernkit.testing import ScriptedModel, answer, failure
+from tavernkit.values import JsonObject
 from tests.server.conftest import Client, StartApp
 
 CHAT = "/v1/chat/completions"
@@ -51,7 +52,7 @@ def last_prompt(models: Models) -> str:
 
 def lines(*memories: str | None) -> list[ChatLine]:
     """Lines of SillyTavern's, some with a summary on them."""
-    extra = [{} if memory is None else {"memory": memory} for memory in memories]
+    extra: list[JsonObject] = [{} if memory is None else {"memory": memory} for memory in memories]
     return [new_line("user", f"m{at}", {"mes": f"m{at}", "extra": each}) for at, each in enumerate(extra)]
 
 
