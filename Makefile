@@ -9,6 +9,10 @@ DOCS_READY := $(VENV)/.docs-ready
 ROUNDS ?= 20000
 WORKERS ?= auto
 PYTHONS ?= 3.12 3.13 3.14
+CRASHES ?= 200
+# Tests of the service to which it is all the same which database there is, and those that bring their own.
+ANY_DATABASE := admission build_executor crash deployment javascript model_servers models openai_client \
+  protocols recorded_conversations recorded_risu_conversations small_parts start_up studio tracing upstreams wrong_requests
 AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -22,13 +26,13 @@ help: ## Show this list
 # What TavernKit itself needs and no more, so that a first look does not wait for the tools of its developers.
 $(BASE_READY): requirements/base.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/base.txt
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements/base.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 $(READY): requirements/dev.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
@@ -50,10 +54,10 @@ test-browser: $(READY) ## Click through Studio and the HTML report in headless C
 	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
 
 test-postgres: $(READY) ## Run the service's tests on PostgreSQL
-	TAVERNKIT_SCHEMA_EXAMPLES=20 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n $(WORKERS) tests/server --ignore tests/server/test_crash.py --ignore tests/server/test_start_up.py --ignore tests/server/test_recorded_conversations.py
+	TAVERNKIT_SCHEMA_EXAMPLES=10 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n $(WORKERS) tests/server $(addprefix --ignore tests/server/test_,$(addsuffix .py,$(ANY_DATABASE)))
 
-test-crashes: $(READY) ## Kill the service 200 times, on both databases
-	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
+test-crashes: $(READY) ## Kill the service again and again, on both databases (CRASHES=200)
+	TAVERNKIT_CRASHES=$(CRASHES) $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
 
 test-matrix: $(READY) ## Run the tests on other versions of Python, fetched if need be (PYTHONS="3.12 3.14" ARGS="tests/cards")
 	$(BIN)/python -m pip install --quiet uv

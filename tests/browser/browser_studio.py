@@ -313,7 +313,7 @@ def test_everything_else_that_makes_a_prompt_is_edited(page: StudioPage) -> None
 
 def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
     page.browser.one("#files").click()
-    for kind in ("regex scripts", "context template"):
+    for kind in ("regex scripts", "context template", "instruct template"):
         page.click_text("dialog button", f"New {kind}")
         page.wait_for_text("dialog tbody", f"New {kind}")
     page.browser.keys("escape")
@@ -321,13 +321,17 @@ def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
     page.part("New regex scripts")
     page.click_text(".form button", "Add a script")
     page.wait_for_text(".field.long", "Find")
-    page.write("Find", "/weathered/g")
-    page.write("Replace by", "salted")
+    page.write("Find", "/storm glass/g")
+    page.write("Replace by", "barometer")
     page.click_text(".check", "what the user says")
+    page.wait_for_prompt("Why is your barometer frozen?")
     page.choose("#dialect", "text")
     page.part("Context template")
     page.write("Story string", "\nThe story ends here.")
     page.wait_for_prompt("The story ends here.")
+    page.part("Instruct template")
+    page.write("Input sequence", "<<the sailor says>>")
+    page.wait_for_prompt("<<the sailor says>>")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
