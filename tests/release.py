@@ -12,10 +12,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
+
+import tavernkit
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
@@ -27,7 +28,7 @@ MODULES = "import sys, tavernkit; print(tavernkit.__version__, tavernkit.__file_
 
 def main() -> int:
     """Build, install, run; any failure ends it."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = tavernkit.__version__
     shutil.rmtree(DIST, ignore_errors=True)
     subprocess.run(
         [sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT)], check=True, stdout=subprocess.DEVNULL
