@@ -24,6 +24,8 @@ from tavernkit.risu_ai.files import backup_file, database_codec
 from tavernkit.risu_ai.files.backup_file import read_index, write_backup
 from tavernkit.risu_ai.files.database_codec import BLOCKS, MARK, Decoder, encode_database
 from tavernkit.risu_ai.files.message_pack import pack
+from tavernkit.risu_ai.files.settings import BuiltInTexts
+from tavernkit.risu_ai.files.start_up import start_up
 from tavernkit.risu_ai.files.stored_files import COLD_MARK
 
 CHATS: list[Any] = [
@@ -407,3 +409,13 @@ def test_a_backup_that_is_cut_anywhere_has_its_complete_entries(entries: list[tu
         : len(index.entries)
     ]
     assert bool(index.problem) or len(index.entries) == len(entries) + 1 or cut
+
+
+def test_settings_of_memory_presets_are_completed() -> None:
+    database: Any = {"hypaV3Presets": [{"name": "Ours", "settings": {"summarizationPrompt": "Sum up."}}, None, {}]}
+    start_up(database, now=0.0, texts=BuiltInTexts(), warn=lambda _: None)
+    ours, nothing, empty = database["hypaV3Presets"]
+    assert ours["settings"]["summarizationPrompt"] == "Sum up."
+    assert (ours["settings"]["memoryTokensRatio"], ours["settings"]["maxChatsPerSummary"]) == (0.2, 6)
+    assert nothing is None
+    assert empty["settings"]["summarizationModel"] == "subModel"

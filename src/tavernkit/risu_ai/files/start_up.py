@@ -84,6 +84,27 @@ _DEFAULTS: JsonObject = {
 }
 """What keys are when they are absent or null."""
 
+_HYPA_V3_SETTINGS: JsonObject = {
+    "summarizationModel": "subModel",
+    "summarizationPrompt": "",
+    "reSummarizationPrompt": "",
+    "memoryTokensRatio": 0.2,
+    "extraSummarizationRatio": 0,
+    "maxChatsPerSummary": 6,
+    "recentMemoryRatio": 0.4,
+    "similarMemoryRatio": 0.4,
+    "enableSimilarityCorrection": False,
+    "preserveOrphanedMemory": False,
+    "processRegexScript": False,
+    "doNotSummarizeUserMessage": False,
+    "useExperimentalImpl": False,
+    "summarizationRequestsPerMinute": 20,
+    "summarizationMaxConcurrent": 1,
+    "embeddingRequestsPerMinute": 100,
+    "embeddingMaxConcurrent": 1,
+    "alwaysToggleOn": False,
+}
+
 _CHARACTER_DEFAULTS: JsonObject = {
     "type": "character",
     "chatPage": 0,
@@ -192,9 +213,14 @@ def _fill_memory_presets(database: Stored) -> None:
     if not isinstance(presets, list) or not presets:
         old = database.get("hypaV3Settings")
         settings: Stored = {"summarizationPrompt": database["supaMemoryPrompt"]}
-        database["hypaV3Presets"] = [
+        presets = database["hypaV3Presets"] = [
             {"name": "Default", "settings": {**settings, **(old if isinstance(old, dict) else {})}}
         ]
+    for preset in presets:
+        stored = preset.get("settings") if isinstance(preset, dict) else None
+        if isinstance(preset, dict):
+            preset["settings"] = completed = dict(stored) if isinstance(stored, dict) else {}
+            _fill(completed, _HYPA_V3_SETTINGS)
 
 
 def repair_character(character: Stored, number: int) -> None:
