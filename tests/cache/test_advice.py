@@ -77,6 +77,15 @@ def test_lint_finds_macros_before_the_chat(macro: str) -> None:
     assert codes(lint_bundle(changed)) == [("/data/description", 1)]
 
 
+def test_lint_says_how_much_a_macro_costs() -> None:
+    def message(text: str) -> str:
+        (found,) = [each for each in lint_preset(preset_with("main", text)) if each.code == "BREAKS_CACHE"]
+        return found.message
+
+    assert "miss 50" in message("{{time}}" + " go" * 500)
+    assert "miss 50" not in message("{{time}} Go.")
+
+
 def test_lint_finds_them_in_constant_lore() -> None:
     entries = {
         str(uid): {"uid": uid, "key": ["a"], "constant": constant, "position": position, "content": "It is {{time}}."}

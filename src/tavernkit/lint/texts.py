@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from tavernkit.budget import default_estimator
 from tavernkit.cache.volatile import volatile_macros
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.lint.finding import Finding, line_and_column
@@ -65,9 +66,11 @@ def lint_head_text(text: str, where: str) -> Iterator[Finding]:
             continue  # it changes when somebody changes it
         place = text.lower().find(f"{{{{{name}")
         line, column = line_and_column(text, place) if place >= 0 else (None, None)
+        lost = default_estimator().estimate(text[max(place, 0) : MAX_TEXT])
         yield Finding(
             where=where,
-            message=f"{{{{{name}}}}} changes in every prompt: prompt caches miss all that follows, the chat too",
+            message=f"{{{{{name}}}}} changes in every prompt: prompt caches miss {lost:,} tokens of this text "
+            "and all that follows it, the chat too",
             severity=Severity.INFO,
             code="BREAKS_CACHE",
             hint="put it behind the chat (post-history instructions, depth 0), or build with volatile='tail'",
