@@ -108,7 +108,7 @@ def test_the_dump_shows_what_is_not_default() -> None:
 
 def test_a_plan_prints_in_a_line() -> None:
     shown = repr(Plan([Block("user", "a secret of two pages")]))
-    assert shown == "<Plan: 1 blocks; print(plan.explain()) shows them>"
+    assert shown == "<Plan: 1 block; print(plan.explain()) shows them>"
 
 
 def test_notebooks_show_the_explanation_and_run_nothing_of_it() -> None:

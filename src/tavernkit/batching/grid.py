@@ -352,8 +352,10 @@ def _dimensions(columns: Mapping[str, Sequence[object]], data: Mapping[str, obje
 def _dimension(axes: tuple[str, ...], columns: tuple[Sequence[object], ...]) -> Dimension:
     lengths = {axis: len(column) for axis, column in zip(axes, columns, strict=True) if len(column) != 1}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
-        raise ConfigError(f"axes that are zipped must have as many values as each other: {told}", code="INVALID_GRID")
+        lengths_shown = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
+        raise ConfigError(
+            f"axes that are zipped must have as many values as each other: {lengths_shown}", code="INVALID_GRID"
+        )
     length = max(lengths.values(), default=1)
     every = Dimension(axes, columns, range(length))
     if all(isinstance(column, range) for column in columns):

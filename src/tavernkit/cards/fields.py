@@ -35,6 +35,21 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 Reader = Callable[[object, str, Warn], T]
 """Reads a JSON value: the value, its JSON pointer for warnings, where to warn."""
 
+TEXT_FIELDS = (
+    "name",
+    "description",
+    "personality",
+    "scenario",
+    "first_mes",
+    "mes_example",
+    "creator_notes",
+    "system_prompt",
+    "post_history_instructions",
+    "creator",
+    "character_version",
+)
+"""Fields of a card that every version has as a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):

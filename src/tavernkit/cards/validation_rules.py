@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from tavernkit._dataclass import dataclass
 from tavernkit.cards.assets import embedded_path, is_embedded
-from tavernkit.cards.fields import kind
+from tavernkit.cards.fields import TEXT_FIELDS, kind
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal
 from tavernkit.values import is_mapping, is_sequence
 
@@ -82,23 +82,7 @@ def _is_text_map(value: object) -> bool:
 _TEXT, _TEXTS, _OBJECT = "a text", "a list of texts", "an object"
 
 CARD_RULES: tuple[Rule, ...] = (
-    *(
-        Rule(key, _TEXT, is_text)
-        for key in (
-            "name",
-            "description",
-            "personality",
-            "scenario",
-            "first_mes",
-            "mes_example",
-            "creator_notes",
-            "system_prompt",
-            "post_history_instructions",
-            "creator",
-            "character_version",
-            "nickname",
-        )
-    ),
+    *(Rule(key, _TEXT, is_text) for key in (*TEXT_FIELDS, "nickname")),
     *(Rule(key, _TEXTS, is_texts) for key in ("alternate_greetings", "tags", "group_only_greetings", "source")),
     Rule("extensions", _OBJECT, is_mapping, null=Severity.ERROR),
     Rule("character_book", "a character book (an object)", is_mapping),

@@ -89,12 +89,12 @@ class BlockingConversation:
         self._refuse_if_reading()
         self._readers[reader] += 1
         try:
-            while (piece := self._run(read(), settle=False)) is not None:
+            while (piece := self._run(read(), is_operation=False)) is not None:
                 yield piece
         finally:
             self._readers[reader] -= 1
             if not self._loop.is_closed():
-                self._run(stream.aclose(), settle=False)
+                self._run(stream.aclose(), is_operation=False)
 
     def regenerate(self) -> Turn:
         """Ask for the last reply again."""
@@ -173,8 +173,8 @@ class BlockingConversation:
         """Save, close the model, and end the thread."""
         if self._loop.is_closed():
             return
-        self._run(self.conversation.aclose(), settle=False)
-        self._run(_end_tasks(), settle=False)
+        self._run(self.conversation.aclose(), is_operation=False)
+        self._run(_end_tasks(), is_operation=False)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -187,12 +187,12 @@ class BlockingConversation:
     ) -> None:
         self.close()
 
-    def _run(self, work: Coroutine[Any, Any, _T], *, settle: bool = True) -> _T:
+    def _run(self, work: Coroutine[Any, Any, _T], *, is_operation: bool = True) -> _T:
         """Run a coroutine to its end.
 
         Args:
             work: The coroutine.
-            settle: This is an operation: it must not begin while the same thread reads a stream, and when the caller
+            is_operation: It must not begin while the same thread reads a stream, and when the caller
                 is interrupted, it has stopped first. Reading a piece of a stream is none: its turn runs on until the
                 stream is closed.
 
@@ -202,7 +202,7 @@ class BlockingConversation:
         if self._loop.is_closed():
             work.close()
             raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
-        if settle:
+        if is_operation:
             try:
                 self._refuse_if_reading()
             except ConversationBusyError:
@@ -217,7 +217,7 @@ class BlockingConversation:
                     return future.result()
         except KeyboardInterrupt:
             future.cancel()
-            if not settle:
+            if not is_operation:
                 raise
             with suppress(TavernKitError):  # it waits for the operation to end
                 asyncio.run_coroutine_threadsafe(self.conversation.save(), self._loop).result()

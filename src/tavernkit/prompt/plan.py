@@ -112,7 +112,8 @@ class Plan:
         """Say what it is in a line: a prompt is too long to print by accident."""
         report = self.trim_report
         tokens = f", {report.final_tokens} tokens" if report is not None else ""
-        return f"<{type(self).__name__}: {len(self.blocks)} blocks{tokens}; print(plan.explain()) shows them>"
+        blocks = f"{len(self.blocks)} block{'' if len(self.blocks) == 1 else 's'}"
+        return f"<{type(self).__name__}: {blocks}{tokens}; print(plan.explain()) shows them>"
 
     def _repr_html_(self) -> str:
         """The explanation, as a notebook shows it."""

@@ -7,24 +7,12 @@ from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from tavernkit.cards.character import CARD_FIELDS, Character, Participant, User, fields_home
+from tavernkit.cards.fields import TEXT_FIELDS
 from tavernkit.text.traced import Origin, trace
 from tavernkit.values import FrozenJson, is_mapping, is_sequence
 
 T = TypeVar("T")
 
-_CARD_TEXTS = (
-    "name",
-    "description",
-    "personality",
-    "scenario",
-    "first_mes",
-    "mes_example",
-    "creator_notes",
-    "system_prompt",
-    "post_history_instructions",
-    "creator",
-    "character_version",
-)
 NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
 """Keys whose texts are names of things, not words for a prompt."""
 
@@ -83,7 +71,7 @@ def traced_character(card: Character) -> Character:
     if not card.raw and card.version != "v1":  # made by a program: it stands where it would be written
         where = "/data"
     changes: dict[str, object] = {}
-    for key in _CARD_TEXTS:
+    for key in TEXT_FIELDS:
         text: str = getattr(card, key)
         if text:
             field = next(each for each in CARD_FIELDS if each.key == key)

@@ -47,7 +47,7 @@ _Message = TypeVar("_Message")
 STORED_AT_ONCE = 200
 """Messages of a chat that are stored before others have their turn."""
 TAKEN_OF_LONGER = MAX_SESSION_MESSAGES - UNREAD_STEP
-"""Messages of a chat that is too long for a session: it shall be able to go on."""
+"""Messages of a chat that is too long for a session: there must be room to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ async def _store_st_chat(
     file, origin = found.file, found.origin if progress.served else None
     total = file.earlier_lines + len(file.messages)
     if file.earlier:
-        file = replace(file, messages=file.messages[-TAKEN_OF_LONGER:])  # the session shall be able to go on
+        file = replace(file, messages=file.messages[-TAKEN_OF_LONGER:])  # there must be room to go on
 
     def line(message: st.ChatMessage) -> ChatLine:
         role = "user" if message.is_user else "system" if message.narrator else "assistant"

@@ -12,7 +12,7 @@ MAX_JSON_BODY_BYTES: Final = 8 * MIB
 MAX_MESSAGES: Final = 10_000
 """Messages of one request, and of a chat that a turn reads: reading and building take some 25 µs for each."""
 UNREAD_STEP: Final = 1000
-"""How many messages of a longer chat turns leave out at once: what counts messages shall see them grow meanwhile."""
+"""How many messages of a longer chat turns leave out at once; macros that count messages see them grow meanwhile."""
 MAX_SESSION_MESSAGES: Final = 100_000
 """Messages of a chat that goes on."""
 MAX_ID_CHARACTERS: Final = 200

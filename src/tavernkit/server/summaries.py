@@ -39,7 +39,7 @@ logger = logging.getLogger("tavernkit.server")
 
 HYPA = "hypaV3Data"
 CHARACTERS_A_TOKEN = 2
-"""A cautious guess: what is summarised and the summary shall fit together."""
+"""A cautious guess: the text and its summary must fit together."""
 BUSY_PAUSE_SECONDS = 0.25
 
 INSTRUCTION = (

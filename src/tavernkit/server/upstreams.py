@@ -52,7 +52,7 @@ class Upstreams:
         Args:
             name: The name that a client gives, if it does.
             dialect: The dialect that it asks for, if it does.
-            key: What shall always get the same one: a provider's cache knows its session.
+            key: Requests with the same key get the same one, so that a provider's cache is used.
         """
         routes = self._routes.get(name if name is not None else self._default)
         if routes is None or dialect is not None:

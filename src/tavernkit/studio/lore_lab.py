@@ -59,7 +59,7 @@ def scan(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> JsonObj
     places = Places(state)
     words = [*islice(_WORDS.findall(text), MAX_NEAR_WORDS)]
     near = _Near(words)
-    told: list[Json] = [
+    found_rows: list[Json] = [
         {**lore_row(row, places), "near": near.keys(row) if not row.active and number < MAX_NEAR_ENTRIES else []}
         for number, row in enumerate(rows)
     ]
@@ -69,7 +69,7 @@ def scan(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> JsonObj
         "total": entry_count(state) or len(rows),
         "tokens": 0 if result is None else result.total_tokens,
         "budget": budget if isinstance(budget, int) else None,
-        "rows": told,
+        "rows": found_rows,
     }
 
 
@@ -169,7 +169,7 @@ class _Near:
 
     def keys(self, row: LoreRow) -> list[Json]:
         """Return keys of an entry that nearly stand in the text, and the words there."""
-        told: list[Json] = []
+        found_rows: list[Json] = []
         for key in row.keys[:20]:
             length = len(_WORDS.findall(key))
             if not 4 <= len(key) <= 60 or not length or key.startswith("/"):
@@ -181,8 +181,8 @@ class _Near:
                 if words.casefold() != folded and matcher.real_quick_ratio() > best and matcher.ratio() > best:
                     best, found = matcher.ratio(), words
             if found:
-                told.append({"key": key, "word": found})
-        return told
+                found_rows.append({"key": key, "word": found})
+        return found_rows
 
     def _beginning(self, length: int, key: str) -> list[str]:
         """Words in a row that begin as a key does."""

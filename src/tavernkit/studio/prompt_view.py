@@ -182,7 +182,7 @@ def sources_view(look: Look) -> JsonObject:
     kinds: list[tuple[str, str | None, str | None, str, int]] = []
 
     def spans(text: str, mapped: Sequence[object]) -> list[Json]:
-        told: list[Json] = []
+        described: list[Json] = []
         at = 0
         for words in words_of(text, mapped):  # pyright: ignore[reportArgumentType]  # spans of the map
             length = utf16_length(words.text)
@@ -207,9 +207,9 @@ def sources_view(look: Look) -> JsonObject:
                 row["source"] = numbers[source.id]
                 row["from"] = utf16_length(source.text[: words.start])
                 row["to"] = utf16_length(source.text[: words.end])
-            told.append(row)
+            described.append(row)
             at += length
-        return told
+        return described
 
     messages: list[Json] = [
         {"index": index, "spans": spans(text.text, text.spans)} for index, text in enumerate(found.messages)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 REQUEST = struct.Struct("<BHddBI")
-"""Kind; size of the job's file name; seconds of processor time, and of the clock for the case that nobody waits any
+"""Kind; size of the job's file name; seconds of processor time, and of the clock for the case that no one waits any
 more, as the parent has died; what is done with the job's state; size of the payload."""
 
 FRESH, KEPT = 1, 2

@@ -63,7 +63,7 @@ class Worker:
             raise WorkerError(f"the worker process did not start: {error}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # Nobody has asked it for anything yet, so that it is early enough.
+        # It has no work yet, so this is early enough.
         self._job = _job_object(self._process) if sys.platform == "win32" else None
         self._input = self._process.stdin
         self._output = self._process.stdout

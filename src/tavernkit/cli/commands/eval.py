@@ -219,7 +219,7 @@ def _run(chosen: EvalOptions, options: EvalModelOptions, log: RunLog | None) -> 
     started, made, failed = time.monotonic(), 0, 0
     with progress_shown() as show_progress:
 
-        def told(progress: EvalProgress) -> None:
+        def report(progress: EvalProgress) -> None:
             nonlocal made, failed
             made += 1
             failed += not progress.record.ok
@@ -228,7 +228,7 @@ def _run(chosen: EvalOptions, options: EvalModelOptions, log: RunLog | None) -> 
             if log is not None:
                 log.append(progress.record)
 
-        return asyncio.run(run_evals(chosen, connect, progress=told, before=before))
+        return asyncio.run(run_evals(chosen, connect, progress=report, before=before))
 
 
 def register(app: typer.Typer) -> None:

@@ -49,7 +49,7 @@ def speakers(
 ) -> list[str]:
     """The ids of those who speak in this round, in order; a name said twice lets its member speak twice.
 
-    RisuAI throws when nobody can speak and nobody is next in order: ``PromptTemplateError`` here.
+    RisuAI throws when no member can speak and none is next in order: ``PromptTemplateError`` here.
 
     Args:
         group: The group.
@@ -68,7 +68,7 @@ def speakers(
             chosen.append(member)
             known.add(member)
     if not chosen:
-        place = math.floor(random() * len(candidates))  # drawn even if there is nobody
+        place = math.floor(random() * len(candidates))  # drawn even if there are no candidates
         if not candidates:
             raise PromptTemplateError("no one in the group can speak")
         chosen.append(candidates[place])

@@ -30,7 +30,7 @@ class Texts:
         return self._expand(text, context)
 
     def as_speaker(self, text: str, speaker: RisuCharacter | str | None) -> str:
-        """Expand a text for somebody else, or for nobody."""
+        """Expand a text for another speaker, or for none."""
         return self._expand(text, self.context.replace(speaker=speaker))
 
     def with_writes(self, text: str) -> str:

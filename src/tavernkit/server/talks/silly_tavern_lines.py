@@ -203,7 +203,7 @@ def _sent_native(sent: ChatLine, line: JsonObject) -> JsonObject:
 
 
 def added_keys(line: ChatLine) -> dict[str, Json]:
-    """The keys of a user's line that ``tavernkit.silly_tavern.Chat.add_message()`` shall keep."""
+    """The keys of a user's line that ``tavernkit.silly_tavern.Chat.add_message()`` keeps."""
     return {key: line.native[key] for key in ("name", "extra", "force_avatar") if key in line.native}
 
 

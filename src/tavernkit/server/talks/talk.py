@@ -37,7 +37,7 @@ class Caching:
 class TalkInput:
     """One turn: the chat so far (with what the user just said as its last lines), and what is asked for.
 
-    ``pending`` is the id of the line that is being sent; nothing when the model shall just go on.
+    ``pending`` is the id of the line that is being sent; None when the model just continues.
     """
 
     cast: Cast

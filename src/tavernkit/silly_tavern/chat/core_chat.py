@@ -163,7 +163,7 @@ class TurnInput:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The chat as it is stored when the prompt is built, and the text the reply shall begin with.
+    """The chat as it is stored when the prompt is built, and the text the reply begins with.
 
     ``bias_of_message`` says that a message asks for that text, not the settings.
     """

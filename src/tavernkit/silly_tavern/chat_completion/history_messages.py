@@ -30,7 +30,7 @@ def sanitized_name(name: str) -> str:
 
 
 HistoryMemory = LRUCache[object, list[PlacedMessage]]
-"""What became of chat lines without macros, tools and media. Nobody changes what is in it."""
+"""What became of chat lines without macros, tools and media. Its values are never changed."""
 
 _PLAIN_EXTRA = frozenset({"api", "model", "gen_id", "reasoning", "reasoning_duration", "token_count", "bias"})
 """Keys of a line's ``extra`` that do not matter to the message it becomes."""

@@ -293,7 +293,7 @@ def _own_prompts(texts: BuildTexts, preset: Preset, expand: Callable[[str], str]
         prompt("impersonate", expand(preset.impersonation_prompt), "preset", "asks the model to write as the user"),
         prompt("quietPrompt", texts.quiet_prompt, "quiet prompt", "asked for in this generation only"),
         prompt("groupNudge", expand(preset.group_nudge_prompt), "preset", "asks for the speaker of this turn only"),
-        prompt("bias", texts.bias, "bias", "the reply shall begin with it", role="assistant"),
+        prompt("bias", texts.bias, "bias", "the reply begins with it", role="assistant"),
     ]
 
 

@@ -113,7 +113,7 @@ class Chat:
         self.state.builder = self.state.builder.replace(**inputs)
 
     def change_user(self, user_avatar: str | None = None, /, **inputs: Unpack[SillyTavernInputs]) -> None:
-        """Talk as another persona. A greeting that nobody has answered yet is written anew.
+        """Talk as another persona. A greeting without an answer is written again.
 
         Args:
             user_avatar: The persona's file name.
@@ -345,7 +345,7 @@ class Chat:
     # Changes
 
     def add_message(self, text: str, **keys: Json) -> JsonObject:
-        """Store a message of the user and ask nobody; scripts and macros run as they do when it is sent.
+        """Store a message of the user and ask no model; scripts and macros run as they do when it is sent.
 
         Args:
             text: The message.

@@ -23,7 +23,7 @@ class Written:
 
     @property
     def unfinished(self) -> str:
-        """The message without its suffix, for a model that shall go on writing it."""
+        """The message without its suffix, for a model that continues it."""
         return self.text[: self.open_end]
 
 

@@ -29,7 +29,7 @@ EMPTY_TEXT = RenderedText("")
 
 @dataclass(frozen=True)
 class TextPlan(ChatPlan):
-    """One prompt text, the blocks it is made of, and where the model shall stop.
+    """One prompt text, the blocks it is made of, and the strings at which the model stops.
 
     The contents of its enabled blocks put together are the text; ``rendered.spans`` says which characters came from
     which block. ``clean_up`` makes a message of the model's raw reply.
@@ -62,7 +62,7 @@ class TextPlan(ChatPlan):
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
-        """Where the model shall stop."""
+        """Strings at which the model stops."""
         return tuple((self.rendered or EMPTY_TEXT).stop_sequences)
 
     def replace(self, **changes: object) -> Plan:

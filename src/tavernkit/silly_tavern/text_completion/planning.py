@@ -34,7 +34,7 @@ GUIDANCE = Origin(
 BIAS = Origin(
     "bias",
     "assistant",
-    source("plan_assembly", "bias", "bias", TITLES["bias"], "the reply shall begin with it"),
+    source("plan_assembly", "bias", "bias", TITLES["bias"], "the reply begins with it"),
     "bias",
 )
 

@@ -1,4 +1,4 @@
-"""Where the model shall stop."""
+"""Strings at which the model stops."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def stand_in_source(source: str) -> str:
 def engine_flags(pattern: Pattern) -> str:
     """Return the flags that go with what was written."""
     if pattern.unicode:
-        # The engine folds case correctly in v mode only if it is told that v is a unicode mode.
+        # The engine folds case correctly in v mode only if the unicode flag is set as well.
         return "".join(flag for flag in pattern.flags if flag in "imsv") + "u"
     return "".join(flag for flag in pattern.flags if flag in "ms")
 

@@ -139,7 +139,7 @@ class PatternMeasures:
         return self._exact(mask)[1] if bulk is None else self._text.count(bulk)
 
     def _bulk(self, mask: int) -> int | None:
-        """Return a set of ASCII characters with the same measures, unless the text's wide characters are told apart."""
+        """Return a set of ASCII characters with the same measures, unless the pattern distinguishes wide characters."""
         wide = mask & self._alphabet.wide if self._text.wide else 0
         if not wide:
             return mask & ASCII

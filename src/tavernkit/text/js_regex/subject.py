@@ -78,7 +78,7 @@ class WideText:
         return self.decoded(part) if self._stand_ins and not part.isascii() else part.decode()
 
     def encoded(self, text: str) -> bytes | None:
-        """Return another text in the form that the data of this one has; nothing if it cannot be told apart there."""
+        """Return another text in the form that the data of this one has; None if the form cannot express it."""
         try:
             data = text.encode()
         except UnicodeEncodeError:

@@ -1,7 +1,7 @@
 """Stand-ins for surrogates, which the engine cannot read.
 
 Each surrogate is moved to a stretch of an unassigned plane (U+5D800 to U+5DFFF). A text that uses those code points
-itself is the one thing that is not told apart.
+itself is the one thing that cannot be distinguished.
 """
 
 from __future__ import annotations

@@ -60,5 +60,5 @@ def _deliver(loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], deliver: 
 
     try:
         loop.call_soon_threadsafe(deliver_if_awaited)
-    except RuntimeError:  # the loop is closed: nobody waits any more
+    except RuntimeError:  # the loop is closed: no one waits any more
         return
