@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import tavernkit as tk
-from tavernkit.batching.executors import Job, Worker
-from tavernkit.batching.grid import Selection
+from tavernkit.batching._executors import Job, Worker
+from tavernkit.batching._grid import Selection
 from tavernkit.examples import example_path
 
 BUILDS_A_SECOND = 300

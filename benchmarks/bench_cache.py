@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import tavernkit as tk
 from tavernkit import silly_tavern as st
+from tavernkit._values import Json, is_list, is_object
 from tavernkit.cache import CacheProfile, CacheReport, PromptCache, ReplayedTurn
 from tavernkit.cards import User
 from tavernkit.examples import example_path
-from tavernkit.values import Json, is_list, is_object
 
 TURNS = 60
 WORDS = (40, 120)

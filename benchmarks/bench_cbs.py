@@ -7,8 +7,8 @@ from itertools import count
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
-from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import CBSContext
+from tavernkit.risu_ai._cbs import CBSEngine
+from tavernkit.risu_ai._cbs.context import CBSContext
 
 PANEL = workloads.cbs()
 PLAIN = ("lorem ipsum dolor sit amet " * 40 + "{{user}} said <char>.\n") * 46

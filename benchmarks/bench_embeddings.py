@@ -8,7 +8,8 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tavernkit.embeddings import IndexItem, VectorIndex, index
+from tavernkit.embeddings import IndexItem, VectorIndex
+from tavernkit.embeddings import _index as index
 
 MESSAGES, NUMBERS = 100_000, 384
 GOAL = 0.05

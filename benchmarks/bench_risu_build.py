@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks import workloads
-from tavernkit.budget.tokenizers import get_tokenizer
+from tavernkit.budget._tokenizers import get_tokenizer
 from tavernkit.cards import User
-from tavernkit.cards.character import Character
+from tavernkit.cards._character import Character
 from tavernkit.risu_ai import Builder, Preset, RisuChat, RisuMessage, RisuModule, Settings, character_from_card
-from tavernkit.risu_ai.chat.chat_log import with_messages
-from tavernkit.risu_ai.prompt_template.cards import read_cards
+from tavernkit.risu_ai._chat.chat_log import with_messages
+from tavernkit.risu_ai._prompt_template.cards import read_cards
 from tavernkit.stores import InMemoryVariablesStore
 
 LONG_HISTORY = 5000

@@ -7,7 +7,7 @@ import dataclasses
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 
 
 def entries(count: int) -> tuple[list[LorebookEntry], ScanInput]:

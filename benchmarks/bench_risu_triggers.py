@@ -6,9 +6,9 @@ from typing import Any
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.triggers import TriggerEngine
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai._triggers import TriggerEngine
 
 MESSAGES = tuple(RisuMessage(role="user" if n % 2 else "char", data=f"Message {n}. " * 20) for n in range(200))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import workloads
-from tavernkit.budget.tokenizers import get_tokenizer
+from tavernkit.budget._tokenizers import get_tokenizer
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern import Builder, ChatMessage, Preset, RegexScripts, Settings, WorldBook
 

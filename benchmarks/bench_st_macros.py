@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import workloads
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, default_registry
+from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, default_registry
 
 FIELD = workloads.macros()
 PLAIN = "She walked toward the old river, as they said. " * 2200

@@ -12,10 +12,10 @@ import regress
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
-from tavernkit.text.js_regex import JSRegex, guard, warm_up
-from tavernkit.text.js_values import json_stringify, number_to_string, to_number
-from tavernkit.text.verbatim_masker import mask, unmask
-from tavernkit.workers.worker import Worker
+from tavernkit._text.js_regex import JSRegex, guard, warm_up
+from tavernkit._text.js_values import json_stringify, number_to_string, to_number
+from tavernkit._text.verbatim_masker import mask, unmask
+from tavernkit._workers.worker import Worker
 
 
 def prose(lines: int) -> str:

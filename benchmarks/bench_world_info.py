@@ -18,7 +18,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     ScanInput,
     SelectedBooks,
     WorldBook,

@@ -24,11 +24,11 @@ from benchmarks.bench_st_macros import environment
 from benchmarks.bench_world_info import SETTINGS, estimate, workload
 from tavernkit import risu_ai, silly_tavern
 from tavernkit.budget import get_tokenizer
-from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.chat.chat_log import with_messages
-from tavernkit.silly_tavern.macros import MacroEngine
-from tavernkit.silly_tavern.world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
+from tavernkit.risu_ai._cbs import CBSEngine
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._chat.chat_log import with_messages
+from tavernkit.silly_tavern._macros import MacroEngine
+from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
 ROUNDS = 5
 

@@ -31,7 +31,7 @@ def measure(*, load_tokenizer_first: bool) -> dict[str, float]:
 
     given = inputs()
     if load_tokenizer_first:
-        from tavernkit.budget.tokenizers import get_tokenizer
+        from tavernkit.budget._tokenizers import get_tokenizer
 
         start = time.process_time()
         tokenizer = get_tokenizer("cl100k_base")

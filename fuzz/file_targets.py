@@ -19,20 +19,20 @@ from pathlib import Path
 from fuzz.target import Target, as_text
 from tavernkit import risu_ai, silly_tavern
 from tavernkit.cards import Character, load, to_bytes
-from tavernkit.cards.png import SIGNATURE, encode_chunk, text_chunk
-from tavernkit.cards.risu_ai.importing import import_file as risu_import
-from tavernkit.cards.risum import MAGIC
-from tavernkit.cards.rpack import rpack_encode
-from tavernkit.cards.silly_tavern.importing import import_file as silly_tavern_import
-from tavernkit.conversation.formats import NO_HOST
+from tavernkit.cards._png import SIGNATURE, encode_chunk, text_chunk
+from tavernkit.cards._risu_ai.importing import import_file as risu_import
+from tavernkit.cards._risum import MAGIC
+from tavernkit.cards._rpack import rpack_encode
+from tavernkit.cards._silly_tavern.importing import import_file as silly_tavern_import
+from tavernkit.conversation._formats import NO_HOST
 from tavernkit.errors import TavernKitError, WarningLog
-from tavernkit.risu_ai.files.backup_file import write_backup
-from tavernkit.risu_ai.files.database_codec import BLOCKS, COMPRESSED, MARK, RAW, STREAM, encode_database
-from tavernkit.risu_ai.files.message_pack import pack
-from tavernkit.risu_ai.files.module_file import read_module
-from tavernkit.risu_ai.files.persona_file import read_persona
-from tavernkit.risu_ai.files.preset_file import read_preset
-from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
+from tavernkit.risu_ai._files.backup_file import write_backup
+from tavernkit.risu_ai._files.database_codec import BLOCKS, COMPRESSED, MARK, RAW, STREAM, encode_database
+from tavernkit.risu_ai._files.message_pack import pack
+from tavernkit.risu_ai._files.module_file import read_module
+from tavernkit.risu_ai._files.persona_file import read_persona
+from tavernkit.risu_ai._files.preset_file import read_preset
+from tavernkit.risu_ai._files.silly_tavern_chat import read_silly_tavern_chat
 
 FILES = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "cards" / "files"
 LARGEST = 2000

@@ -13,33 +13,33 @@ from typing import Any
 from fuzz import file_targets, service_target
 from fuzz.target import Target
 from fuzz.target import as_text as _text
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.strict_json import loads as strict_loads
+from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.models._accumulate import Accumulator
 from tavernkit.models._anthropic_wire import AnthropicReader
+from tavernkit.models._cohere import CohereReader
 from tavernkit.models._google_wire import GoogleReader
 from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._readers import Reader
 from tavernkit.models._sse import SSEParser
 from tavernkit.models._text_wire import KoboldReader, LlamaCppReader, NovelAIReader, OllamaReader
-from tavernkit.models.accumulate import Accumulator
-from tavernkit.models.cohere import CohereReader
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai.triggers.lua.sandbox import standard_functions
-from tavernkit.silly_tavern.context_template.handlebars.template import Template
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
-from tavernkit.testing.trigger_host import ScriptedTriggerHost
-from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
-from tavernkit.text.strict_json import loads as strict_loads
-from tavernkit.values import JsonObject, is_object
-from tavernkit.vibe_tavern.directives.parser import parse_json
-from tavernkit.vibe_tavern.directives.patch_ops import validate_patch_ops
-from tavernkit.vibe_tavern.directives.validator import validate
-from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.engine import CBSEngine
+from tavernkit.risu_ai._chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
+from tavernkit.risu_ai._triggers.lua.sandbox import standard_functions
+from tavernkit.silly_tavern._context_template.handlebars.template import Template
+from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
+from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.patch_ops import validate_patch_ops
+from tavernkit.vibe_tavern._directives.validator import validate
+from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
+from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
 
 
 def _now() -> datetime:

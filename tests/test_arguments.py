@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import pytest
 
 from tavernkit import ConfigError
-from tavernkit.arguments import check_fields, checked, require, require_choice
-from tavernkit.values import FrozenJson, FrozenObject
+from tavernkit._arguments import check_fields, checked, require, require_choice
+from tavernkit._values import FrozenJson, FrozenObject
 
 if TYPE_CHECKING:
     from pathlib import Path

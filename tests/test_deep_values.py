@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from tavernkit import cards, risu_ai, silly_tavern
-from tavernkit.batching.grid import Grid
-from tavernkit.budget.file_tokenizer import load_file_tokenizer
+from tavernkit.batching._grid import Grid
+from tavernkit.budget._file_tokenizer import load_file_tokenizer
+from tavernkit.conversation._stores import SavedChat, SqliteStore
 from tavernkit.conversation.errors import StoreError
-from tavernkit.conversation.stores import SavedChat, SqliteStore
 from tavernkit.errors import ConfigError, LimitExceededError, TavernKitError
-from tavernkit.lint.presets import lint_json_text
+from tavernkit.lint._presets import lint_json_text
+from tavernkit.risu_ai._memory.supa import _read_records
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.memory.supa import _read_records
 from tavernkit.server.config import load_config
-from tavernkit.silly_tavern.conversation.json_errors import json_error
-from tavernkit.silly_tavern.conversation.lines import _parsed
-from tavernkit.silly_tavern.text_completion.guidance import DEFAULT_SEPARATOR, _separator
+from tavernkit.silly_tavern._conversation.json_errors import json_error
+from tavernkit.silly_tavern._conversation.lines import _parsed
+from tavernkit.silly_tavern._text_completion.guidance import DEFAULT_SEPARATOR, _separator
 
 DEEP = 1_000
 KEYS = ("spec", "name", "extensions", "content", "power_user", "header", "key", "world_info_depth")

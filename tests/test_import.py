@@ -11,7 +11,11 @@ OPTIONAL = (
     "ray", "pyarrow", "fastapi", "sqlalchemy", "alembic", "uvicorn", "prometheus_client", "cryptography",
 )  # fmt: skip
 HEAVY = ("pydantic", "jinja2", "typer", "rich", "splintr", "yaml")
-NOT_FOR_EVERY_BUILD = ("splintr", "tavernkit.silly_tavern.context_template.handlebars", "tavernkit.text.js_regex.guard")
+NOT_FOR_EVERY_BUILD = (
+    "splintr",
+    "tavernkit.silly_tavern._context_template.handlebars",
+    "tavernkit._text.js_regex.guard",
+)
 
 PROBE = """
 import json, sys, time

@@ -12,12 +12,12 @@ import pytest
 
 from tavernkit import cards, risu_ai, silly_tavern
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError, TavernKitError
-from tavernkit.risu_ai.files import chat_file as risu_chat_file
-from tavernkit.risu_ai.files import preset as risu_preset
-from tavernkit.risu_ai.files import save_source as risu_save
-from tavernkit.silly_tavern.files import chat_file, preset, settings, template_bundle, template_file
-from tavernkit.silly_tavern.groups import group
-from tavernkit.silly_tavern.world_info import book
+from tavernkit.risu_ai._files import chat_file as risu_chat_file
+from tavernkit.risu_ai._files import preset as risu_preset
+from tavernkit.risu_ai._files import save_source as risu_save
+from tavernkit.silly_tavern._files import chat_file, preset, settings, template_bundle, template_file
+from tavernkit.silly_tavern._groups import group
+from tavernkit.silly_tavern._world_info import book
 
 
 class Loader(Protocol):

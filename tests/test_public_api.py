@@ -15,6 +15,7 @@ import tavernkit
 
 PACKAGES = (
     "tavernkit",
+    "tavernkit.authoring",
     "tavernkit.batching",
     "tavernkit.budget",
     "tavernkit.cache",
@@ -22,9 +23,11 @@ PACKAGES = (
     "tavernkit.conversation",
     "tavernkit.dialects",
     "tavernkit.embeddings",
+    "tavernkit.lint",
     "tavernkit.lore",
     "tavernkit.models",
     "tavernkit.prompt",
+    "tavernkit.report",
     "tavernkit.risu_ai",
     "tavernkit.silly_tavern",
     "tavernkit.silly_tavern.providers",
@@ -63,40 +66,51 @@ def test_public_names_exist_and_say_what_they_are_for(package: str) -> None:
             assert inspect.getdoc(value), f"{package}.{name} has no docstring"
 
 
+PROGRAMS = {"tavernkit.cli", "tavernkit.server"}
+"""What is run, not imported; ``tavernkit.server`` itself has the few names an ASGI server needs."""
+
+
+@pytest.mark.parametrize("package", (*PACKAGES, "tavernkit.examples"))
+def test_what_nobody_should_import_is_marked(package: str) -> None:
+    modules = {each.name for each in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")}
+    names = {name.rpartition(".")[2] for name in modules - {*PACKAGES, *PROGRAMS, "tavernkit.examples"}}
+    assert {name for name in names if not name.startswith("_")} <= {"errors"}
+
+
 INNER = {
-    "tavernkit.cards.character.REQUIRED",
-    "tavernkit.cards.character.SPECS",
+    "tavernkit.cards._character.REQUIRED",
+    "tavernkit.cards._character.SPECS",
     "tavernkit.cards.errors.ImageError",
     "tavernkit.cards.errors.PngError",
-    "tavernkit.cards.json_text.dump_json",
-    "tavernkit.cards.png.placeholder_png",
-    "tavernkit.cards.risu_ai.exporting.export_charx",
-    "tavernkit.cards.saving.SUFFIXES",
-    "tavernkit.cards.silly_tavern.names.sanitize",
-    "tavernkit.cards.silly_tavern.stored.chat_name",
-    "tavernkit.cards.yaml_card.SHORT_FORM",
-    "tavernkit.cards.yaml_card.parse_yaml",
-    "tavernkit.risu_ai.files.chat_file.chat_json",
-    "tavernkit.risu_ai.files.chat_file.write_chats",
-    "tavernkit.risu_ai.files.file_kinds.is_database",
-    "tavernkit.risu_ai.lorebook.decorators.Decorator",
-    "tavernkit.risu_ai.lorebook.decorators.parse_content",
-    "tavernkit.risu_ai.regex_scripts.ScriptMode",
-    "tavernkit.silly_tavern.caching.frozen_lore.METADATA_KEY",
-    "tavernkit.silly_tavern.chat.card_fields.AFTER_CHARACTER",
-    "tavernkit.silly_tavern.chat.card_fields.IN_PROMPT",
-    "tavernkit.silly_tavern.chat.chat_log.ChatLog",
-    "tavernkit.silly_tavern.context_template.handlebars.template.Template",
-    "tavernkit.silly_tavern.files.attached_files.AttachedFiles",
-    "tavernkit.silly_tavern.files.folder_files.CHATS",
-    "tavernkit.silly_tavern.files.folder_files.GROUP_CHATS",
-    "tavernkit.silly_tavern.files.preset.SENSITIVE_KEYS",
-    "tavernkit.silly_tavern.world_info.character_book.EXTENSION_FIELDS",
-    "tavernkit.silly_tavern.world_info.entry.TEMPLATE",
-    "tavernkit.silly_tavern.world_info.entry.problem_with",
-    "tavernkit.silly_tavern.world_info.keys.parse_regex_key",
-    "tavernkit.silly_tavern.world_info.selection.character_book_names",
-    "tavernkit.vibe_tavern.evals.harness.matrix",
+    "tavernkit.cards._json_text.dump_json",
+    "tavernkit.cards._png.placeholder_png",
+    "tavernkit.cards._risu_ai.exporting.export_charx",
+    "tavernkit.cards._saving.SUFFIXES",
+    "tavernkit.cards._silly_tavern.names.sanitize",
+    "tavernkit.cards._silly_tavern.stored.chat_name",
+    "tavernkit.cards._yaml_card.SHORT_FORM",
+    "tavernkit.cards._yaml_card.parse_yaml",
+    "tavernkit.risu_ai._files.chat_file.chat_json",
+    "tavernkit.risu_ai._files.chat_file.write_chats",
+    "tavernkit.risu_ai._files.file_kinds.is_database",
+    "tavernkit.risu_ai._lorebook.decorators.Decorator",
+    "tavernkit.risu_ai._lorebook.decorators.parse_content",
+    "tavernkit.risu_ai._regex_scripts.ScriptMode",
+    "tavernkit.silly_tavern._caching.frozen_lore.METADATA_KEY",
+    "tavernkit.silly_tavern._chat.card_fields.AFTER_CHARACTER",
+    "tavernkit.silly_tavern._chat.card_fields.IN_PROMPT",
+    "tavernkit.silly_tavern._chat.chat_log.ChatLog",
+    "tavernkit.silly_tavern._context_template.handlebars.template.Template",
+    "tavernkit.silly_tavern._files.attached_files.AttachedFiles",
+    "tavernkit.silly_tavern._files.folder_files.CHATS",
+    "tavernkit.silly_tavern._files.folder_files.GROUP_CHATS",
+    "tavernkit.silly_tavern._files.preset.SENSITIVE_KEYS",
+    "tavernkit.silly_tavern._world_info.character_book.EXTENSION_FIELDS",
+    "tavernkit.silly_tavern._world_info.entry.TEMPLATE",
+    "tavernkit.silly_tavern._world_info.entry.problem_with",
+    "tavernkit.silly_tavern._world_info.keys.parse_regex_key",
+    "tavernkit.silly_tavern._world_info.selection.character_book_names",
+    "tavernkit.vibe_tavern._evals.harness.matrix",
 }
 """What our own applications take from inside a package, and nobody else needs."""
 

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 import pytest
 
-from tavernkit import values
+from tavernkit import _values as values
+from tavernkit._values import LazySequence, LRUCache, deep_merge, freeze, freeze_object, shown, thaw, thaw_object
 from tavernkit.errors import LimitExceededError
-from tavernkit.values import LazySequence, LRUCache, deep_merge, freeze, freeze_object, shown, thaw, thaw_object
 
 DEEP = 20_000
 """Far more levels than Python functions may call themselves."""

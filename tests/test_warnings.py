@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit import User
 from tavernkit import silly_tavern as st
-from tavernkit.cards.character import Character
+from tavernkit.cards._character import Character
 from tavernkit.errors import MAX_WARNINGS, MAX_WARNINGS_OF_A_KIND, StrictModeError, WarningLog
 
 

@@ -42,7 +42,7 @@ def test_a_line_of_the_template_can_be_used_as_it_is(tmp_path: Path, tavernkit: 
         if " = " in bare and not line.startswith("# A grid"):
             tomllib.loads(bare)
             used.setdefault(bare.split(" = ")[0], []).append(bare)
-    from tavernkit.batching.grid import AXES
+    from tavernkit.batching._grid import AXES
 
     assert set(AXES) <= set(used)
 

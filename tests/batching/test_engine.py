@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 import tavernkit as tk
-from tavernkit.batching import BatchProgress, executors
-from tavernkit.batching.executors import Job, processes
-from tavernkit.batching.grid import Selection
+from tavernkit.batching import BatchProgress
+from tavernkit.batching import _executors as executors
+from tavernkit.batching._executors import Job, processes
+from tavernkit.batching._grid import Selection
 from tavernkit.examples import example_path
 from tests.batching.grids import by_key, copy_example, records, write_card, write_grid
 from tests.cli.terminal import heed_interrupts
@@ -336,7 +337,7 @@ def test_without_ray_or_without_a_cluster_it_is_said(tmp_path: Path, monkeypatch
         def init(**options: object) -> None:
             raise ConnectionError("could not find any running instance")
 
-    monkeypatch.setattr("tavernkit.batching.ray_cluster.import_module", lambda name: NoCluster)
+    monkeypatch.setattr("tavernkit.batching._ray_cluster.import_module", lambda name: NoCluster)
     for address, message in (("auto", "running instance"), ("127.0.0.1:1", "refused")):
         with pytest.raises(tk.ConfigError, match=message):
             tk.batch(write_grid(tmp_path), tmp_path / "out", ray=address)
@@ -344,7 +345,7 @@ def test_without_ray_or_without_a_cluster_it_is_said(tmp_path: Path, monkeypatch
     def missing(name: str) -> object:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("tavernkit.batching.ray_cluster.import_module", missing)
+    monkeypatch.setattr("tavernkit.batching._ray_cluster.import_module", missing)
     with pytest.raises(tk.ConfigError, match="--ray needs Ray"):
         tk.batch(write_grid(tmp_path), tmp_path / "out", ray="auto")
 

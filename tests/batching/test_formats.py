@@ -10,7 +10,7 @@ import pytest
 
 import tavernkit as tk
 from tavernkit.batching import BatchRecord, GenerateOptions
-from tavernkit.batching.record import encode
+from tavernkit.batching._record import encode
 from tests.batching.grids import by_key, records, write_grid
 
 
@@ -119,7 +119,7 @@ def test_without_pyarrow_parquet_is_refused_with_advice(tmp_path: Path, monkeypa
     def missing(name: str) -> object:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("tavernkit.batching.parquet.import_module", missing)
+    monkeypatch.setattr("tavernkit.batching._parquet.import_module", missing)
     with pytest.raises(tk.ConfigError, match="pip install 'tavernkit"):
         tk.batch(write_grid(tmp_path), tmp_path / "out", format="parquet", jobs=1)
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import tavernkit as tk
-from tavernkit.batching import GenerateOptions, generation
-from tavernkit.batching.generation import Meter
+from tavernkit.batching import GenerateOptions
+from tavernkit.batching import _generation as generation
+from tavernkit.batching._generation import Meter
 from tavernkit.testing import ScriptedModel, answer, failure, serve_in_thread, usage
 from tests.batching.grids import by_key, records, write_grid
 from tests.cli.terminal import Tavernkit
@@ -104,7 +105,7 @@ def test_failures_are_tried_again_within_a_run(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_model_that_is_not_there_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.batching.engine.MAX_UNANSWERED", 4)
+    monkeypatch.setattr("tavernkit.batching._engine.MAX_UNANSWERED", 4)
     model = ScriptedModel(failure(401), repeat_last=True)
     with serve_in_thread(model) as url:
         asked = options(url, concurrency=1)

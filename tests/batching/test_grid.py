@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tavernkit as tk
-from tavernkit.batching.grid import Selection
+from tavernkit.batching._grid import Selection
 from tests.batching.grids import write_grid
 
 
@@ -112,7 +112,7 @@ def test_the_key_depends_on_every_input_and_on_the_content_of_files(tmp_path: Pa
 
 def test_the_key_depends_on_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     before = next(grid().tasks()).key
-    monkeypatch.setattr("tavernkit.batching.tasks._VERSION", b"another")
+    monkeypatch.setattr("tavernkit.batching._tasks._VERSION", b"another")
     assert next(grid().tasks()).key != before
 
 

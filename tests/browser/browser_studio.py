@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.studio.opening import open_studio
+from tavernkit.studio._opening import open_studio
 from tests.browser.studio_page import DESK, PHONE, StudioPage, files_of, serving
 from tests.browser.webdriver import ELEMENT, Browser
 

@@ -9,8 +9,8 @@ import pytest
 
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio import Studio
-from tavernkit.studio.opening import open_folder, open_workspace
-from tavernkit.studio.shelf import Wanted
+from tavernkit.studio._opening import open_folder, open_workspace
+from tavernkit.studio._shelf import Wanted
 from tests.browser.studio_page import DESK, PHONE, StudioPage, files_of, serving
 from tests.browser.webdriver import Browser
 from tests.silly_tavern.generated_folder import generate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tavernkit.studio.opening import Opened, open_studio
+from tavernkit.studio._opening import Opened, open_studio
 from tests.browser.studio_page import PHONE, StudioPage, serving
 from tests.browser.webdriver import Browser, chromium
 

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 
 from tavernkit.studio import Studio, create_app
-from tavernkit.studio.opening import Opened
+from tavernkit.studio._opening import Opened
 from tests.browser.webdriver import PATIENCE, Browser, Element
 
 PHONE = (390, 844)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.budget.tokenizers import WORD_VOCABULARIES
+from tavernkit.budget._tokenizers import WORD_VOCABULARIES
 from tests.budget import properties as p
 
 quick = settings(max_examples=60, deadline=None)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tavernkit._values import JsonObject
 from tavernkit.budget import (
     FileAdapter,
     FileTokenizer,
@@ -20,10 +21,9 @@ from tavernkit.budget import (
     get_tokenizer,
     load_file_tokenizer,
 )
-from tavernkit.budget.estimator import CountCache
-from tavernkit.budget.file_tokenizer import splintr_codec
+from tavernkit.budget._estimator import CountCache
+from tavernkit.budget._file_tokenizer import splintr_codec
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
-from tavernkit.values import JsonObject
 from tests.budget.tokenizer_files import write_tokenizer
 
 

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tavernkit.budget import TOKENIZER_NAMES, get_tokenizer, tokenizer_for_model, tokenizers
-from tavernkit.budget.families import family_of, family_or_default
-from tavernkit.budget.tokenizers import WORD_VOCABULARIES
+from tavernkit.budget import TOKENIZER_NAMES, get_tokenizer, tokenizer_for_model
+from tavernkit.budget import _tokenizers as tokenizers
+from tavernkit.budget._families import family_of, family_or_default
+from tavernkit.budget._tokenizers import WORD_VOCABULARIES
 from tavernkit.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.budget import apply, trim
 from tavernkit.errors import ConfigError, MaxTokensExceededError
-from tavernkit.prompt.block import Block
+from tavernkit.prompt._block import Block
 from tests.budget.estimators import CHARACTERS
 
 

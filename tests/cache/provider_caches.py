@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.budget import get_tokenizer
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 TOKENIZER = get_tokenizer("o200k_base")
 START, END = -1, -2

@@ -9,14 +9,14 @@ import pytest
 
 import tavernkit as tk
 from tavernkit import silly_tavern as st
+from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.cache import mapped_origin, plan_spans
 from tavernkit.examples import example_path
-from tavernkit.lint.books import lint_world_book
-from tavernkit.lint.bundles import lint_bundle
-from tavernkit.lint.finding import Finding
-from tavernkit.lint.presets import lint_preset
+from tavernkit.lint._books import lint_world_book
+from tavernkit.lint._bundles import lint_bundle
+from tavernkit.lint._finding import Finding
+from tavernkit.lint._presets import lint_preset
 from tavernkit.report import overview, render_html
-from tavernkit.values import JsonObject, is_list, is_object
 
 
 def preset_with(identifier: str, content: str) -> JsonObject:

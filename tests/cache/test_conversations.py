@@ -7,13 +7,13 @@ import json
 import tavernkit as tk
 from benchmarks.bench_cache import chat
 from tavernkit import silly_tavern as st
+from tavernkit._turns import OnPiece, ToolOutcome
+from tavernkit._values import is_mapping
 from tavernkit.cache import CacheReport, PromptCache
 from tavernkit.examples import example_path
 from tavernkit.models import Reply, ToolCall
 from tavernkit.prompt import Plan
-from tavernkit.silly_tavern.caching.frozen_lore import METADATA_KEY
-from tavernkit.turns import OnPiece, ToolOutcome
-from tavernkit.values import is_mapping
+from tavernkit.silly_tavern._caching.frozen_lore import METADATA_KEY
 
 LINES = chat(20).messages
 

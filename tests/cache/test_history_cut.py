@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.cache import PROFILES
-from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept, price_of_keeping
+from tavernkit.cache._history_cut import CutCosts, HistoryUnit, first_kept, price_of_keeping
 
 
 def units(count: int, tokens: int = 100) -> list[HistoryUnit]:

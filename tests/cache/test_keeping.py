@@ -9,13 +9,13 @@ import pytest
 import tavernkit as tk
 from benchmarks.bench_cache import WANTED, Scene, chat, measure, report_of, scenes
 from tavernkit import silly_tavern as st
+from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cache import plan_spans
 from tavernkit.cards import User
 from tavernkit.errors import ConfigError, MaxTokensExceededError
 from tavernkit.examples import example_path
 from tavernkit.prompt import Plan
-from tavernkit.silly_tavern.caching.frozen_lore import METADATA_KEY
-from tavernkit.values import is_mapping, is_sequence
+from tavernkit.silly_tavern._caching.frozen_lore import METADATA_KEY
 
 KEEP: st.SillyTavernInputs = {"strategy": "cache", "lore": "freeze", "volatile": "tail"}
 

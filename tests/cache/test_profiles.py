@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cache import PROFILES
-from tavernkit.cache.profiles import find_profile
+from tavernkit.cache._profiles import find_profile
 from tavernkit.errors import ConfigError
 
 

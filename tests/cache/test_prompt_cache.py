@@ -21,7 +21,7 @@ from tavernkit.cache import (
     volatile_macros,
     with_breakpoints,
 )
-from tavernkit.cache.breaks import common_tokens
+from tavernkit.cache._breaks import common_tokens
 from tavernkit.errors import ConfigError
 from tavernkit.models import Request, Usage
 from tavernkit.prompt import Block, Message, Plan

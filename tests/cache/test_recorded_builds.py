@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import is_mapping
 from tavernkit.prompt import Plan
 from tavernkit.silly_tavern import Builder, ChatMetadata, ChatPlan
-from tavernkit.values import is_mapping
 from tests.conformance import runner
 from tests.conformance.adapters.silly_tavern.build_chat import inputs
 

@@ -10,12 +10,12 @@ import pytest
 import tavernkit as tk
 from benchmarks.bench_cache import CHAT_ML, STORY, chat, report_of, scenes
 from tavernkit import silly_tavern as st
+from tavernkit._values import is_mapping
 from tavernkit.cache import PROFILES, PromptCache, ReplayedTurn, plan_spans
 from tavernkit.cards import User
 from tavernkit.examples import example_path
 from tavernkit.prompt import Plan
 from tavernkit.testing import HttpReply, HttpRequest, LoopbackServer
-from tavernkit.values import is_mapping
 from tests.cache.provider_caches import TOKENIZER, SlotCache
 from tests.conformance import runner
 from tests.conformance.adapters.silly_tavern.build_text import inputs

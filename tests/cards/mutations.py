@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 
-from tavernkit.cards import Asset, Bundle, Character, Limits, Module, load, risu_ai, silly_tavern, to_bytes, validate
-from tavernkit.cards.png import SIGNATURE
+from tavernkit.cards import Asset, Bundle, Character, Limits, Module, load, to_bytes, validate
+from tavernkit.cards import _risu_ai as risu_ai
+from tavernkit.cards import _silly_tavern as silly_tavern
+from tavernkit.cards._png import SIGNATURE
 from tavernkit.errors import ConfigError, FileFormatError, InvalidCardError, TavernKitError
 from tests.cards.files import FILES, card
 

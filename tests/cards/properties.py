@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tavernkit._text.js_values import join_surrogates
 from tavernkit.cards import (
     Asset,
     Bundle,
@@ -23,14 +24,13 @@ from tavernkit.cards import (
     to_bytes,
     validate,
 )
-from tavernkit.cards.byaf_text import from_backyard, to_backyard
-from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.limits import DEFAULT_LIMITS
-from tavernkit.cards.payload import decode_base64
-from tavernkit.cards.rpack import rpack_decode, rpack_encode
-from tavernkit.cards.yaml_card import dump_yaml, parse_yaml
+from tavernkit.cards._byaf_text import from_backyard, to_backyard
+from tavernkit.cards._json_text import dump_json, parse_json
+from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._payload import decode_base64
+from tavernkit.cards._rpack import rpack_decode, rpack_encode
+from tavernkit.cards._yaml_card import dump_yaml, parse_yaml
 from tavernkit.errors import WarningLog
-from tavernkit.text.js_values import join_surrogates
 
 CARD_FORMATS = tuple(each for each in Format if each is not Format.RISUM)
 

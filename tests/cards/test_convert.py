@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import CardVersion, Character, convert
-from tavernkit.cards.conversion import V3_IN_V2
+from tavernkit.cards._conversion import V3_IN_V2
 from tavernkit.errors import ConfigError
 from tests.cards.files import card
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Bundle, Character, Format, load, to_bytes
-from tavernkit.cards.byaf_text import from_backyard, to_backyard
+from tavernkit.cards._byaf_text import from_backyard, to_backyard
+from tavernkit.cards._exif import build_exif, exif_texts
+from tavernkit.cards._jpeg import PLACEHOLDER, without_card
+from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards._payload import decode_base64
+from tavernkit.cards._webp import PLACEHOLDER as WEBP
+from tavernkit.cards._webp import Chunk, chunks, write_webp
+from tavernkit.cards._yaml_card import parse_yaml
 from tavernkit.cards.errors import ImageError, JsonError, YamlError
-from tavernkit.cards.exif import build_exif, exif_texts
-from tavernkit.cards.jpeg import PLACEHOLDER, without_card
-from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards.payload import decode_base64
-from tavernkit.cards.webp import PLACEHOLDER as WEBP
-from tavernkit.cards.webp import Chunk, chunks, write_webp
-from tavernkit.cards.yaml_card import parse_yaml
 from tavernkit.errors import LimitExceededError, WarningLog
 from tests.cards.files import FILES, card, zip_of
 

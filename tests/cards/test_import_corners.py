@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import CharacterBook, Limits, lorebook_from_book
-from tavernkit.cards.limits import DEFAULT_LIMITS
-from tavernkit.cards.png import placeholder_png
-from tavernkit.cards.risu_ai.lorebook import book_from_lorebook
-from tavernkit.cards.silly_tavern.errors import ImportFailedError
-from tavernkit.cards.silly_tavern.importing import export_card
-from tavernkit.cards.silly_tavern.names import free_name
-from tavernkit.cards.silly_tavern.png_file import (
+from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._png import placeholder_png
+from tavernkit.cards._risu_ai.lorebook import book_from_lorebook
+from tavernkit.cards._silly_tavern.errors import ImportFailedError
+from tavernkit.cards._silly_tavern.importing import export_card
+from tavernkit.cards._silly_tavern.names import free_name
+from tavernkit.cards._silly_tavern.png_file import (
     PngChunk,
     read_card_text,
     read_chunks,

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Character, load, to_bytes
-from tavernkit.cards import risu_ai as risu
-from tavernkit.cards import silly_tavern as st
+from tavernkit.cards import _risu_ai as risu
+from tavernkit.cards import _silly_tavern as st
+from tavernkit.cards._png import placeholder_png, text_chunk
+from tavernkit.cards._silly_tavern.errors import ImportFailedError
+from tavernkit.cards._silly_tavern.names import sanitize
 from tavernkit.cards.errors import EncryptedCardError
-from tavernkit.cards.png import placeholder_png, text_chunk
-from tavernkit.cards.silly_tavern.errors import ImportFailedError
-from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.errors import LimitExceededError
 from tests.cards import mutations
 from tests.cards.files import FILES, card, zip_of

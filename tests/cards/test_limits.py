@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Asset, Bundle, Character, Limits, load, to_bytes
-from tavernkit.cards.archive import open_archive
+from tavernkit.cards._archive import open_archive
+from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._png import SIGNATURE, encode_chunk, placeholder_png, text_chunk
+from tavernkit.cards._source import BytesSource
 from tavernkit.cards.errors import UnsafeNameError, ZipError
-from tavernkit.cards.limits import DEFAULT_LIMITS
-from tavernkit.cards.png import SIGNATURE, encode_chunk, placeholder_png, text_chunk
-from tavernkit.cards.source import BytesSource
 from tavernkit.errors import ConfigError, LimitExceededError
 from tests.cards.files import FILES, card, zip_of
 

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Asset, Bundle, Character, Format, detect_format, load, to_bytes
+from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._png import placeholder_png, text_chunk
+from tavernkit.cards._source import BytesSource
 from tavernkit.cards.errors import (
     ByafError,
     CharXError,
@@ -24,9 +27,6 @@ from tavernkit.cards.errors import (
     YamlError,
     ZipError,
 )
-from tavernkit.cards.limits import DEFAULT_LIMITS
-from tavernkit.cards.png import placeholder_png, text_chunk
-from tavernkit.cards.source import BytesSource
 from tavernkit.errors import ConfigError, FileFormatError, InvalidCardError, StrictModeError, UnsupportedVersionError
 from tests.cards.files import FILES, card, zip_of
 
@@ -302,7 +302,7 @@ def test_broken_modules_say_what_is_wrong() -> None:
 
 
 def test_the_card_of_an_archive_must_be_there() -> None:
-    from tavernkit.cards.charx import read_charx
+    from tavernkit.cards._charx import read_charx
 
     with pytest.raises(CharXError):
         read_charx(BytesSource(zip_of({"manifest.json": "{}"})), DEFAULT_LIMITS, print)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards import Asset, Bundle, Character, Format, load, pictures, save, to_bytes
+from tavernkit.cards import Asset, Bundle, Character, Format, load, save, to_bytes
+from tavernkit.cards import _pictures as pictures
+from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards._pictures import turned_into
+from tavernkit.cards._png import placeholder_png, text_chunk, walk
 from tavernkit.cards.errors import ImageError, NotACardError
-from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards.pictures import turned_into
-from tavernkit.cards.png import placeholder_png, text_chunk, walk
 from tavernkit.errors import ConfigError, LimitExceededError
 from tests.cards.files import FILES, card
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import CardVersion, Character, card_schema, convert
-from tavernkit.cards.character import CARD_FIELDS
+from tavernkit.cards._character import CARD_FIELDS
 from tests.cards.files import FILES
 
 KINDS: dict[str, Any] = {

@@ -127,7 +127,7 @@ def test_a_card_cannot_send_escape_sequences_to_the_terminal(tmp_path: Path) -> 
 def test_help_starts_quickly_because_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from tavernkit.cli.app import run; run(['--help']);"
-        "heavy = {'pydantic', 'openai', 'tavernkit.silly_tavern.builder', 'tavernkit.risu_ai.builder', 'splintr'};"
+        "heavy = {'pydantic', 'openai', 'tavernkit.silly_tavern._builder', 'tavernkit.risu_ai._builder', 'splintr'};"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tavernkit.cards import Character, save
-from tavernkit.cards.png import placeholder_png
+from tavernkit.cards._png import placeholder_png
 from tavernkit.cli.commands.test import wait_for_change
 from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit
 

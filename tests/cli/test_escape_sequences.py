@@ -14,10 +14,10 @@ import httpx
 import pytest
 from typer.main import get_command
 
+from tavernkit._values import Json
 from tavernkit.cards import load, save
-from tavernkit.cards.png import placeholder_png
+from tavernkit.cards._png import placeholder_png
 from tavernkit.cli.app import make_app, run
-from tavernkit.values import Json
 from tests.cli.terminal import BOOK, CARD, CHAT, PRESET, Tavernkit, Terminal, in_terminal
 
 ATTACKS = (

@@ -232,7 +232,7 @@ def test_one_thing_is_counted_as_one(tavernkit: Tavernkit) -> None:
 def test_tokenizer_files_are_checked_and_fetched(
     tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tavernkit.vibe_tavern import tokenizer_files
+    from tavernkit.vibe_tavern import _tokenizer_files as tokenizer_files
 
     broken = tmp_path / "glm-4.7" / "tokenizer.json"
     broken.parent.mkdir()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import JsonObject
 from tavernkit.cli import interrupts
 from tavernkit.risu_ai import ChatFile as RisuChatFile
 from tavernkit.risu_ai import Save
-from tavernkit.risu_ai.files.preset import Preset as RisuPreset
+from tavernkit.risu_ai._files.preset import Preset as RisuPreset
 from tavernkit.silly_tavern import ChatFile, Preset
 from tavernkit.testing import Hang, ScriptedModel, failure, serve_in_thread, streamed
-from tavernkit.values import JsonObject
 from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal, in_process
 
 NO_MODEL = "http://127.0.0.1:9"
@@ -361,7 +361,7 @@ def test_several_models_and_providers_are_judged_in_one_run(tavernkit: Tavernkit
 
 
 def test_models_of_one_provider_share_its_rate(tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tavernkit.batching.generation import Meter
+    from tavernkit.batching._generation import Meter
 
     taken: list[int] = []
     take = Meter.take

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from tavernkit._turns import Exchange, Host, Turn, TurnKind
+from tavernkit._values import JsonObject
 from tavernkit.models import ReplyPiece
 from tavernkit.prompt import Block, Plan
-from tavernkit.turns import Exchange, Host, Turn, TurnKind
-from tavernkit.values import JsonObject
 
 
 class FakeChat:

@@ -364,7 +364,7 @@ async def test_lines_count_from_either_end_and_must_be_there() -> None:
 def test_an_interrupt_between_two_pieces_ends_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     talk, chat, _ = conversation(Hang(("One",)), "Next.")
     schedule = asyncio.run_coroutine_threadsafe
-    monkeypatch.setattr("tavernkit.conversation.blocking.SIGNAL_CHECK_SECONDS", 0)
+    monkeypatch.setattr("tavernkit.conversation._blocking.SIGNAL_CHECK_SECONDS", 0)
 
     def interrupt(work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop) -> Future[object]:
         """The user presses Ctrl+C before the event loop has begun to wait for the next piece."""

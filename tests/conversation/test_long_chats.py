@@ -10,9 +10,9 @@ import pytest
 
 import tavernkit as tk
 from tavernkit.cards import Character
-from tavernkit.conversation import undo
+from tavernkit.conversation import _undo as undo
 from tavernkit.silly_tavern import Chat, ChatMessage
-from tavernkit.silly_tavern.conversation import chat_state
+from tavernkit.silly_tavern._conversation import chat_state
 
 LINES = 200
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tavernkit.cards import Character
 from tavernkit.conversation import Conversation, ConversationStore, FileStore, MemoryStore, SqliteStore
-from tavernkit.conversation.formats import saved_chat
+from tavernkit.conversation._formats import saved_chat
 from tavernkit.models import ModelError
 from tavernkit.silly_tavern import Group, WorldBook
 from tavernkit.testing import Disconnect, ScriptedModel, failure, streamed

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tavernkit.cards import Character
 from tavernkit.conversation import Conversation, ConversationStore, FileStore, SavedChat, SqliteStore
-from tavernkit.conversation.undo import UndoHistory
+from tavernkit.conversation._undo import UndoHistory
 from tavernkit.models import ModelError
 from tavernkit.testing import ScriptedModel, failure
 

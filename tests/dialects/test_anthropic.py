@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import JsonObject
 from tavernkit.dialects import Attachment, anthropic_tool_choice, anthropic_tools, convert
-from tavernkit.dialects.tool_results import NO_RESULT
+from tavernkit.dialects._tool_results import NO_RESULT
 from tavernkit.errors import WarningLog
 from tavernkit.prompt import Message
-from tavernkit.values import JsonObject
 
 Payload = tuple[Any, tuple[str, ...]]
 

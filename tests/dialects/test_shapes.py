@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tavernkit.dialects import convert, shapes
-from tavernkit.dialects.shapes import (
+from tavernkit._values import Json
+from tavernkit.dialects import _shapes as shapes
+from tavernkit.dialects import convert
+from tavernkit.dialects._shapes import (
     ANTHROPIC_BLOCKS,
     GOOGLE_BESIDE,
     GOOGLE_PARTS,
@@ -20,8 +22,7 @@ from tavernkit.dialects.shapes import (
     snake_case,
     split_data_url,
 )
-from tavernkit.prompt.message import Message
-from tavernkit.values import Json
+from tavernkit.prompt._message import Message
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 PICTURE = {"type": "image", "data": "QUJD", "media_type": "image/png"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tavernkit.vibe_tavern import section_options
+from tavernkit.vibe_tavern import _section_options as section_options
 from tests.docs import options
 
 SECTIONS = [

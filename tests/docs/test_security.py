@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tavernkit import Limits
+from tavernkit._text.js_regex import limits as js_regex
+from tavernkit._workers import limits as workers
 from tavernkit.errors import MAX_WARNINGS_OF_A_KIND
-from tavernkit.risu_ai import limits as risu_ai
-from tavernkit.risu_ai.triggers import TriggerLimits
-from tavernkit.risu_ai.triggers.limits import LUA_KEPT_MEMORY
-from tavernkit.text.js_regex import limits as js_regex
-from tavernkit.workers import limits as workers
+from tavernkit.risu_ai import _limits as risu_ai
+from tavernkit.risu_ai._triggers import TriggerLimits
+from tavernkit.risu_ai._triggers.limits import LUA_KEPT_MEMORY
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tavernkit.embeddings import IndexItem, LocalEmbedder, VectorIndex, index
+from tavernkit.embeddings import IndexItem, LocalEmbedder, VectorIndex
+from tavernkit.embeddings import _index as index
 from tavernkit.errors import ConfigError
 
 NUMBERS = st.floats(-10, 10, width=32)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import tavernkit
-from tavernkit.silly_tavern.macros.call import DiagnosticKind
+from tavernkit.silly_tavern._macros.call import DiagnosticKind
 
 SOURCE = Path(tavernkit.__file__).parent
 PAGE = SOURCE.parents[1] / "docs" / "reference" / "lint-codes.md"

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.json_pointer import resolve
 from tavernkit.cards import Character, load, save
-from tavernkit.cards.png import placeholder_png
+from tavernkit.cards._png import placeholder_png
 from tavernkit.lint import (
     FileKind,
     Finding,
@@ -26,13 +28,11 @@ from tavernkit.lint import (
     measure_worst_case,
     without_suppressed,
 )
-from tavernkit.lint.books import repaired_entry
-from tavernkit.lint.lorebooks import DECORATORS
-from tavernkit.lint.texts import MAX_TEXT
-from tavernkit.risu_ai.lorebook import activation
+from tavernkit.lint._books import repaired_entry
+from tavernkit.lint._lorebooks import DECORATORS
+from tavernkit.lint._texts import MAX_TEXT
+from tavernkit.risu_ai._lorebook import activation
 from tavernkit.silly_tavern import WorldBook
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.json_pointer import resolve
 
 
 def entry(**fields: object) -> dict[str, object]:

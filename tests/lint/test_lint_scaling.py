@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.lint import lint_file, time_limit
-from tavernkit.lint.worst_case import measure_worst_case
-from tavernkit.text.js_regex import JSRegex
+from tavernkit._text.js_regex import JSRegex
+from tavernkit.lint import _time_limit as time_limit
+from tavernkit.lint import lint_file
+from tavernkit.lint._worst_case import measure_worst_case
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tavernkit._values import is_mapping
 from tavernkit.budget import EvictionRecord
 from tavernkit.lore import LoreEngine, LoreResult, LoreRow
 from tavernkit.prompt import Plan
 from tavernkit.report import lore_rows
-from tavernkit.risu_ai import lorebook as risu_ai
-from tavernkit.silly_tavern import world_info as silly_tavern
-from tavernkit.values import is_mapping
+from tavernkit.risu_ai import _lorebook as risu_ai
+from tavernkit.silly_tavern import _world_info as silly_tavern
 
 Scan = Callable[..., LoreResult]
 

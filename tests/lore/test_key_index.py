@@ -1,7 +1,7 @@
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.lore.key_index import PATTERN_CHARACTERS, WINDOW_CHARACTERS, KeyIndex
+from tavernkit.lore._key_index import PATTERN_CHARACTERS, WINDOW_CHARACTERS, KeyIndex
 from tests.quickness import linear_time
 
 

@@ -3,8 +3,8 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.lore import key_index
-from tavernkit.lore.key_index import KeyIndex, stands_alone
+from tavernkit.lore import _key_index as key_index
+from tavernkit.lore._key_index import KeyIndex, stands_alone
 
 alphabet = st.sampled_from("ab é龍🐉_\ud83d")
 texts = st.text(alphabet, max_size=60)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import thaw
 from tavernkit.models import (
     AnthropicModel,
     ConnectionFailedError,
@@ -23,7 +24,6 @@ from tavernkit.models import (
     with_retries,
 )
 from tavernkit.testing import LoopbackServer
-from tavernkit.values import thaw
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import body_request, pieces_of
 

@@ -8,9 +8,9 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import DecodeError, Endpoint
+from tavernkit.models._limits import MAX_SSE_EVENT_BYTES
 from tavernkit.models._redaction import Redactor
 from tavernkit.models._sse import ServerEvent, SSEParser
-from tavernkit.models.limits import MAX_SSE_EVENT_BYTES
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import freeze
 from tavernkit.models import (
     ConnectionFailedError,
     DecodeError,
@@ -38,7 +39,6 @@ from tavernkit.testing import (
     streamed,
     usage,
 )
-from tavernkit.values import freeze
 from tests.models.support import body_request, loose, pieces_of, text_of
 
 REQUEST: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import freeze_object, thaw
 from tavernkit.errors import ConfigError
 from tavernkit.models import (
     Accumulator,
@@ -26,7 +27,6 @@ from tavernkit.models import (
     WireRequest,
 )
 from tavernkit.testing import Body, Disconnect, RawBytes, calls, serve, streamed, tool_call
-from tavernkit.values import freeze_object, thaw
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import ask, pieces_of
 from tests.quickness import at_most

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import tavernkit as tk
+from tavernkit._values import thaw
 from tavernkit.errors import ConfigError
 from tavernkit.models import ServerFields, WireRequest
-from tavernkit.models.bodies import request_body
-from tavernkit.values import thaw
+from tavernkit.models._bodies import request_body
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import ask, loose
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.prompt import entry
+from tavernkit.prompt import _entry as entry
 
 
 @pytest.mark.parametrize(

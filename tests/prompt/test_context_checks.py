@@ -6,8 +6,8 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.examples import example_path
-from tavernkit.prompt.block import Block
-from tavernkit.prompt.context import Context
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._context import Context
 
 
 def test_a_seed_is_a_number_or_a_text() -> None:

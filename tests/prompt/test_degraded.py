@@ -8,10 +8,10 @@ import pytest
 
 from tavernkit import User
 from tavernkit import silly_tavern as st
-from tavernkit.cards.character import Character
+from tavernkit._workers import StuckError
+from tavernkit._workers import pool as pools
+from tavernkit.cards._character import Character
 from tavernkit.errors import PipelineError, StrictModeError
-from tavernkit.workers import StuckError
-from tavernkit.workers import pool as pools
 
 
 class StuckPool:

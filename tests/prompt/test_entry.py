@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from tavernkit._values import FrozenObject
 from tavernkit.prompt import EntryConditions, PromptEntry
-from tavernkit.values import FrozenObject
 
 
 @dataclass

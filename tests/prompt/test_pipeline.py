@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
-from tavernkit.prompt import Block, Builder, BuildState, Context, Pipeline, Plan, Step, TraceCollector, trace
+from tavernkit.prompt import Block, Builder, BuildState, Context, Pipeline, Plan, Step, TraceCollector
+from tavernkit.prompt import _trace as trace
 
 State = BuildState[Context]
 

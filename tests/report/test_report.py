@@ -14,9 +14,9 @@ from tavernkit import silly_tavern
 from tavernkit.cards import Character
 from tavernkit.prompt import Block, Plan
 from tavernkit.report import family_of, lore_rows, overview, render_html
-from tavernkit.report.treemap import Rectangle, squarify
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LoreMessage
-from tavernkit.risu_ai.lorebook import ScanInput as LorebookInput
+from tavernkit.report._treemap import Rectangle, squarify
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LoreMessage
+from tavernkit.risu_ai._lorebook import ScanInput as LorebookInput
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
 HOSTILE = "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'`&{{ 7*7 }}"

@@ -6,9 +6,9 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt import Message
-from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
-from tavernkit.risu_ai.files.chat_file import ChatFile
-from tavernkit.risu_ai.objects import RisuChat, RisuMessage
+from tavernkit.risu_ai._chat.chat_log import RisuChatLog, chat_log
+from tavernkit.risu_ai._files.chat_file import ChatFile
+from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 
 STORED = {"message": [{"role": "user", "data": "Hi."}, {"role": "char", "data": "Yes?"}], "fmIndex": 2}
 

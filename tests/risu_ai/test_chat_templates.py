@@ -4,13 +4,13 @@ import resource
 
 import pytest
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
-from tavernkit.risu_ai.chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template
-from tavernkit.risu_ai.chat_templates import template as template_module
+from tavernkit._workers import StuckError, noting_degraded
+from tavernkit._workers import pool as pools
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template
+from tavernkit.risu_ai._chat_templates import template as template_module
+from tavernkit.risu_ai._limits import MAX_TEMPLATE_CHARACTERS
 from tavernkit.risu_ai.errors import ChatTemplateError
-from tavernkit.risu_ai.limits import MAX_TEMPLATE_CHARACTERS
-from tavernkit.workers import StuckError, noting_degraded
-from tavernkit.workers import pool as pools
 from tests.quickness import at_most, linear_time
 
 

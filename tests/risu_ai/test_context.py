@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from tavernkit.macros import MacroEnvironment
-from tavernkit.risu_ai.cbs.context import CBSContext, RisuContextChanges, default_variables
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuSettings
+from tavernkit._macros import MacroEnvironment
+from tavernkit.risu_ai._cbs.context import CBSContext, RisuContextChanges, default_variables
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuSettings
 
 
 def test_a_name_stands_for_a_character() -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter
-from tavernkit.risu_ai.chat_templates import rendering
-from tavernkit.risu_ai.chat_templates.template import OwnTemplate
+from tavernkit.risu_ai._chat_templates import rendering
+from tavernkit.risu_ai._chat_templates.template import OwnTemplate
+from tavernkit.risu_ai._files import chat_file, silly_tavern_chat
+from tavernkit.risu_ai._files.card_import import risu_character
+from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
+from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, ScanInput
+from tavernkit.risu_ai._prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.errors import ChatTemplateError
-from tavernkit.risu_ai.files import chat_file, silly_tavern_chat
-from tavernkit.risu_ai.files.card_import import risu_character
-from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
-from tavernkit.risu_ai.limits import MAX_PACK_DEPTH
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, ScanInput
-from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tests.risu_ai.building.scene import preset
 from tests.risu_ai.sending.test_sending import Model, send, texts
 

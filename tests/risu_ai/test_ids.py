@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tavernkit.cards import load
 from tavernkit.risu_ai import build
-from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai._chat.ids import made_id
 
 
 def test_ids_are_the_same_for_the_same_texts_and_differ_otherwise() -> None:

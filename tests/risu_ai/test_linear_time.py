@@ -11,15 +11,15 @@ import pytest
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage, build
-from tavernkit.risu_ai.chat.groups import speakers
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
-from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
-from tavernkit.risu_ai.files.preset_file import read_preset
-from tavernkit.risu_ai.lorebook import ActiveLore
-from tavernkit.risu_ai.prompt_template.cards import PlainCard
-from tavernkit.risu_ai.prompt_template.omissions import lore_omissions
-from tavernkit.risu_ai.requests.text_completion import cut_reply
-from tavernkit.risu_ai.steps.cbs import example_messages
+from tavernkit.risu_ai._chat.groups import speakers
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
+from tavernkit.risu_ai._files.preset_file import read_preset
+from tavernkit.risu_ai._lorebook import ActiveLore
+from tavernkit.risu_ai._prompt_template.cards import PlainCard
+from tavernkit.risu_ai._prompt_template.omissions import lore_omissions
+from tavernkit.risu_ai._requests.text_completion import cut_reply
+from tavernkit.risu_ai._steps.cbs import example_messages
 
 
 @contextmanager
@@ -86,8 +86,8 @@ def test_many_places_for_lore_are_known_once() -> None:
 
 def test_scripts_that_double_a_text_again_and_again_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fourteen scripts and a message of 800 characters took gigabytes."""
-    monkeypatch.setattr("tavernkit.risu_ai.regex_scripts.runner.MAX_SCRIPT_TEXT", 20_000)
-    monkeypatch.setattr("tavernkit.text.script_budget.MAX_SCRIPT_WORK", 10_000)
+    monkeypatch.setattr("tavernkit.risu_ai._regex_scripts.runner.MAX_SCRIPT_TEXT", 20_000)
+    monkeypatch.setattr("tavernkit._text.script_budget.MAX_SCRIPT_WORK", 10_000)
     double = {"comment": "s", "in": ".", "out": "$&$&", "type": "editprocess", "flag": "g", "ableFlag": True}
     card = RisuCharacter.from_json({"name": "A", "desc": "d", "customscript": [double] * 14})
     messages = [{"role": "user", "content": f"ab{number} " * 200} for number in range(5)]

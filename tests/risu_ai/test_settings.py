@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from tavernkit.cards import Character, Module
-from tavernkit.cards.bundle import Bundle
+from tavernkit.cards._bundle import Bundle
 from tavernkit.risu_ai import Preset, Settings
-from tavernkit.risu_ai.files.card_import import character_from_card, risu_character
+from tavernkit.risu_ai._files.card_import import character_from_card, risu_character
 
 
 def test_the_database_holds_the_preset_in_force_under_its_own_names():

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._workers import pool as workers
 from tavernkit.examples import example_path
 from tavernkit.server import build_executor
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.testing import ScriptedModel
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.workers import pool as workers
 from tests.server.conftest import StartApp
 
 

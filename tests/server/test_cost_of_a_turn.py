@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import event
 
 from tavernkit.silly_tavern import Builder
-from tavernkit.silly_tavern.macros import parser
-from tavernkit.silly_tavern.services import Services
+from tavernkit.silly_tavern._macros import parser
+from tavernkit.silly_tavern._services import Services
 from tests.server.conftest import Client, StartApp
 
 CHAT = "/v1/chat/completions"
@@ -67,7 +67,7 @@ async def test_what_was_compiled_is_kept_between_turns(start: StartApp, monkeypa
         return parse(text, *arguments)
 
     monkeypatch.setattr(Services, "__init__", counted)
-    monkeypatch.setattr("tavernkit.silly_tavern.macros.source.parse", noted)
+    monkeypatch.setattr("tavernkit.silly_tavern._macros.source.parse", noted)
     async with start() as client:
         await say(client, "Hello {{user}}")
         await say(client, "And again")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from tavernkit.models.script import Hang
+from tavernkit.models._script import Hang
 from tavernkit.server import listeners
 from tavernkit.server.storage.tables import Chat, Turn
 from tavernkit.testing import ScriptedModel

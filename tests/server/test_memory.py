@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tavernkit.models.script import usage
+from tavernkit._values import JsonObject
+from tavernkit.models._script import usage
 from tavernkit.server.storage import summaries
 from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.summaries import next_part
 from tavernkit.testing import ScriptedModel, answer, failure
-from tavernkit.values import JsonObject
 from tests.server.conftest import Client, StartApp
 
 CHAT = "/v1/chat/completions"

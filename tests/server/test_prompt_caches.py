@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import Request
-from tavernkit.models.script import usage
+from tavernkit.models._script import usage
 from tavernkit.server import UpstreamConfig, load_config
 from tavernkit.server.prompt_caches import PromptCaches
 from tavernkit.server.talks.silly_tavern_long_chats import moved

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards.png import placeholder_png
-from tavernkit.cards.risu_ai.exporting import export_charx
+from tavernkit.cards._png import placeholder_png
+from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.server.limits import MAX_HELPER_REQUESTS
 from tavernkit.testing import ScriptedModel, failure
 from tests.conformance.adapters.risu_ai.build import defaults

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from tavernkit.examples import example_path
-from tavernkit.models.script import Disconnect
+from tavernkit.models._script import Disconnect
 from tavernkit.server.storage.tables import Chat
 from tavernkit.testing import ScriptedModel, calls, failure, streamed, tool_call
 from tests.server.conftest import Client, StartApp

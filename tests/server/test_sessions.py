@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.models.script import Disconnect, Hang
+from tavernkit.models._script import Disconnect, Hang
 from tavernkit.server import turn_log
 from tavernkit.server.storage import chats
 from tavernkit.testing import ScriptedModel, answer, failure, streamed

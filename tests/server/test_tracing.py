@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tavernkit.errors import ConfigError
-from tavernkit.models.script import usage
+from tavernkit.models._script import usage
 from tavernkit.server import ServerConfig, upstreams
 from tavernkit.server.telemetry import EXPORTER, set_up_telemetry
 from tavernkit.testing import ScriptedModel, answer, failure, streamed

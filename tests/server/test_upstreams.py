@@ -9,7 +9,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import HTTPError, ModelError, Request, RequestTimeoutError
-from tavernkit.models.script import Disconnect, Hang
+from tavernkit.models._script import Disconnect, Hang
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import ServerConfig, UpstreamConfig

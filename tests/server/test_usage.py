@@ -15,7 +15,7 @@ import pytest
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.errors import ConfigError
 from tavernkit.models import Usage
-from tavernkit.models.script import usage
+from tavernkit.models._script import usage
 from tavernkit.server import ServerConfig, UpstreamConfig, load_config
 from tavernkit.server.accounts import cost_of, passed_use, price_of
 from tavernkit.server.config import Price

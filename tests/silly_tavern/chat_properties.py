@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tavernkit.cards import Character, User
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatFile, Preset, build
-from tavernkit.silly_tavern.chat.card_fields import START, parse_block, split_examples
-from tavernkit.silly_tavern.files.preset_migrations import migrate
+from tavernkit.silly_tavern._chat.card_fields import START, parse_block, split_examples
+from tavernkit.silly_tavern._files.preset_migrations import migrate
 
 PIECES = [
     *"ab {}<>:/\n\r\\|-_.é\u2028🙂",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ChatMessage, ChatPlan, PowerUser, Settings
-from tavernkit.silly_tavern.chat_completion.history_messages import sanitized_name
+from tavernkit.silly_tavern._chat_completion.history_messages import sanitized_name
 from tests.silly_tavern.scene import build, card, contents, order, preset
 
 

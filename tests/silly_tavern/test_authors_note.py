@@ -6,8 +6,8 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern import CharacterNote, ChatMetadata, NoteSettings
-from tavernkit.silly_tavern.chat.authors_note import authors_note, read_overrides, with_lore
-from tavernkit.silly_tavern.chat.extension_prompts import IN_CHAT, ExtensionPrompt, ExtensionPrompts
+from tavernkit.silly_tavern._chat.authors_note import authors_note, read_overrides, with_lore
+from tavernkit.silly_tavern._chat.extension_prompts import IN_CHAT, ExtensionPrompt, ExtensionPrompts
 from tests.silly_tavern.scene import build, contents
 
 

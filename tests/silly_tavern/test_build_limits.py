@@ -11,7 +11,7 @@ import pytest
 
 from tavernkit import Limits, Plan, User, risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit.cards.character import Character
+from tavernkit.cards._character import Character
 from tavernkit.errors import TavernKitError
 
 TOLD = "the macros of this build take too much together: the other texts stay as they are"

@@ -8,7 +8,7 @@ import pytest
 from tavernkit.cards import User
 from tavernkit.errors import ConfigError, LoreParseError, PipelineError, StrictModeError
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, Plan, TraceCollector
-from tavernkit.prompt.pipeline import NoConfig, Step
+from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.silly_tavern import (
     CHAT_PIPELINE,
     TEXT_PIPELINE,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tavernkit.budget import TokenEstimator
-from tavernkit.budget.tokenizers import BundledTokenizer
+from tavernkit.budget._tokenizers import BundledTokenizer
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern import Builder, ChatMessage, Preset, WorldBook
-from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
-from tavernkit.silly_tavern.world_info.engine import CompiledBooks
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
+from tavernkit.silly_tavern._world_info.engine import CompiledBooks
 from tavernkit.stores import InMemoryVariablesStore
 
 BOOK = {"entries": {"0": {"uid": 0, "key": ["tower"], "content": "The tower is old."}}}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st_
 
 from tavernkit import ConfigError, MaxTokensExceededError
 from tavernkit import silly_tavern as st
+from tavernkit._turns import OnPiece, ToolOutcome, Turn
 from tavernkit.cards import Character, User
 from tavernkit.models import ModelError, Reply, ReplyPiece, ToolCall
-from tavernkit.prompt.plan import Plan
-from tavernkit.silly_tavern.conversation.json_errors import json_error
-from tavernkit.turns import OnPiece, ToolOutcome, Turn
+from tavernkit.prompt._plan import Plan
+from tavernkit.silly_tavern._conversation.json_errors import json_error
 
 CARD = Character(name="Aria", first_mes="Hello, {{user}}.", alternate_greetings=("Hi!", "Oh."), description="Turn.")
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatMessage, RegexScripts, Settings
-from tavernkit.silly_tavern.chat.attachments import attached_files, attached_media, shown_media
-from tavernkit.silly_tavern.chat.extension_prompts import script_injects, stored_summary
-from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
-from tavernkit.silly_tavern.text_completion.guidance import Guidance
+from tavernkit.silly_tavern._chat.attachments import attached_files, attached_media, shown_media
+from tavernkit.silly_tavern._chat.extension_prompts import script_injects, stored_summary
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
+from tavernkit.silly_tavern._scripts.regex_scripts import read_scripts
+from tavernkit.silly_tavern._text_completion.guidance import Guidance
 from tests.silly_tavern.scene import CHAT, build, contents, preset
 from tests.silly_tavern.text_completion.scene import build as build_text
 

@@ -8,7 +8,7 @@ import pytest
 from tavernkit.errors import StrictModeError, WarningLog
 from tavernkit.prompt import Message
 from tavernkit.silly_tavern import ChatFile, ChatMessage, ChatMetadata
-from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
 
 HEADER = {"user_name": "unused", "character_name": "unused", "chat_metadata": {"note_prompt": "N", "tainted": True}}
 LINES = [

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ChatMessage, ReasoningSettings
-from tavernkit.silly_tavern.chat.attachments import attached_text
-from tavernkit.silly_tavern.chat.core_chat import (
+from tavernkit.silly_tavern._chat.attachments import attached_text
+from tavernkit.silly_tavern._chat.core_chat import (
     CoreMessage,
     add_reasoning,
     core_chat,

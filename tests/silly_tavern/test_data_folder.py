@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.errors import FileFormatError, WarningLog
 from tavernkit.silly_tavern import DataFolder, TextPlan
-from tavernkit.silly_tavern.files.attached_files import FolderTexts
+from tavernkit.silly_tavern._files.attached_files import FolderTexts
 
 
 def write(path: Path, value: Any) -> None:
@@ -243,7 +243,7 @@ def test_a_link_below_the_files_does_not_lead_out_of_them(folder: Path):
 
 
 def test_a_large_attachment_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tavernkit.silly_tavern.files.attached_files.MAX_ATTACHMENT_BYTES", 3)
+    monkeypatch.setattr("tavernkit.silly_tavern._files.attached_files.MAX_ATTACHMENT_BYTES", 3)
     write(folder / "user" / "files" / "a.txt", "long")
     log = WarningLog()
     assert FolderTexts(folder, log).get("/user/files/a.txt") is None

@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.silly_tavern import ExtensionPrompt
-from tavernkit.silly_tavern.chat.extension_prompts import IN_CHAT, ExtensionPrompts
-from tavernkit.silly_tavern.chat_completion.layout import InChatPrompt, inject, injections
+from tavernkit.silly_tavern._chat.extension_prompts import IN_CHAT, ExtensionPrompts
+from tavernkit.silly_tavern._chat_completion.layout import InChatPrompt, inject, injections
 
 
 def prompt(

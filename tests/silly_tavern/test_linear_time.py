@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards.silly_tavern.names import sanitize
+from tavernkit._text.script_budget import ScriptBudget
+from tavernkit.cards._silly_tavern.names import sanitize
 from tavernkit.silly_tavern import ChatMessage, RegexPlacement, RegexScript, RegexScripts
-from tavernkit.silly_tavern.chat.chat_log import ChatLog
-from tavernkit.silly_tavern.chat.output_cleanup import CleanUp, clean_up
-from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece
-from tavernkit.silly_tavern.context_template.story_string import split_by_parameter
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.providers.converters.google import convert_google
-from tavernkit.silly_tavern.providers.converters.names import PromptNames
-from tavernkit.silly_tavern.providers.converters.openrouter import embed_media
-from tavernkit.text.script_budget import ScriptBudget
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.silly_tavern._chat.output_cleanup import CleanUp, clean_up
+from tavernkit.silly_tavern._context_template.handlebars.rendering import Piece
+from tavernkit.silly_tavern._context_template.story_string import split_by_parameter
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern.providers._converters.google import convert_google
+from tavernkit.silly_tavern.providers._converters.names import PromptNames
+from tavernkit.silly_tavern.providers._converters.openrouter import embed_media
 from tests.quickness import linear_time
 from tests.silly_tavern.scene import build, order, preset
 
@@ -122,7 +122,7 @@ def test_references_are_filled(template: str, replaced: str) -> None:
 
 
 def test_scripts_that_double_every_text_are_stopped_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.text.script_budget.MAX_SCRIPT_WORK", 50_000)
+    monkeypatch.setattr("tavernkit._text.script_budget.MAX_SCRIPT_WORK", 50_000)
     double = {"scriptName": "s", "findRegex": "/./g", "replaceString": "{{match}}{{match}}", "placement": [1]}
     scripts = RegexScripts(tuple(RegexScript.from_json({"id": str(each), **double}) for each in range(10)))
     budget, warnings = ScriptBudget(), list[str]()

@@ -7,7 +7,7 @@ import pytest
 
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import CleanUp, InstructTemplate, PowerUser, clean_up
-from tavernkit.silly_tavern.chat.output_cleanup import trim_to_sentence
+from tavernkit.silly_tavern._chat.output_cleanup import trim_to_sentence
 
 
 def cleaned(text: str, power_user: PowerUser | None = None, **options: object) -> str:

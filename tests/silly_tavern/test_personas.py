@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import Settings
-from tavernkit.silly_tavern.files.personas import ChosenPersona, choose_persona
+from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 
 AVATARS = ("ann.png", "bob.png", "mira.png", "zoe.png")
 

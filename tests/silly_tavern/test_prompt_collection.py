@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tavernkit.silly_tavern import OrderEntry, PresetPrompt
-from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection, collect
-from tavernkit.silly_tavern.provenance import source
+from tavernkit.silly_tavern._chat_completion.prompt_collection import Prompt, PromptCollection, collect
+from tavernkit.silly_tavern._provenance import source
 
 SOURCE = source("test", "test", "test", "a test", "for a test")
 

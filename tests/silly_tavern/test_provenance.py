@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks import bench_st_build, bench_st_text
+from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards import User, load
 from tavernkit.examples import example_path
-from tavernkit.prompt.injections import InjectionRegistry
-from tavernkit.prompt.plan import Plan
+from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._plan import Plan
 from tavernkit.silly_tavern import Builder, ChatFile, Group, Persona, Preset, WorldBook
-from tavernkit.values import is_mapping, is_sequence
 from tests.silly_tavern.scene import build, card, order, preset
 
 TYPES = ("normal", "continue", "swipe", "regenerate", "impersonate", "quiet")

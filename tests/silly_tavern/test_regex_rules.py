@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.scripts.regex_replacement import regex_from_string
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexScript, RegexScripts, migrate_script
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._scripts.regex_replacement import regex_from_string
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScript, RegexScripts, migrate_script
 
 ENGINE = MacroEngine()
 ANN = MacroEnvironment(user_name="Ann", character_name="Bel")

@@ -2,11 +2,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tavernkit._text.script_budget import MAX_SLOW_SCRIPT
 from tavernkit.errors import StrictModeError, WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
-from tavernkit.silly_tavern.scripts import regex_replacement as room
-from tavernkit.silly_tavern.scripts.regex_replacement import RegexScriptError, escape_macro_value, regex_from_string
-from tavernkit.silly_tavern.scripts.regex_scripts import (
+from tavernkit.silly_tavern._scripts import regex_replacement as room
+from tavernkit.silly_tavern._scripts.regex_replacement import RegexScriptError, escape_macro_value, regex_from_string
+from tavernkit.silly_tavern._scripts.regex_scripts import (
     MacroMode,
     RegexPlacement,
     RegexScript,
@@ -14,7 +15,6 @@ from tavernkit.silly_tavern.scripts.regex_scripts import (
     migrate_script,
     read_scripts,
 )
-from tavernkit.text.script_budget import MAX_SLOW_SCRIPT
 from tests.quickness import linear_time
 from tests.silly_tavern.scene import inputs
 

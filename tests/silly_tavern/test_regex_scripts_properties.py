@@ -1,8 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern.scripts.regex_replacement import regex_from_string
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexScript, RegexScripts
+from tavernkit.silly_tavern._scripts.regex_replacement import regex_from_string
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScript, RegexScripts
 from tests.silly_tavern.test_regex_scripts import MACROS
 
 pieces = st.sampled_from(

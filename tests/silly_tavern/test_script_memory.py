@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit._text import script_budget
+from tavernkit._text.js_regex import JSRegex
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.macros.substitution import Substitution
-from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts, ScriptMemory
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
-from tavernkit.text import script_budget
-from tavernkit.text.js_regex import JSRegex
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._macros.substitution import Substitution
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts, ScriptMemory
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
 from tests.silly_tavern.scene import inputs
 
 

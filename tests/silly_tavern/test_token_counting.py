@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.silly_tavern import TokenizerFiles
-from tavernkit.silly_tavern.files.settings import Settings
-from tavernkit.silly_tavern.token_counting.messages import CountingRule, MessageCounter, counting_rule, new_counter
-from tavernkit.silly_tavern.token_counting.text_tokenizer import (
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, counting_rule, new_counter
+from tavernkit.silly_tavern._token_counting.text_tokenizer import (
     BEST_MATCH,
     TextBackend,
     TextTokenizer,
     best_match,
     chosen_tokenizer,
 )
-from tavernkit.silly_tavern.token_counting.vocabularies import (
+from tavernkit.silly_tavern._token_counting.vocabularies import (
     VOCABULARIES,
     bundled_counter,
     estimate,

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatMessage
-from tavernkit.silly_tavern.chat.core_chat import Turn, TurnInput, begin_turn, inline_bias
+from tavernkit.silly_tavern._chat.core_chat import Turn, TurnInput, begin_turn, inline_bias
 
 
 def lines(*texts: str, **extra: Any) -> list[ChatMessage]:

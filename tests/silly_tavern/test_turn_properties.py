@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
-from tavernkit.silly_tavern.chat.core_chat import inline_bias
+from tavernkit.silly_tavern._chat.core_chat import inline_bias
 
 PIECES = [
     "{{",

@@ -10,8 +10,8 @@ import pytest
 from tavernkit.conversation import Conversation
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatFile, DataFolder
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.files import chat_file
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._files import chat_file
 from tavernkit.testing import ScriptedModel
 from tests.silly_tavern import generated_folder as made
 

@@ -12,9 +12,9 @@ import pytest
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.errors import TavernKitError
-from tavernkit.prompt.plan import Plan
-from tavernkit.prompt.source_map import SourceMap
-from tavernkit.prompt.source_spans import MappedText, Span
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._source_map import SourceMap
+from tavernkit.prompt._source_spans import MappedText, Span
 from tests.conformance.runner import UnavailableError, adapter, cases
 
 CHAT = (

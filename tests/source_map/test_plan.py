@@ -13,13 +13,13 @@ from hypothesis import strategies as st_
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit._values import JsonObject
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.source_map import SourceMap, shared
-from tavernkit.prompt.source_spans import TextSource
-from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.prompt._source_map import SourceMap, shared
+from tavernkit.prompt._source_spans import TextSource
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.values import JsonObject
 from tests.quickness import at_most
 from tests.source_map.recorded import problems
 

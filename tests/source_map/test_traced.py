@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.text.traced import (
+from tavernkit._text.traced import (
     Origin,
     Traced,
     added,

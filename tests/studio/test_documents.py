@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tavernkit.cards import Character, load, save
-from tavernkit.cards.png import placeholder_png
+from tavernkit.cards._png import placeholder_png
+from tavernkit.studio._opening import Opened, open_workspace
+from tavernkit.studio._patches import Edit, apply_edit, edits_between
 from tavernkit.studio.errors import StudioError
-from tavernkit.studio.opening import Opened, open_workspace
-from tavernkit.studio.patches import Edit, apply_edit, edits_between
 from tests.studio.conftest import Page
 
 OpenFiles = Callable[..., Page]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tavernkit.silly_tavern import DataFolder
-from tavernkit.studio.opening import open_folder
-from tavernkit.studio.shelf import Wanted
+from tavernkit.studio._opening import open_folder
+from tavernkit.studio._shelf import Wanted
 from tests.silly_tavern.generated_folder import generate
 from tests.studio.conftest import Page
 from tests.studio.test_talk import turn

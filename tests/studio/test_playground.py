@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit.cards import Character
-from tavernkit.studio.playground import parse_tree
+from tavernkit.studio._playground import parse_tree
 from tests.studio.conftest import Page
 
 

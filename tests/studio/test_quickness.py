@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern.world_info import engine
-from tavernkit.studio import build_inputs
-from tavernkit.studio.opening import Opened, open_studio
+from tavernkit.silly_tavern._world_info import engine
+from tavernkit.studio import _build_inputs as build_inputs
+from tavernkit.studio._opening import Opened, open_studio
 from tests.studio.conftest import Page
 
 
@@ -79,7 +79,7 @@ def test_what_is_remembered_has_a_limit(page: Page, monkeypatch: pytest.MonkeyPa
     for number in range(70):
         page.studio.look(page.studio.workspace.state, number, page.studio.find(page.post("/build")["plan"]).plan)
     assert page.get(f"/plans/{first}", 404)["error"]["code"] == "plan_gone"
-    monkeypatch.setattr("tavernkit.studio.workspace.MAX_STEPS", 3)
+    monkeypatch.setattr("tavernkit.studio._workspace.MAX_STEPS", 3)
     for number in range(6):
         page.edit("turn-1", "/message", str(number), build=False)
     steps = 0

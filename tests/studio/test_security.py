@@ -57,7 +57,7 @@ def test_the_token_is_in_no_file_of_the_page(page: Page) -> None:
 
 
 def test_large_bodies_are_refused(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.studio.security.MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("tavernkit.studio._security.MAX_BODY_BYTES", 1000)
     answer = page.client.post("/api/studio/build", content=b"x" * 2000)
     assert answer.status_code == 413
     assert page.client.post("/api/studio/build", content=iter([b"x" * 600] * 3)).status_code in (400, 413)

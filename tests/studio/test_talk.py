@@ -12,10 +12,10 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.models import ModelError, ScriptedModel
-from tavernkit.models.script import Hang
-from tavernkit.studio.opening import Opened, open_workspace
-from tavernkit.studio.studio import Studio
-from tavernkit.studio.talk import ModelChoice
+from tavernkit.models._script import Hang
+from tavernkit.studio._opening import Opened, open_workspace
+from tavernkit.studio._studio import Studio
+from tavernkit.studio._talk import ModelChoice
 from tests.studio.conftest import Page
 
 OpenFiles = Callable[..., Page]

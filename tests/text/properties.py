@@ -9,14 +9,14 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from tavernkit._text import js_values as js
+from tavernkit._text import json_pointer, language_tag
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_regex.cost import AnyText, CostModel
+from tavernkit._text.js_regex.measures import PatternMeasures, TextMeasures
+from tavernkit._text.js_regex.syntax import parse_pattern
+from tavernkit._text.verbatim_masker import EscapeHatch, mask, unmask
 from tavernkit.errors import ConfigError
-from tavernkit.text import js_values as js
-from tavernkit.text import json_pointer, language_tag
-from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_regex.cost import AnyText, CostModel
-from tavernkit.text.js_regex.measures import PatternMeasures, TextMeasures
-from tavernkit.text.js_regex.syntax import parse_pattern
-from tavernkit.text.verbatim_masker import EscapeHatch, mask, unmask
 from tests.text.reference_matcher import ReferenceMatcher, TooManySteps
 
 texts = st.text(max_size=40)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.prompt.context import underscore
-from tavernkit.text import coerce
+from tavernkit._text import coerce
+from tavernkit.prompt._context import underscore
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError, parse_literal
+from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError, parse_literal
 
 
 def texts(source: str, text: str, flags: str = "g") -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import regress
 
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_regex.folding import cased_characters, unicode_variants
 from tavernkit.errors import refuse_warning
-from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_regex.folding import cased_characters, unicode_variants
 from tests.quickness import at_most
 
 

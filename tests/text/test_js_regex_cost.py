@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.js_regex.alphabet import Alphabet
-from tavernkit.text.js_regex.cost import AnyText, CostModel
-from tavernkit.text.js_regex.limits import DEFAULT_TIMEOUT
-from tavernkit.text.js_regex.measures import PatternMeasures, TextMeasures
-from tavernkit.text.js_regex.nodes import Char, CharClass, Repeat, Sequence
-from tavernkit.text.js_regex.syntax import parse_pattern
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.js_regex.alphabet import Alphabet
+from tavernkit._text.js_regex.cost import AnyText, CostModel
+from tavernkit._text.js_regex.limits import DEFAULT_TIMEOUT
+from tavernkit._text.js_regex.measures import PatternMeasures, TextMeasures
+from tavernkit._text.js_regex.nodes import Char, CharClass, Repeat, Sequence
+from tavernkit._text.js_regex.syntax import parse_pattern
 
 PROSE = (
     "The old dragon slept under the mountain, and nobody in Eldoria knew his name.\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.js_regex.counting import counts_characters
-from tavernkit.text.js_regex.syntax import parse_pattern
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.js_regex.counting import counts_characters
+from tavernkit._text.js_regex.syntax import parse_pattern
 
 WHOLE = [
     "\\bsmiles\\b",

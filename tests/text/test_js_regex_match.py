@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex
+from tavernkit._text.js_regex import JSRegex
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.js_regex.needs import begins_with_characters, needs_of
-from tavernkit.text.js_regex.syntax import parse_pattern
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.js_regex.needs import begins_with_characters, needs_of
+from tavernkit._text.js_regex.syntax import parse_pattern
 
 
 @pytest.mark.parametrize(

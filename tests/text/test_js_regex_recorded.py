@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_values import join_surrogates, python_index, utf16_index, utf16_length
+from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_values import join_surrogates, python_index, utf16_index, utf16_length
 from tests.text.recorded import read
 
 ROWS = read("regex.jsonl")

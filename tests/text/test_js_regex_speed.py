@@ -9,10 +9,10 @@ from types import FrameType
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex, guard, limits, measures
-from tavernkit.text.js_regex.errors import JSRegexSyntaxError
-from tavernkit.text.js_regex.syntax import parse_pattern
-from tavernkit.text.js_values import utf16_length
+from tavernkit._text.js_regex import JSRegex, guard, limits, measures
+from tavernkit._text.js_regex.errors import JSRegexSyntaxError
+from tavernkit._text.js_regex.syntax import parse_pattern
+from tavernkit._text.js_values import utf16_length
 from tests.quickness import at_most, linear_time
 
 SENTENCE = 'The old dragon slept. "Who goes there?" *She smiles* at {{user}} and nods.\n'
@@ -216,7 +216,7 @@ def test_a_search_from_the_middle_writes_the_pattern_once(flags: str, monkeypatc
         True,
         not flags,
     ]
-    monkeypatch.setattr("tavernkit.text.js_regex.regex.emit_inner", None)
+    monkeypatch.setattr("tavernkit._text.js_regex.regex.emit_inner", None)
     assert regex.search("to words", 3) is not None
 
 

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tavernkit.errors import refuse_warning
-from tavernkit.text.js_regex import JSRegex, guard
-from tavernkit.workers import (
+from tavernkit._text.js_regex import JSRegex, guard
+from tavernkit._workers import (
     BusyError,
     Job,
     JobFailedError,
@@ -22,9 +21,10 @@ from tavernkit.workers import (
     limits,
     noting_degraded,
 )
-from tavernkit.workers import pool as workers
-from tavernkit.workers.pool import WorkerPool
-from tavernkit.workers.worker import Worker
+from tavernkit._workers import pool as workers
+from tavernkit._workers.pool import WorkerPool
+from tavernkit._workers.worker import Worker
+from tavernkit.errors import refuse_warning
 
 CATASTROPHES = [
     ("(a+)+$", "a" * 60 + "!"),

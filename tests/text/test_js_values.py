@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from tavernkit._text import js_values as js
 from tavernkit.errors import ConfigError
-from tavernkit.text import js_values as js
 
 
 @pytest.mark.parametrize(

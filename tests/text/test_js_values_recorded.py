@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.text import js_values as js
+from tavernkit._text import js_values as js
 from tests.text.recorded import bits, from_bits, read
 
 ROWS = read("values.jsonl")

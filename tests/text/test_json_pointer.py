@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import pytest
 
+from tavernkit._text import json_pointer
+from tavernkit._values import freeze
 from tavernkit.errors import ConfigError
-from tavernkit.text import json_pointer
-from tavernkit.values import freeze
 
 DOCUMENT = {"a": [1, {"b/c": "x", "": 0}], "m~n": None}
 

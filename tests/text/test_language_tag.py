@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.text import language_tag
+from tavernkit._text import language_tag
 
 
 @pytest.mark.parametrize("value", [None, 5, True, ["en"], b"en"])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.prompt.context import underscore
-from tavernkit.text.js_values import decode_uri, json_stringify, parse_float, to_number, utf16_find
-from tavernkit.text.occurrences import occurrences
-from tavernkit.text.pattern_matcher import matches
+from tavernkit._text.js_values import decode_uri, json_stringify, parse_float, to_number, utf16_find
+from tavernkit._text.occurrences import occurrences
+from tavernkit._text.pattern_matcher import matches
+from tavernkit.prompt._context import underscore
 from tests.quickness import linear_time
 
 SIZE = 400_000

@@ -6,8 +6,8 @@ from typing import TypedDict
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.pattern_matcher import matches
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.pattern_matcher import matches
 
 
 class Options(TypedDict, total=False):

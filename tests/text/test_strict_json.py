@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tavernkit.text import strict_json
+from tavernkit._text import strict_json
 
 
 @pytest.mark.parametrize(

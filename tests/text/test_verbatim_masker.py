@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from tavernkit._text.verbatim_masker import EscapeHatch, mask, unmask
 from tavernkit.errors import ConfigError
-from tavernkit.text.verbatim_masker import EscapeHatch, mask, unmask
 
 
 def test_a_placeholder_cannot_be_forged() -> None:

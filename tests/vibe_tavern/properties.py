@@ -9,28 +9,28 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tavernkit._text import strict_json
 from tavernkit.errors import ConfigError
 from tavernkit.models import Accumulator, ReplyPiece, ToolCallPiece
 from tavernkit.models._anthropic_wire import AnthropicReader
 from tavernkit.models._google_wire import GoogleReader
 from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._sse import ServerEvent, SSEParser
-from tavernkit.prompt.block import Block
-from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.text import strict_json
-from tavernkit.vibe_tavern.directives.parser import parse_json
-from tavernkit.vibe_tavern.directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
-from tavernkit.vibe_tavern.directives.validator import validate
-from tavernkit.vibe_tavern.liquid_macros.random_filters import random_values
-from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern.output_tags.transform import transform
-from tavernkit.vibe_tavern.steps.language_policy import insertion_index
-from tavernkit.vibe_tavern.tool_calling.arguments import parse_arguments
-from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
-from tavernkit.vibe_tavern.tool_calling.output_limiter import check_output
-from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
+from tavernkit.prompt._block import Block
+from tavernkit.stores._variables import InMemoryVariablesStore
+from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
+from tavernkit.vibe_tavern._directives.validator import validate
+from tavernkit.vibe_tavern._liquid_macros.random_filters import random_values
+from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
+from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
+from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._steps.language_policy import insertion_index
+from tavernkit.vibe_tavern._tool_calling.arguments import parse_arguments
+from tavernkit.vibe_tavern._tool_calling.calls import call_id, read_tool_calls
+from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
+from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
 
 texts = st.text(max_size=30)
 json_values = st.recursive(
@@ -305,7 +305,7 @@ def check_portions_do_not_matter(lines: list[str], cuts: list[int]) -> None:
 
 
 def check_sections_are_read_or_refused(section: Any) -> None:
-    from tavernkit.vibe_tavern.runner_config import RunnerConfig
+    from tavernkit.vibe_tavern._runner_config import RunnerConfig
 
     for name in ("tool_calling", "directives", "language_policy", "output_tags"):
         with contextlib.suppress(ConfigError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.models.scripted import Script
+from tavernkit.models._scripted import Script
 from tavernkit.testing import ScriptedModel
-from tavernkit.vibe_tavern.prompt_runner import PromptRunner
-from tavernkit.vibe_tavern.runner_config import RunnerConfig
+from tavernkit.vibe_tavern._prompt_runner import PromptRunner
+from tavernkit.vibe_tavern._runner_config import RunnerConfig
 
 
 def loose(value: object) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry
-from tavernkit.vibe_tavern.runner_config import SHARED
+from tavernkit.vibe_tavern._capabilities import CapabilitiesRegistry
+from tavernkit.vibe_tavern._runner_config import SHARED
 
 
 @pytest.fixture

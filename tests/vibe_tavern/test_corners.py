@@ -10,17 +10,17 @@ from tavernkit.errors import ConfigError
 from tavernkit.models._anthropic_wire import AnthropicReader
 from tavernkit.models._google_wire import GoogleReader
 from tavernkit.models.errors import error_text
-from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions
-from tavernkit.vibe_tavern.directives.registry import DirectiveRegistry
-from tavernkit.vibe_tavern.json_schema import json_schema_of
-from tavernkit.vibe_tavern.liquid_macros.random_filters import pick, rollp
-from tavernkit.vibe_tavern.liquid_macros.time_filters import isodate, isotime, unixtime
-from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry
-from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssemblyConfig
-from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size, parse_arguments
-from tavernkit.vibe_tavern.tool_calling.functions import FunctionToolset
-from tavernkit.vibe_tavern.tool_calling.transforms import tool_calls_object_to_array
+from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
+from tavernkit.vibe_tavern._directives.registry import DirectiveRegistry
+from tavernkit.vibe_tavern._json_schema import json_schema_of
+from tavernkit.vibe_tavern._liquid_macros.random_filters import pick, rollp
+from tavernkit.vibe_tavern._liquid_macros.time_filters import isodate, isotime, unixtime
+from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry
+from tavernkit.vibe_tavern._steps.plan_assembly import PlanAssemblyConfig
+from tavernkit.vibe_tavern._tool_calling.arguments import arguments_size, parse_arguments
+from tavernkit.vibe_tavern._tool_calling.functions import FunctionToolset
+from tavernkit.vibe_tavern._tool_calling.transforms import tool_calls_object_to_array
 
 
 def test_arguments_packed_twice_are_unpacked() -> None:

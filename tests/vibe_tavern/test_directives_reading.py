@@ -9,18 +9,18 @@ import pytest
 from pydantic import BaseModel
 
 from tavernkit.errors import ConfigError
-from tavernkit.models.bodies import has_free_properties
-from tavernkit.vibe_tavern.directives import presets
-from tavernkit.vibe_tavern.directives.config import DirectivesConfig
-from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions
-from tavernkit.vibe_tavern.directives.parser import parse_json
-from tavernkit.vibe_tavern.directives.patch_ops import normalize_patch_ops, validate_patch_ops
-from tavernkit.vibe_tavern.directives.payload_validators import pydantic_payload_validator
-from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, DirectiveRegistry
-from tavernkit.vibe_tavern.directives.schema import response_format
-from tavernkit.vibe_tavern.directives.validator import token, validate
-from tavernkit.vibe_tavern.runner_config import RunnerConfig
-from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
+from tavernkit.models._bodies import has_free_properties
+from tavernkit.vibe_tavern._directives import presets
+from tavernkit.vibe_tavern._directives.config import DirectivesConfig
+from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
+from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops, validate_patch_ops
+from tavernkit.vibe_tavern._directives.payload_validators import pydantic_payload_validator
+from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry
+from tavernkit.vibe_tavern._directives.schema import response_format
+from tavernkit.vibe_tavern._directives.validator import token, validate
+from tavernkit.vibe_tavern._runner_config import RunnerConfig
+from tavernkit.vibe_tavern._tool_calling import presets as tool_presets
 from tests.vibe_tavern.support import loose
 
 

@@ -8,12 +8,12 @@ from typing import Literal
 import pytest
 
 import tavernkit as tk
+from tavernkit._values import thaw_object
 from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, ProviderError
 from tavernkit.testing import Answer, ScriptedModel, failure, serve
-from tavernkit.values import thaw_object
-from tavernkit.vibe_tavern.directives.model import DirectivesModel, DirectivesReply
-from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner
-from tavernkit.vibe_tavern.prompt_runner import PromptRunner
+from tavernkit.vibe_tavern._directives.model import DirectivesModel, DirectivesReply
+from tavernkit.vibe_tavern._directives.runner import DirectivesResult, DirectivesRunner
+from tavernkit.vibe_tavern._prompt_runner import PromptRunner
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
 GOOD = json.dumps({"assistant_text": "ok", "directives": [{"type": "ui.toast", "payload": {"message": "m"}}]})

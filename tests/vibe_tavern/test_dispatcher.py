@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
+from tavernkit.vibe_tavern._tool_calling.envelope import ok_envelope
+from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition, ToolRegistry
+from tavernkit.vibe_tavern._tool_calling.worker import run_in_thread
 from tavernkit.vibe_tavern.errors import ToolArgumentError
-from tavernkit.vibe_tavern.tool_calling.dispatcher import ToolDispatcher
-from tavernkit.vibe_tavern.tool_calling.envelope import ok_envelope
-from tavernkit.vibe_tavern.tool_calling.registry import ToolDefinition, ToolRegistry
-from tavernkit.vibe_tavern.tool_calling.worker import run_in_thread
 from tests.vibe_tavern.support import loose
 
 SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}

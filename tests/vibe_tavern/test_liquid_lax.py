@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores._variables import InMemoryVariablesStore
+from tavernkit.vibe_tavern._liquid_macros.lax import condition_source, filtered_source
+from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.liquid_macros.lax import condition_source, filtered_source
-from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 
 ASSIGNS = {"user": "Ann", "on": True, "names": ["a", None, {"k": 1.0}], "box": {"a b": "x"}}
 

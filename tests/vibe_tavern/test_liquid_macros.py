@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from tavernkit.cards.character import Character, User
+from tavernkit.cards._character import Character, User
 from tavernkit.errors import ConfigError
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores._variables import InMemoryVariablesStore
+from tavernkit.vibe_tavern._liquid_macros import render as render_module
+from tavernkit.vibe_tavern._liquid_macros.build import build_assigns
+from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.liquid_macros import render as render_module
-from tavernkit.vibe_tavern.liquid_macros.build import build_assigns
-from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 
 
 @pytest.mark.parametrize(

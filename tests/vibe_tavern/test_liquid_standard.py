@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.stores.variables import LOCAL, InMemoryVariablesStore
+from tavernkit.stores._variables import LOCAL, InMemoryVariablesStore
+from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 
 GIVEN: dict[str, object] = {
     "a": "x",

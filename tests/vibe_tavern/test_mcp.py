@@ -13,8 +13,8 @@ from mcp.server import mcpserver
 from tavernkit.errors import ConfigError
 from tavernkit.testing import calls, tool_call
 from tavernkit.vibe_tavern import CombinedToolset, FunctionToolset, McpToolset, ToolLoopRunner, connect_mcp
+from tavernkit.vibe_tavern._tool_calling.mcp import exposed_name
 from tavernkit.vibe_tavern.errors import ToolArgumentError
-from tavernkit.vibe_tavern.tool_calling.mcp import exposed_name
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
 

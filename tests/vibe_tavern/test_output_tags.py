@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import FrozenObject
 from tavernkit.errors import ConfigError
-from tavernkit.values import FrozenObject
-from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, TagWarning, default_sanitizers
-from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern.output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry, TagWarning, default_sanitizers
+from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
+from tavernkit.vibe_tavern._output_tags.transform import transform
 
 LANG_SPANS = {"lang_spans": {"enabled": True}}
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards.character import Character, User
+from tavernkit.cards._character import Character, User
 from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
-from tavernkit.prompt.block import Block
-from tavernkit.prompt.trace import TraceCollector
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._trace import TraceCollector
+from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern import PIPELINE, Builder, build, to_messages
-from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernState
-from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig, canonical_language, policy_text
-from tavernkit.vibe_tavern.steps.language_policy import insertion_index
+from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernState
+from tavernkit.vibe_tavern._language_policy import LanguagePolicyConfig, canonical_language, policy_text
+from tavernkit.vibe_tavern._steps.language_policy import insertion_index
 
 CARD = Character(
     name="Sera",

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from tavernkit._values import freeze
 from tavernkit.errors import ConfigError
 from tavernkit.models import Endpoint, OpenAIModel, ProviderError, Request
-from tavernkit.prompt.block import Block
-from tavernkit.prompt.plan import Plan
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._plan import Plan
+from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.testing import Answer, Body, Hang, ScriptedModel, answer, calls, serve, streamed, tool_call, usage
-from tavernkit.values import freeze
 from tavernkit.vibe_tavern import PreflightError, PromptRunner
 from tests.vibe_tavern.support import config, loose, scripted, sent
 

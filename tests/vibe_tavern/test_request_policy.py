@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tavernkit.models import Request
-from tavernkit.models.bodies import has_free_properties
-from tavernkit.vibe_tavern.prompt_runner import normalize_options
+from tavernkit.models._bodies import has_free_properties
+from tavernkit.vibe_tavern._prompt_runner import normalize_options
 
 CLOSED = {"type": "object", "additionalProperties": False, "properties": {"a": {"type": "string"}}}
 OPEN = {"type": "object", "additionalProperties": True}

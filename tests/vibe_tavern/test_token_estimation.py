@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.vibe_tavern import token_estimation
-from tavernkit.vibe_tavern.token_estimation import audit_models, canonical_model_hint
-from tavernkit.vibe_tavern.tokenizer_files import Fetched, check_tokenizers, fetch_tokenizers
+from tavernkit.vibe_tavern import _token_estimation as token_estimation
+from tavernkit.vibe_tavern._token_estimation import audit_models, canonical_model_hint
+from tavernkit.vibe_tavern._tokenizer_files import Fetched, check_tokenizers, fetch_tokenizers
 
 TOKENIZER = {
     "version": "1.0",

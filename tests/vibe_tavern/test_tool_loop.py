@@ -10,15 +10,15 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import Endpoint, HTTPError, OpenAIModel
-from tavernkit.prompt.block import Block
-from tavernkit.prompt.message import Message
-from tavernkit.prompt.plan import Plan
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._message import Message
+from tavernkit.prompt._plan import Plan
 from tavernkit.testing import Answer, Hang, ScriptedModel, answer, calls, failure, serve, streamed, tool_call, usage
 from tavernkit.vibe_tavern import FunctionToolset, PromptRunner, ToolLoopRunner
-from tavernkit.vibe_tavern.context import VibeTavernState
+from tavernkit.vibe_tavern._context import VibeTavernState
+from tavernkit.vibe_tavern._pipeline import PIPELINE
+from tavernkit.vibe_tavern._steps.plan_assembly import PlanAssembly
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
-from tavernkit.vibe_tavern.pipeline import PIPELINE
-from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssembly
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
 PARALLEL = {"tool_calling": {"tool_dispatch": "parallel", "request_overrides": {"parallel_tool_calls": True}}}

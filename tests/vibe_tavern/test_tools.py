@@ -11,16 +11,16 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._json_schema import json_schema_of
+from tavernkit.vibe_tavern._tool_calling import presets
+from tavernkit.vibe_tavern._tool_calling.arguments import parse_arguments
+from tavernkit.vibe_tavern._tool_calling.docstrings import read_docstring
+from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
+from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
+from tavernkit.vibe_tavern._tool_calling.registry import FilteredToolRegistry, ToolDefinition, ToolRegistry
+from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern._tool_calling.toolset import CombinedToolset
 from tavernkit.vibe_tavern.errors import ToolArgumentError
-from tavernkit.vibe_tavern.json_schema import json_schema_of
-from tavernkit.vibe_tavern.tool_calling import presets
-from tavernkit.vibe_tavern.tool_calling.arguments import parse_arguments
-from tavernkit.vibe_tavern.tool_calling.docstrings import read_docstring
-from tavernkit.vibe_tavern.tool_calling.functions import FunctionTool, FunctionToolset
-from tavernkit.vibe_tavern.tool_calling.output_limiter import check_output
-from tavernkit.vibe_tavern.tool_calling.registry import FilteredToolRegistry, ToolDefinition, ToolRegistry
-from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
-from tavernkit.vibe_tavern.tool_calling.toolset import CombinedToolset
 from tests.vibe_tavern.support import loose
 
 

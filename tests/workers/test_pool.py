@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex, guard, warm_up
-from tavernkit.text.js_regex.engine import Engine
-from tavernkit.workers import BusyError, Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, limits, process
-from tavernkit.workers import pool as pools
-from tavernkit.workers.pool import Session, WorkerPool
-from tavernkit.workers.worker import Worker
+from tavernkit._text.js_regex import JSRegex, guard, warm_up
+from tavernkit._text.js_regex.engine import Engine
+from tavernkit._workers import BusyError, Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, limits, process
+from tavernkit._workers import pool as pools
+from tavernkit._workers.pool import Session, WorkerPool
+from tavernkit._workers.worker import Worker
 
 ENGINE = Engine.compile("(a+)+b", "", first_group=0, group_count=1)
 
@@ -316,7 +316,7 @@ def test_warming_up_where_nothing_starts_is_harmless(monkeypatch: pytest.MonkeyP
 def test_a_forked_child_has_workers_of_its_own() -> None:
     script = """
 import os, sys
-from tavernkit.text.js_regex import JSRegex
+from tavernkit._text.js_regex import JSRegex
 regex = JSRegex.compile("(\\\\w+\\\\s?)+\\\\.", "g")
 text = "one two three. " * 20
 assert len(regex.find_all(text, timeout=30)) == 20
@@ -335,8 +335,8 @@ print("ok")
 def test_workers_end_with_the_interpreter_also_when_it_is_killed() -> None:
     script = """
 import sys
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.workers.pool import pool
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._workers.pool import pool
 JSRegex.compile("(\\\\w+\\\\s?)+\\\\.", "g").find_all("one two three. " * 20, timeout=30)
 print(pool._idle[0]._process.pid, flush=True)
 sys.stdin.read()
@@ -365,9 +365,9 @@ def wait_until_gone(pid: int) -> None:
 def test_importing_starts_nothing() -> None:
     script = """
 import sys, threading
-import tavernkit.text.js_regex
+import tavernkit._text.js_regex
 assert threading.active_count() == 1
-assert "tavernkit.workers.pool" not in sys.modules
+assert "tavernkit._workers.pool" not in sys.modules
 assert "subprocess" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tavernkit.workers import OutOfTimeError, limits, windows_job
-from tavernkit.workers.windows_job import (
+from tavernkit._workers import OutOfTimeError, limits, windows_job
+from tavernkit._workers.windows_job import (
     ACTIVE_PROCESS,
     DIE_ON_EXCEPTION,
     EXTENDED_LIMITS,
@@ -21,7 +21,7 @@ from tavernkit.workers.windows_job import (
     ExtendedLimits,
     JobObject,
 )
-from tavernkit.workers.worker import Worker
+from tavernkit._workers.worker import Worker
 from tests.workers.test_pool import ENGINE, guard, payload
 
 ALWAYS = ACTIVE_PROCESS | PROCESS_MEMORY | DIE_ON_EXCEPTION | KILL_ON_CLOSE

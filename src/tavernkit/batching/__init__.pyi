@@ -1,11 +1,11 @@
-from tavernkit.batching.engine import BatchProgress as BatchProgress
-from tavernkit.batching.engine import BatchResult as BatchResult
-from tavernkit.batching.engine import GridInput as GridInput
-from tavernkit.batching.engine import batch as batch
-from tavernkit.batching.engine import iter_batch as iter_batch
-from tavernkit.batching.generation import GenerateOptions as GenerateOptions
-from tavernkit.batching.grid import Grid as Grid
-from tavernkit.batching.record import BatchFormat as BatchFormat
-from tavernkit.batching.record import BatchRecord as BatchRecord
+from tavernkit.batching._engine import BatchProgress as BatchProgress
+from tavernkit.batching._engine import BatchResult as BatchResult
+from tavernkit.batching._engine import GridInput as GridInput
+from tavernkit.batching._engine import batch as batch
+from tavernkit.batching._engine import iter_batch as iter_batch
+from tavernkit.batching._generation import GenerateOptions as GenerateOptions
+from tavernkit.batching._grid import Grid as Grid
+from tavernkit.batching._record import BatchFormat as BatchFormat
+from tavernkit.batching._record import BatchRecord as BatchRecord
 
 __all__: list[str]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from tavernkit._values import JsonObject, is_mapping, is_sequence
 from tavernkit.cli.platforms import CHARACTER_BOOK, Platform
-from tavernkit.values import JsonObject, is_mapping, is_sequence
 
 _KEPT_BY_RISU_AI = frozenset({"key", "comment", "content", "constant", "order", "addMemo", "selective"})
 """Fields of a world's entries that RisuAI's import takes, or that only SillyTavern's editor looks at."""
@@ -55,7 +55,7 @@ def losses(book: JsonObject, to: str) -> list[str]:
 
 
 def _world_for_risu_ai(entry: Mapping[str, object]) -> Iterator[str]:
-    from tavernkit.silly_tavern.world_info.entry import TEMPLATE
+    from tavernkit.silly_tavern._world_info.entry import TEMPLATE
 
     for name, default in TEMPLATE.items():
         value = entry.get(name, default)
@@ -85,7 +85,7 @@ def _filters(entry: Mapping[str, object]) -> bool:
 
 
 def _card_for_risu_ai(entry: Mapping[str, object]) -> Iterator[str]:
-    from tavernkit.silly_tavern.world_info.character_book import EXTENSION_FIELDS
+    from tavernkit.silly_tavern._world_info.character_book import EXTENSION_FIELDS
 
     keys, extensions = entry.get("keys"), entry.get("extensions")
     if entry.get("enabled") is False:

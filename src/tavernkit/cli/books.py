@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tavernkit._values import JsonObject
 from tavernkit.cli.files import STDIN, naming, read_bytes, shown
-from tavernkit.conversation.books import parse_book, risu_entries, world_book
+from tavernkit.conversation._books import parse_book, risu_entries, world_book
 from tavernkit.errors import log_warning
-from tavernkit.values import JsonObject
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern import WorldBook

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
+from tavernkit._values import is_mapping
 from tavernkit.authoring import CaseFileError, CaseResult, Check, PromptCase, check_plan, read_cases
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.inputs import Prepared, prepare, scripts_of
 from tavernkit.cli.platforms import Platform
 from tavernkit.errors import TavernKitError
-from tavernkit.prompt.plan import Plan
+from tavernkit.prompt._plan import Plan
 from tavernkit.report import lore_rows
-from tavernkit.values import is_mapping
 
 if TYPE_CHECKING:
-    from tavernkit.authoring.case_file import ScriptExpectation
-    from tavernkit.risu_ai.regex_scripts import ScriptMode
+    from tavernkit.authoring._case_file import ScriptExpectation
+    from tavernkit.risu_ai._regex_scripts import ScriptMode
 
 _MARK = "\u2063tavernkit\u2063"
 """Stands around a macro in a message, so that its value is found again in the prompt."""
@@ -140,7 +140,7 @@ def _scripts(case: PromptCase, options: BuildOptions) -> Iterator[Check]:
 def _risu_scripts(case: PromptCase, prepared: Prepared, history: dict[str, Any]) -> Iterator[Check]:
     """Run the scripts of the preset, the character and its modules, as RisuAI does when a message comes or goes."""
     from tavernkit.risu_ai import Builder
-    from tavernkit.risu_ai.regex_scripts import RegexScriptRunner, scripts_of
+    from tavernkit.risu_ai._regex_scripts import RegexScriptRunner, scripts_of
     from tavernkit.stores import InMemoryVariablesStore
 
     assert isinstance(prepared.builder, Builder)

@@ -14,15 +14,15 @@ from tavernkit.cli.files import STDIN, naming
 from tavernkit.cli.inputs import Prepared, prepare
 from tavernkit.cli.platforms import Platform
 from tavernkit.conversation import BlockingConversation, Conversation, FileStore, SavedChat
-from tavernkit.conversation.installations import begin_with, find_chat, open_folder_chat
-from tavernkit.conversation.opening import Materials, risu_ai_chat, silly_tavern_chat
+from tavernkit.conversation._installations import begin_with, find_chat, open_folder_chat
+from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat
 from tavernkit.errors import log_warning
 from tavernkit.silly_tavern import Builder, DataFolder
 
 if TYPE_CHECKING:
+    from tavernkit._turns import Chat
     from tavernkit.cli.commands.chat import ChatOptions
     from tavernkit.conversation import ConversationStore
-    from tavernkit.turns import Chat
 
 SUFFIXES = {Platform.SILLY_TAVERN: ".jsonl", Platform.RISU_AI: ".json"}
 
@@ -97,7 +97,7 @@ def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tup
 
 def free_path(name: str, suffix: str) -> Path:
     """A file of its own for a new chat: those that are there are other chats."""
-    from tavernkit.cards.silly_tavern.names import sanitize
+    from tavernkit.cards._silly_tavern.names import sanitize
 
     stem = sanitize(name) or "chat"
     path, number = Path(f"{stem}{suffix}"), 2

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import typer
 
 from tavernkit._dataclass import dataclass
+from tavernkit._values import is_sequence
 from tavernkit.cli.books import load_world, read_risu_lore
 from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, shown
 from tavernkit.cli.kinds import refuse_mistaken
 from tavernkit.cli.platforms import Platform
 from tavernkit.errors import WarningLog, log_warning
-from tavernkit.prompt.inputs import CommonInputs
-from tavernkit.prompt.plan import Plan
-from tavernkit.values import is_sequence
+from tavernkit.prompt._inputs import CommonInputs
+from tavernkit.prompt._plan import Plan
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
     from tavernkit.risu_ai import Builder as RisuAIBuilder
     from tavernkit.risu_ai import HistoryInput, RisuAIInputs, RisuModule
-    from tavernkit.risu_ai.files.preset import Preset as RisuPreset
+    from tavernkit.risu_ai._files.preset import Preset as RisuPreset
     from tavernkit.silly_tavern import Builder as SillyTavernBuilder
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, SillyTavernInputs
 
@@ -157,7 +157,7 @@ def _refuse_installation(folder: DataFolder) -> None:
 
 def _group(folder: DataFolder, wanted: str) -> str:
     """The id of a group of an installation, by id or name."""
-    from tavernkit.conversation.installations import find_chat
+    from tavernkit.conversation._installations import find_chat
     from tavernkit.errors import ConfigError
 
     try:
@@ -168,7 +168,7 @@ def _group(folder: DataFolder, wanted: str) -> str:
 
 def _last_chat(folder: DataFolder, character: str) -> str | None:
     """The chat that SillyTavern would open: the one used last; nothing if there is none."""
-    from tavernkit.conversation.installations import find_chat
+    from tavernkit.conversation._installations import find_chat
 
     return find_chat(folder, character, None).stored_name
 
@@ -220,7 +220,7 @@ def scripts_of(options: BuildOptions) -> tuple[RegexScripts, str]:
 
 def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScripts:
     """The scripts given, and those that come with the files if they may run."""
-    from tavernkit.cards.json_text import parse_json
+    from tavernkit.cards._json_text import parse_json
     from tavernkit.silly_tavern import RegexScripts
 
     given: list[object] = []
@@ -326,7 +326,7 @@ def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, 
             raise typer.BadParameter("RisuAI's prompts always have a greeting: --greeting is 0 or more")
         _greetings(bundle, options.greeting)
         return {"message": [], "fmIndex": options.greeting - 1}, None  # it counts the alternate ones from 0
-    from tavernkit.risu_ai.files.chat_file import ChatFile
+    from tavernkit.risu_ai._files.chat_file import ChatFile
 
     content = readable(options.chat)
     with naming(Path(options.chat)):
@@ -344,14 +344,14 @@ def _silly_tavern_user(content: Path | bytes) -> str | None:
 
 def load_risu_preset(path: str) -> RisuPreset:
     """Read a preset for RisuAI, SillyTavern's included."""
-    from tavernkit.risu_ai.files.preset import Preset
+    from tavernkit.risu_ai._files.preset import Preset
 
     with naming(Path(path)):
         return Preset.load(readable(path))
 
 
 def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
-    from tavernkit.risu_ai.files.preset import Preset
+    from tavernkit.risu_ai._files.preset import Preset
 
     changes: dict[str, object] = {}
     if options.context_length is not None:
@@ -364,7 +364,7 @@ def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPrese
 
 
 def _module(path: Path) -> RisuModule:
-    from tavernkit.risu_ai.files.module_file import read_module
+    from tavernkit.risu_ai._files.module_file import read_module
 
     with naming(path):
         return read_module(readable(path), name=path.stem, new_id=None)
@@ -372,7 +372,7 @@ def _module(path: Path) -> RisuModule:
 
 def _book_module(path: Path) -> RisuModule:
     """A book is switched on as a module of its own."""
-    from tavernkit.risu_ai.objects import RisuModule
+    from tavernkit.risu_ai._objects import RisuModule
 
     return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": read_risu_lore(path)})
 

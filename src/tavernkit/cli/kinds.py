@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tavernkit._values import is_mapping
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.errors import FileFormatError, log_warning
-from tavernkit.lint.files import FileKind, kind_of, read_json
-from tavernkit.values import is_mapping
+from tavernkit.lint._files import FileKind, kind_of, read_json
 
 _WANTED: dict[str, tuple[str, frozenset[FileKind]]] = {
     "card": ("a character card", frozenset({FileKind.CARD})),

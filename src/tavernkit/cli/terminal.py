@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from tavernkit._text.visible import visible
 from tavernkit.cli.streams import COMPLAINTS_AS_JSON
-from tavernkit.text.visible import visible
 
 SCHEMA_VERSION = 1
 """Grows when the JSON of a command changes in a way that programs notice; documented with the command line."""

@@ -13,7 +13,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from tavernkit.values import Json
+    from tavernkit._values import Json
 
 
 @dataclass(frozen=True, kw_only=True)

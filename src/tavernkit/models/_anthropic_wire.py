@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tavernkit.dialects.shapes import ANTHROPIC_THINKING
+from tavernkit._text import strict_json
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_list, is_object
+from tavernkit.dialects._shapes import ANTHROPIC_THINKING
 from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
-from tavernkit.models.reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
-from tavernkit.text import strict_json
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_list, is_object
+from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tavernkit._text import strict_json
+from tavernkit._values import JsonObject, freeze_object, is_list, is_object
 from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
-from tavernkit.models.reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
-from tavernkit.text import strict_json
-from tavernkit.values import JsonObject, freeze_object, is_list, is_object
+from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 
 _BLOCKED: Final = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {

@@ -9,12 +9,19 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
+from tavernkit._text import strict_json
+from tavernkit._values import Json, JsonObject, is_object, thaw
 from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.models._accumulate import collect, keep_partial
+from tavernkit.models._bodies import request_body
+from tavernkit.models._endpoint import Endpoint
+from tavernkit.models._limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
+from tavernkit.models._parameters import ServerFields
+from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import Reader
+from tavernkit.models._reply import Reply, ReplyPiece
+from tavernkit.models._request import Request, WireRequest
 from tavernkit.models._sse import DONE, SSEParser
-from tavernkit.models.accumulate import collect, keep_partial
-from tavernkit.models.bodies import request_body
-from tavernkit.models.endpoint import Endpoint
 from tavernkit.models.errors import (
     ConnectionFailedError,
     DecodeError,
@@ -23,13 +30,6 @@ from tavernkit.models.errors import (
     ProviderError,
     RequestTimeoutError,
 )
-from tavernkit.models.limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
-from tavernkit.models.parameters import ServerFields
-from tavernkit.models.protocol import AsyncContext
-from tavernkit.models.reply import Reply, ReplyPiece
-from tavernkit.models.request import Request, WireRequest
-from tavernkit.text import strict_json
-from tavernkit.values import Json, JsonObject, is_object, thaw
 
 if TYPE_CHECKING:
     import httpx

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tavernkit.models._readers import ReaderState, number_of, provider_error, reports_error, text_of
-from tavernkit.models.reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
-from tavernkit.text import strict_json
-from tavernkit.values import (
+from tavernkit._text import strict_json
+from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenObject,
     Json,
@@ -20,6 +18,8 @@ from tavernkit.values import (
     is_sequence,
     thaw_object,
 )
+from tavernkit.models._readers import ReaderState, number_of, provider_error, reports_error, text_of
+from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 
 CARRIED_KEYS: Final = ("signature", "thinking", "reasoning_details")
 """What providers put into a message and want back together with its tool calls."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tavernkit._values import Json, JsonObject
+from tavernkit.models._reply import ReplyPiece
 from tavernkit.models.errors import ConnectionFailedError, ProviderError, error_text
-from tavernkit.models.reply import ReplyPiece
-from tavernkit.values import Json, JsonObject
 
 
 class Reader(Protocol):

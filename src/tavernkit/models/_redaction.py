@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from tavernkit._dataclass import dataclass
-from tavernkit.values import Json, is_list, is_object
+from tavernkit._values import Json, is_list, is_object
 
 REPLACEMENT: Final = "[redacted]"
 _MIN_LENGTH: Final = 4

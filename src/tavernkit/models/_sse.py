@@ -7,8 +7,8 @@ import re
 from typing import Final
 
 from tavernkit._dataclass import dataclass
+from tavernkit.models._limits import MAX_SSE_EVENT_BYTES
 from tavernkit.models.errors import DecodeError
-from tavernkit.models.limits import MAX_SSE_EVENT_BYTES
 
 DONE: Final = "[DONE]"
 _LINE_END = re.compile(r"\r\n|\n|\r")

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
+from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object
 from tavernkit.models._readers import ReaderState, number_of, provider_error, reports_error, text_of
-from tavernkit.models.reply import FinishReason, ReplyPiece, Usage
-from tavernkit.values import Json, JsonObject, freeze_object, is_list, is_object
+from tavernkit.models._reply import FinishReason, ReplyPiece, Usage
 
 FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import TavernKitError
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 if TYPE_CHECKING:
-    from tavernkit.models.reply import Reply
+    from tavernkit.models._reply import Reply
 
 
 class ModelError(TavernKitError):

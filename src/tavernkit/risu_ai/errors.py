@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tavernkit._values import Json
 from tavernkit.errors import TavernKitError
-from tavernkit.values import Json
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai.triggers.result import StoredState
+    from tavernkit.risu_ai._triggers.result import StoredState
 
 
 class CBSError(TavernKitError):

@@ -13,16 +13,16 @@ from fnmatch import fnmatchcase
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import Plan, count_tokens
-from tavernkit.dialects.messages import MessageLike
+from tavernkit._values import Json, is_mapping, is_object, is_sequence
+from tavernkit.dialects._messages import MessageLike
 from tavernkit.models import Reply, Request, Usage
-from tavernkit.prompt.message import Message
+from tavernkit.prompt._message import Message
 from tavernkit.server.config import Price, UpstreamConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_USAGE_ROWS, USAGE_REPORT_DAYS
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import COUNTS, GROUPINGS, Grouping, Use, add_uses, read_usage, spent
-from tavernkit.values import Json, is_mapping, is_object, is_sequence
 
 MILLION = 1_000_000
 

@@ -40,8 +40,9 @@ from tavernkit.server.logs import set_up_logs
 from tavernkit.server.middleware import RequestMiddleware, error_headers
 from tavernkit.server.service import Service
 from tavernkit.server.telemetry import set_up_telemetry
-from tavernkit.studio import api as studio_api
-from tavernkit.studio import page_files, talk_api
+from tavernkit.studio import _api as studio_api
+from tavernkit.studio import _page_files as page_files
+from tavernkit.studio import _talk_api as talk_api
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 """Where the starting process leaves the settings for its workers."""

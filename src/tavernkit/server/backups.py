@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Table, func, insert, select
 
 from tavernkit import __version__
+from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import ConfigError
 from tavernkit.server.accounts import Accounts, period, usage_report
 from tavernkit.server.chat_files import chat_file
@@ -31,7 +32,6 @@ from tavernkit.server.storage.database import Database, database_errors
 from tavernkit.server.storage.items import KINDS, all_items, item_file
 from tavernkit.server.storage.tables import Base
 from tavernkit.server.storage.usage import GROUPINGS, Grouping
-from tavernkit.values import JsonObject, is_object
 
 T = TypeVar("T")
 

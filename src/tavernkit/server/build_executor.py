@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from tavernkit._values import LRUCache
+from tavernkit._workers.pool import seconds_waited
 from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS
-from tavernkit.values import LRUCache
-from tavernkit.workers.pool import seconds_waited
 
 Built = TypeVar("Built")
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._values import JsonObject
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
 from tavernkit.server.library import RISU_AI
@@ -18,7 +19,6 @@ from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
 from tavernkit.server.swipes import swipes_of, with_swipe, with_text
-from tavernkit.values import JsonObject
 
 COPIED_AT_ONCE = 1000
 """Messages of a branch that are read and written together."""

@@ -8,14 +8,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.errors import TavernKitError
-from tavernkit.risu_ai.files.chat_file import write_chats
+from tavernkit.risu_ai._files.chat_file import write_chats
 from tavernkit.server.library import RISU_AI
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.items import Kind, item_info, slug
-from tavernkit.values import Json, JsonObject, is_object
 
 
 async def chat_file(connection: AsyncConnection, chat: ChatState) -> tuple[str, bytes]:

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import JsonObject, is_object, thaw
 from tavernkit.cards import parse_json
 from tavernkit.errors import Warn
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import CHAT_SETTINGS, SILLY_TAVERN
 from tavernkit.server.limits import MAX_SETTINGS_CHARACTERS
 from tavernkit.server.storage.items import infos, item_file, save_item
-from tavernkit.values import JsonObject, is_object, thaw
 
 NAMES = (
     "collapse_newlines",

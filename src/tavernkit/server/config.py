@@ -21,11 +21,11 @@ from pydantic import (
     field_validator,
 )
 
-from tavernkit.cache.profiles import find_profile
+from tavernkit._values import deep_merge, is_mapping
+from tavernkit.cache._profiles import find_profile
 from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.errors import ConfigError
 from tavernkit.server import limits
-from tavernkit.values import deep_merge, is_mapping
 
 ENV_PREFIX = "TAVERNKIT_SERVER_"
 SCRIPTED = "scripted"

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 from typing import Final
 
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ModelError
 from tavernkit.server.limits import ASKING_SECONDS, CONTEXT_LENGTH, CONTEXT_LENGTH_SECONDS
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 logger = logging.getLogger("tavernkit.server")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit._values import JsonObject
 from tavernkit.errors import TavernKitError
-from tavernkit.values import JsonObject
 
 
 class ServiceError(TavernKitError):

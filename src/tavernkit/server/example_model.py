@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
+from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.models import Reply, ReplyPiece, Request, ScriptedModel
-from tavernkit.models.protocol import AsyncContext
+from tavernkit.models._protocol import AsyncContext
 from tavernkit.testing import Answer
-from tavernkit.values import JsonObject, is_list, is_object
 
 QUOTED_CHARACTERS = 200
 

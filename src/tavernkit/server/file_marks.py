@@ -8,15 +8,15 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._text.js_values import json_stringify
+from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.risu_ai import RisuChat
-from tavernkit.risu_ai.files.chat_file import chat_json
+from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.items import infos, item_file, save_item
 from tavernkit.server.storage.statements import change
 from tavernkit.server.storage.tables import Chat
 from tavernkit.server.stored_folders import FILE, file_id
-from tavernkit.text.js_values import json_stringify
-from tavernkit.values import Json, JsonObject, is_object
 
 KEY = "file"
 """Where the options of a session have its mark."""

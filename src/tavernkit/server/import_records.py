@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit._values import Json, JsonObject, thaw_object
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.file_marks import FileMark, risu_digest, session_of, set_mark
@@ -40,7 +41,6 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection, new_line
 from tavernkit.server.storage.items import ItemInfo, Kind, all_items, infos, item_file, save_item, slug
 from tavernkit.server.stored_folders import FILE, FOLDER, SERVED, file_id, folder_file
-from tavernkit.values import Json, JsonObject, thaw_object
 
 _Message = TypeVar("_Message")
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit.cards.json_text import dump_json
-from tavernkit.cards.png import placeholder_png
-from tavernkit.cards.risu_ai.exporting import export_charx
+from tavernkit._values import is_sequence, thaw
+from tavernkit.cards._json_text import dump_json
+from tavernkit.cards._png import placeholder_png
+from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.errors import TavernKitError, Warn
-from tavernkit.risu_ai.files.file_kinds import is_database
+from tavernkit.risu_ai._files.file_kinds import is_database
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import StoredPersona
-from tavernkit.values import is_sequence, thaw
 
 SAVE_SUFFIXES = (".bin", ".risudat")
 _GROUP_KEYS = ("characterTalks", "characterActive", "orderByOrder", "globalLore", "customscript", "loreSettings")

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.server.chat_settings import chosen_settings
@@ -21,9 +22,8 @@ from tavernkit.server.library import StoredPersona, read_persona, read_scripts
 from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
 from tavernkit.server.storage.items import Kind, slug
 from tavernkit.server.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
-from tavernkit.silly_tavern.files.attached_files import AttachedFiles
-from tavernkit.silly_tavern.files.folder_files import CHATS, GROUP_CHATS
-from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit.silly_tavern._files.attached_files import AttachedFiles
+from tavernkit.silly_tavern._files.folder_files import CHATS, GROUP_CHATS
 
 ROOT_MARKS = ("settings.json", "characters")
 RISU_CHATS = ("risuChat", "risuAllChats")

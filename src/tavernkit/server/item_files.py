@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import is_object
 from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError
@@ -14,7 +15,6 @@ from tavernkit.server.library import RISU_AI, SILLY_TAVERN, StoredPersona, perso
 from tavernkit.server.limits import MAX_NAME_CHARACTERS
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import Kind
-from tavernkit.values import is_object
 
 RISU_PRESET_SUFFIXES = (".risup", ".risupreset")
 RISU_PRESET_KEYS = frozenset(("promptTemplate", "formatingOrder", "aiModel"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
 from tavernkit.cards import Bundle, parse_json
 from tavernkit.cards import load as load_card
 from tavernkit.errors import TavernKitError
@@ -27,8 +28,7 @@ from tavernkit.server.stored_folders import (
     named_files,
     read_folder,
 )
-from tavernkit.silly_tavern.world_info.selection import character_book_names
-from tavernkit.values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
+from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
 IN_PROMPT, AFTER_CHARACTER = 0, 1

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from tavernkit._values import JsonObject
 from tavernkit.models import ReplyPiece
 from tavernkit.server.limits import KEPT_CHARACTERS, KEPT_SECONDS
-from tavernkit.values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
+from tavernkit._text.visible import visible
 from tavernkit.server.config import ServerConfig
-from tavernkit.text.visible import visible
 
 request_id: ContextVar[str | None] = ContextVar("tavernkit_request_id", default=None)
 session_id: ContextVar[str | None] = ContextVar("tavernkit_session_id", default=None)

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 from tavernkit import count_tokens
+from tavernkit._values import LRUCache
 from tavernkit.cache import PromptCache, request_spans
 from tavernkit.models import Request
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.limits import MAX_PREDICTED_TURNS, PREDICTED_SESSIONS
-from tavernkit.values import LRUCache
 
 PROFILES = {"anthropic": "anthropic", "google": "google"}
 """The profiles of protocols, where the settings name none; others are OpenAI's."""

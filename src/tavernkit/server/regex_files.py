@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import JsonObject, is_object, is_sequence
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import GLOBAL_SCRIPTS, SILLY_TAVERN, parse_item
 from tavernkit.server.limits import MAX_SCRIPTS
 from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.items import infos, item_file, save_item
-from tavernkit.values import JsonObject, is_object, is_sequence
 
 
 async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> list[JsonObject]:

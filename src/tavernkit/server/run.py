@@ -17,6 +17,7 @@ from types import FrameType
 
 import uvicorn
 
+from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.server.app import CONFIG_VARIABLE, create_app
 from tavernkit.server.backups import import_save
@@ -26,7 +27,6 @@ from tavernkit.server.logs import set_up_logs
 from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
 from tavernkit.server.telemetry import set_up_telemetry
-from tavernkit.values import is_mapping, is_sequence
 
 BACKLOG = 2048
 STARTUP_FAILURE = 3

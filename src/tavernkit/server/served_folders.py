@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tavernkit.conversation.program_stores import OWN_FOLDER
+from tavernkit.conversation._program_stores import OWN_FOLDER
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.import_archive import files_below

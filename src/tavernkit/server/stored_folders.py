@@ -14,9 +14,9 @@ from urllib.parse import unquote
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
 from tavernkit.server.storage.items import Kind, Ref, infos, item_file, slug
-from tavernkit.silly_tavern.files.preset import SENSITIVE_KEYS
-from tavernkit.values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
+from tavernkit.silly_tavern._files.preset import SENSITIVE_KEYS
 
 FOLDER: Kind = "folder"
 FILE: Kind = "file"

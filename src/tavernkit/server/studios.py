@@ -10,6 +10,7 @@ from typing import Final
 
 from fastapi import Request as HttpRequest
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
 from tavernkit.server.accounts import Exchanged, uses_of
 from tavernkit.server.api.dependencies import bearer, client_of
@@ -19,15 +20,14 @@ from tavernkit.server.service import Service
 from tavernkit.server.storage.items import Kind, item_file, item_info, list_items, save_item
 from tavernkit.server.upstream import Upstream
 from tavernkit.studio import Studio, Workspace
-from tavernkit.studio.api import PREFIX
-from tavernkit.studio.build_inputs import Inputs
-from tavernkit.studio.document import JSONL, Document, digest_of, empty_data, new_document, read_document
-from tavernkit.studio.document import Kind as DocumentKind
+from tavernkit.studio._api import PREFIX
+from tavernkit.studio._build_inputs import Inputs
+from tavernkit.studio._document import JSONL, Document, digest_of, empty_data, new_document, read_document
+from tavernkit.studio._document import Kind as DocumentKind
+from tavernkit.studio._shelf import OpenedShelf, Wanted
+from tavernkit.studio._talk import ModelChoice
+from tavernkit.studio._turn import DEFAULT_TURN
 from tavernkit.studio.errors import StudioError
-from tavernkit.studio.shelf import OpenedShelf, Wanted
-from tavernkit.studio.talk import ModelChoice
-from tavernkit.studio.turn import DEFAULT_TURN
-from tavernkit.values import Json, JsonObject
 
 MAX_STUDIOS: Final = 50
 """Workspaces that are kept; the one that was unused for longest goes first, with what was not saved in it."""

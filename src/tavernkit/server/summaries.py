@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, ReplyPiece, Request
 from tavernkit.server.accounts import Accounts, Exchanged, uses_of
@@ -33,7 +34,6 @@ from tavernkit.server.storage import chats, summaries
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
 from tavernkit.server.upstreams import Upstreams
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 logger = logging.getLogger("tavernkit.server")
 

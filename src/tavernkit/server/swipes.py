@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.values import Json, JsonObject, is_list
+from tavernkit._values import Json, JsonObject, is_list
 
 RISU_SWIPES, RISU_SWIPE = "tavernkit_swipes", "tavernkit_swipe"
 """Where the replies to a message of RisuAI's are kept in it, and which is shown: RisuAI itself keeps none."""

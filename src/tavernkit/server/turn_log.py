@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import Plan
+from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.server.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.chat_edits import with_content
 from tavernkit.server.config import ServerConfig
@@ -32,7 +33,6 @@ from tavernkit.server.swipes import with_new_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.values import Json, JsonObject, is_object
 
 logger = logging.getLogger("tavernkit.server")
 

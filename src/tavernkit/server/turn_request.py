@@ -7,11 +7,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.server.keys import Client
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.talks.talk import TalkResult, TurnKind
-from tavernkit.values import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

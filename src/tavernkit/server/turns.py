@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
+from tavernkit._values import JsonObject, is_object, thaw_object
 from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
@@ -41,7 +42,6 @@ from tavernkit.server.upstream import CANCELLED, Upstream, left_out
 from tavernkit.server.upstream_errors import as_service_error, failure_reason, kind_of_failure
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import Upstreams
-from tavernkit.values import JsonObject, is_object, thaw_object
 
 Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
 """The upstreams to ask, and the failures after which each is."""

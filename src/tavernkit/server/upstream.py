@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
+from tavernkit._values import Json
 from tavernkit.errors import log_warning
 from tavernkit.models import (
     Accumulator,
@@ -27,7 +28,7 @@ from tavernkit.models import (
     with_timeout,
 )
 from tavernkit.models._http import HttpModel
-from tavernkit.models.wrappers import Backoff, jittered_backoff
+from tavernkit.models._wrappers import Backoff, jittered_backoff
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import SCRIPTED, UpstreamConfig
 from tavernkit.server.context_lengths import ContextLength
@@ -35,7 +36,6 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import RETRY_CAP_SECONDS
 from tavernkit.server.listeners import ClientDisconnectedError, Listener
 from tavernkit.server.upstream_errors import as_service_error, is_outage
-from tavernkit.values import Json
 
 CANCELLED = "client_disconnected"
 OPENAI_HOST = "api.openai.com"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.models import ConnectionFailedError, HTTPError, ModelError, RequestTimeoutError
-from tavernkit.models.wrappers import retry_after
+from tavernkit.models._wrappers import retry_after
 from tavernkit.server.errors import ServiceError
 
 

@@ -15,14 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit._values import is_object
 from tavernkit.cards import parse_json
-from tavernkit.cards.silly_tavern.names import sanitize
-from tavernkit.cards.silly_tavern.stored import chat_name
+from tavernkit.cards._silly_tavern.names import sanitize
+from tavernkit.cards._silly_tavern.stored import chat_name
 from tavernkit.conversation import RisuSaveStore, SavedChat
-from tavernkit.conversation.program_stores import OWN_FOLDER
-from tavernkit.conversation.stores import free_path, save_file
+from tavernkit.conversation._program_stores import OWN_FOLDER
+from tavernkit.conversation._stores import free_path, save_file
 from tavernkit.errors import TavernKitError
-from tavernkit.risu_ai.files.chat_file import write_chats
+from tavernkit.risu_ai._files.chat_file import write_chats
 from tavernkit.server.chat_files import chat_file, stored_messages, stored_risu_chat
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.file_marks import FileMark, digest_of, note_session, risu_digest, set_mark
@@ -34,8 +35,7 @@ from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database, advisory_lock
 from tavernkit.server.storage.items import infos, item_file
 from tavernkit.server.stored_folders import FOLDER, SERVED, StoredFolder, read_folder
-from tavernkit.silly_tavern.files.folder_files import CHATS
-from tavernkit.values import is_object
+from tavernkit.silly_tavern._files.folder_files import CHATS
 
 logger = logging.getLogger("tavernkit.server")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tavernkit.cards import User
 from tavernkit.risu_ai import Builder, Preset, RisuCharacter, RisuPlan
-from tavernkit.risu_ai.prompt_template.cards import read_cards
+from tavernkit.risu_ai._prompt_template.cards import read_cards
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "data": "Hi.", "chatId": "m0"},

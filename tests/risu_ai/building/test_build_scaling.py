@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tavernkit.macros.budget import BuildBudget
+from tavernkit._macros.budget import BuildBudget
 from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._prompt_template import printing
+from tavernkit.risu_ai._prompt_template.printing import Printer
 from tavernkit.risu_ai.errors import CBSLimitError
-from tavernkit.risu_ai.prompt_template import printing
-from tavernkit.risu_ai.prompt_template.printing import Printer
 from tests.quickness import linear_time
 from tests.risu_ai.building.scene import Characters, character, inputs, lore, preset
 

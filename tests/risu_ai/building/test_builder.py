@@ -10,14 +10,14 @@ import pytest
 import tavernkit.examples
 from tavernkit import risu_ai
 from tavernkit.cards import Character, User
-from tavernkit.dialects.attachments import Attachment
+from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import ConfigError, StrictModeError
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, TraceCollector
-from tavernkit.prompt.pipeline import NoConfig, Step
+from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai import PIPELINE, Builder, Preset, RisuChat, RisuModule, Settings
 from tavernkit.risu_ai import build as build_once
-from tavernkit.risu_ai.chat.inlays import Inlay
-from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._state import RisuState
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import CHAT, STANDARD, build, character, contents, inputs, lore, preset
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tavernkit.budget.estimator import CountCache
+from tavernkit.budget._estimator import CountCache
 from tavernkit.cards import User
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage
-from tavernkit.risu_ai import plan as plan_module
+from tavernkit.risu_ai import _plan as plan_module
 from tests.risu_ai.building.scene import character, inputs, preset
 
 TURNS = 20

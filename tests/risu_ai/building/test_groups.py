@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai import Builder, RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai._chat.groups import speakers
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tests.risu_ai.building.scene import character, contents, inputs
 

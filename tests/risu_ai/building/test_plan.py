@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tests.risu_ai.building.scene import STANDARD, build, character, contents, preset
 
 

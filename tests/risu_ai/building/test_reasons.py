@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from benchmarks import bench_risu_build
+from tavernkit._values import is_mapping
 from tavernkit.cards import User, load
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.examples import example_path
 from tavernkit.prompt import InjectionRegistry
 from tavernkit.risu_ai import Builder, ChatFile, RisuModule, RisuPlan, Settings
-from tavernkit.risu_ai.memory import MemoryModels
-from tavernkit.values import is_mapping
+from tavernkit.risu_ai._memory import MemoryModels
 from tests.conformance.adapters.risu_ai.build import MODELS, inputs
 from tests.conformance.runner import cases
 from tests.risu_ai.building.scene import STANDARD, Characters, build, character, lore, omitted, preset

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.errors import PipelineError
 from tavernkit.risu_ai import Builder, RisuModule, Settings
-from tavernkit.risu_ai.memory import MemoryModels
+from tavernkit.risu_ai._memory import MemoryModels
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import STANDARD, build, character, contents, inputs, omitted, preset
 

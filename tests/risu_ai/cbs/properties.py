@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import strategies as st
 
-from tavernkit.risu_ai.cbs import CBSCall, CBSEngine, CBSFunction, FunctionFailure, standard_registry
-from tavernkit.risu_ai.cbs.calculator import calculate
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
-from tavernkit.risu_ai.cbs.media import MediaSettings, replace_assets
-from tavernkit.risu_ai.cbs.nodes import Takeover
-from tavernkit.risu_ai.cbs.run import Run
-from tavernkit.risu_ai.cbs.source import prepare
+from tavernkit.risu_ai._cbs import CBSCall, CBSEngine, CBSFunction, FunctionFailure, standard_registry
+from tavernkit.risu_ai._cbs.calculator import calculate
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS
+from tavernkit.risu_ai._cbs.media import MediaSettings, replace_assets
+from tavernkit.risu_ai._cbs.nodes import Takeover
+from tavernkit.risu_ai._cbs.run import Run
+from tavernkit.risu_ai._cbs.source import prepare
+from tavernkit.risu_ai._objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
-from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuMessage
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores._variables import InMemoryVariablesStore
 
 
 class ScanningEngine(CBSEngine):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.cbs import CBSEngine, replace_assets, replace_inlays
-from tavernkit.risu_ai.cbs.calculator import calculate
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.cbs.lists import replace_all
-from tavernkit.risu_ai.cbs.source import Origins
+from tavernkit.risu_ai._cbs import CBSEngine, replace_assets, replace_inlays
+from tavernkit.risu_ai._cbs.calculator import calculate
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.lists import replace_all
+from tavernkit.risu_ai._cbs.source import Origins
+from tavernkit.risu_ai._objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.errors import CBSLimitError
-from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tests.quickness import linear_time
 
 CONTEXT = CBSContext(char="Bel", user="Ann")

@@ -7,15 +7,15 @@ import threading
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai.cbs import CBSCall, CBSEngine, CBSRegistry, FunctionFailure, FunctionGroup, standard_registry
-from tavernkit.risu_ai.cbs import engine as engine_module
-from tavernkit.risu_ai.cbs import run as run_module
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.cbs.engine import ProgramCache
-from tavernkit.risu_ai.cbs.scanner import LevelKind
+from tavernkit.risu_ai._cbs import CBSCall, CBSEngine, CBSRegistry, FunctionFailure, FunctionGroup, standard_registry
+from tavernkit.risu_ai._cbs import engine as engine_module
+from tavernkit.risu_ai._cbs import run as run_module
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.engine import ProgramCache
+from tavernkit.risu_ai._cbs.scanner import LevelKind
+from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
-from tavernkit.risu_ai.objects import RisuCharacter
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores._variables import InMemoryVariablesStore
 
 ENGINE = CBSEngine()
 

@@ -7,12 +7,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
-from tavernkit.risu_ai.cbs.escapes import unescape
-from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
-from tavernkit.risu_ai.cbs.models import model_info
-from tavernkit.risu_ai.objects import (
+from tavernkit.risu_ai._cbs import CBSEngine
+from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
+from tavernkit.risu_ai._cbs.escapes import unescape
+from tavernkit.risu_ai._cbs.hashing import pick_hash_rand
+from tavernkit.risu_ai._cbs.models import model_info
+from tavernkit.risu_ai._objects import (
     RisuCharacter,
     RisuChat,
     RisuCustomModel,

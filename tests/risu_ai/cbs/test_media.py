@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
-from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
+from tavernkit.risu_ai._objects import Asset, RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 
 ROOM = Asset("room", "room.png", "png")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
-from tavernkit.prompt.plan import Plan
-from tavernkit.turns import OnPiece, ToolOutcome
+from tavernkit._turns import OnPiece, ToolOutcome
+from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
+from tavernkit.prompt._plan import Plan
 
 Answer = str | Sequence[str | BaseException] | Exception | Reply
 

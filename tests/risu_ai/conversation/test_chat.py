@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tavernkit._turns import Turn
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
+from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.models.errors import ConnectionFailedError
-from tavernkit.models.reply import Reply, ToolCall
 from tavernkit.risu_ai import Chat, Preset, PromptTemplateError, RisuCharacter, Save, Settings
-from tavernkit.turns import Turn
 from tests.risu_ai.conversation.host import Answer, ScriptedHost
 
 CHARACTER = {

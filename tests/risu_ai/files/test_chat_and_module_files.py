@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards.assets import Asset
+from tavernkit.cards._assets import Asset
+from tavernkit.cards._risum import Module, write_risum
 from tavernkit.cards.errors import RisumError
-from tavernkit.cards.risum import Module, write_risum
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import ChatFile, RisuMessage, read_module, write_module
-from tavernkit.risu_ai.chat.chat_log import with_messages
-from tavernkit.risu_ai.files.chat_file import ChatFileError, chat_json, chat_variables, read_chats, write_chats
+from tavernkit.risu_ai._chat.chat_log import with_messages
+from tavernkit.risu_ai._files.chat_file import ChatFileError, chat_json, chat_variables, read_chats, write_chats
 
 CHAT: dict[str, Any] = {
     "message": [{"role": "user", "data": "Hi", "chatId": "m0", "time": 5, "extra": True}],

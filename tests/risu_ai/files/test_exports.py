@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.cards.png import encode_chunk, placeholder_png, text_chunk
+from tavernkit.cards._png import encode_chunk, placeholder_png, text_chunk
 from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 from tavernkit.risu_ai import ChatFile, PersonaFileError, RisuPersona, read_persona, write_persona
-from tavernkit.risu_ai.files.chat_file import ChatFileError
+from tavernkit.risu_ai._files.chat_file import ChatFileError
 
 ANN = RisuPersona(id="old", name="Ann é", prompt="A clerk.")
 

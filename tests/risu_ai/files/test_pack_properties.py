@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tavernkit.errors import TavernKitError
 from tavernkit.risu_ai import Preset
-from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
-from tavernkit.risu_ai.files.preset import SECRET_KEYS
-from tavernkit.risu_ai.files.preset_file import read_preset, write_preset
+from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
+from tavernkit.risu_ai._files.preset import SECRET_KEYS
+from tavernkit.risu_ai._files.preset_file import read_preset, write_preset
 
 SAFE = st.integers(-(2**53) + 1, 2**53 - 1)
 VALUES: st.SearchStrategy[Any] = st.recursive(

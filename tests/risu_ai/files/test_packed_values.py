@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import LimitExceededError
-from tavernkit.risu_ai.files.compression import CompressionError, decompress, gunzip, salvage
-from tavernkit.risu_ai.files.database_codec import parse
-from tavernkit.risu_ai.files.message_pack import BigInteger, MessagePackError, pack, read_packed, unpack
+from tavernkit.risu_ai._files.compression import CompressionError, decompress, gunzip, salvage
+from tavernkit.risu_ai._files.database_codec import parse
+from tavernkit.risu_ai._files.message_pack import BigInteger, MessagePackError, pack, read_packed, unpack
 
 LAUNCH = datetime(2024, 3, 7, 5, 4, 5, 678_000, tzinfo=UTC)
 

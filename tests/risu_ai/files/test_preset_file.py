@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tavernkit.cards.rpack import rpack_encode
+from tavernkit.cards._rpack import rpack_encode
 from tavernkit.errors import ConfigError, InvalidPresetError, LimitExceededError
 from tavernkit.risu_ai import Preset, PromptSettings
-from tavernkit.risu_ai.files.aes_gcm import SealBrokenError, seal, unseal
-from tavernkit.risu_ai.files.message_pack import pack, unpack
-from tavernkit.risu_ai.files.preset_file import KEY, NONCE, read_preset
-from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
-from tavernkit.risu_ai.prompt_template.cards import ChatCard, PlainCard
-from tavernkit.risu_ai.requests.text_completion import OobaFormat
+from tavernkit.risu_ai._files.aes_gcm import SealBrokenError, seal, unseal
+from tavernkit.risu_ai._files.message_pack import pack, unpack
+from tavernkit.risu_ai._files.preset_file import KEY, NONCE, read_preset
+from tavernkit.risu_ai._limits import MAX_PRESET_BYTES
+from tavernkit.risu_ai._prompt_template.cards import ChatCard, PlainCard
+from tavernkit.risu_ai._requests.text_completion import OobaFormat
 
 FILE = {
     "name": "Mine",

@@ -7,10 +7,10 @@ import pytest
 
 from tavernkit.errors import InvalidPresetError
 from tavernkit.risu_ai import Preset, read_st_files, to_chat_preset
+from tavernkit.risu_ai._files.silly_tavern_files import StFile, preset_from_files
+from tavernkit.risu_ai._files.silly_tavern_preset import preset_from_chat_preset, template_from_chat_preset
+from tavernkit.risu_ai._prompt_template.cards import ChatCard, PlainCard, SlotCard, read_cards
 from tavernkit.risu_ai.errors import PromptTemplateError
-from tavernkit.risu_ai.files.silly_tavern_files import StFile, preset_from_files
-from tavernkit.risu_ai.files.silly_tavern_preset import preset_from_chat_preset, template_from_chat_preset
-from tavernkit.risu_ai.prompt_template.cards import ChatCard, PlainCard, SlotCard, read_cards
 
 
 def st(*identifiers: str, **fields: Any) -> dict[str, Any]:

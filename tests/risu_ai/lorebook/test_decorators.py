@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.errors import WarningLog
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput
 from tavernkit.risu_ai.errors import DecoratorParseError
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput
 
 ENGINE = LorebookEngine()
 

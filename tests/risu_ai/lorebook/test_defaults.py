@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LoreMessage, ScanInput, engine
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LoreMessage, ScanInput, engine
 
 ENGINE = LorebookEngine()
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.lorebook import (
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._lorebook import (
     LorebookEngine,
     LorebookEntry,
     LorebookResult,
@@ -19,8 +19,8 @@ from tavernkit.risu_ai.lorebook import (
     ScanInput,
     lore_of,
 )
-from tavernkit.risu_ai.lorebook.result import LOOKED_BACK
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuSettings
+from tavernkit.risu_ai._lorebook.result import LOOKED_BACK
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule, RisuSettings
 
 ENGINE = LorebookEngine()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.lorebook import (
+from tavernkit.risu_ai._lorebook import (
     ActiveLore,
     LorebookEngine,
     LorebookEntry,
@@ -14,8 +14,8 @@ from tavernkit.risu_ai.lorebook import (
     LoreMessage,
     ScanInput,
 )
-from tavernkit.risu_ai.lorebook.limits import MAX_HITS
-from tavernkit.risu_ai.prompt_template.lore_places import Positions
+from tavernkit.risu_ai._lorebook.limits import MAX_HITS
+from tavernkit.risu_ai._prompt_template.lore_places import Positions
 from tests.quickness import linear_time
 
 COUNT = 6000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput
 
 
 def scan(entries: list[LorebookEntry], *texts: str) -> LorebookResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.lorebook import (
+from tavernkit.risu_ai._lorebook import (
     LorebookEngine,
     LorebookEntry,
     LorebookResult,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.lorebook import (
+from tavernkit.risu_ai._lorebook import (
     LorebookEngine,
     LorebookEntry,
     LorebookResult,
@@ -14,7 +14,7 @@ from tavernkit.risu_ai.lorebook import (
     ScanInput,
     injections,
 )
-from tavernkit.risu_ai.lorebook.injections import InjectedText
+from tavernkit.risu_ai._lorebook.injections import InjectedText
 
 
 def scan(entries: list[LorebookEntry], text: str) -> LorebookResult:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tavernkit.risu_ai.budget.token_counting import MessageCounter
-from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
-from tavernkit.risu_ai.memory import Embed, MemoryInput, MemoryModels, MemoryOutcome, remember
-from tavernkit.testing.scripted_memory import letter_counts
-from tavernkit.values import FrozenJson, JsonObject
+from tavernkit._values import FrozenJson, JsonObject
+from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
+from tavernkit.risu_ai._memory import Embed, MemoryInput, MemoryModels, MemoryOutcome, remember
+from tavernkit.testing._scripted_memory import letter_counts
 
 
 class Characters:

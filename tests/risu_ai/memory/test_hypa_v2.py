@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from tavernkit._values import FrozenJson
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.values import FrozenJson
 from tests.risu_ai.memory.chats import Summariser, run_memory, spoken, start
 
 V2: Mapping[str, FrozenJson] = {"hypav2": True, "hypaAllocatedTokens": 100, "hypaChunkSize": 60}

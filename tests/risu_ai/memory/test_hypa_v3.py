@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit._values import FrozenJson, FrozenObject
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.values import FrozenJson, FrozenObject
 from tests.risu_ai.memory.chats import Summariser, greeting, run_memory, spoken, start
 
 RECENT: Mapping[str, FrozenJson] = {

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit._values import FrozenJson, JsonObject
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._memory import MemoryOutcome, uses_memory
+from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.memory import MemoryOutcome, uses_memory
-from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
-from tavernkit.testing.scripted_memory import first_words, letter_counts
-from tavernkit.values import FrozenJson, JsonObject
+from tavernkit.testing._scripted_memory import first_words, letter_counts
 from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tavernkit.risu_ai import Builder
-from tavernkit.risu_ai.files.settings import Settings
-from tavernkit.risu_ai.memory import MemoryModels
-from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._memory import MemoryModels
+from tavernkit.risu_ai._plan import RisuPlan
 from tests.risu_ai.building.scene import STANDARD, Characters, build, character, contents, preset
 from tests.risu_ai.memory.chats import Summariser
 

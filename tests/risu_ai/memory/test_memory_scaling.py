@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from tavernkit.risu_ai.memory.contract import whole_number
-from tavernkit.risu_ai.memory.hypa_v3 import HypaV3Settings
-from tavernkit.values import FrozenJson
+from tavernkit._values import FrozenJson
+from tavernkit.risu_ai._memory.contract import whole_number
+from tavernkit.risu_ai._memory.hypa_v3 import HypaV3Settings
 from tests.risu_ai.memory.chats import run_memory, spoken, start
 
 LONG = 10.0

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from tavernkit._values import FrozenJson
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.values import FrozenJson
 from tests.risu_ai.memory.chats import Summariser, greeting, run_memory, spoken, start
 
 SUPA: Mapping[str, FrozenJson] = {"supaModelType": "subModel"}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.script_stretches import ScriptStretches
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, mode_scripts
-from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedTexts, ScriptLists
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, mode_scripts
+from tavernkit.risu_ai._regex_scripts.mode_scripts import FixedTexts, ScriptLists
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.script_stretches import ScriptStretches
 from tests.risu_ai.building.scene import character, inputs
 from tests.risu_ai.regex_scripts.test_mode_scripts import CONTEXT, script
 

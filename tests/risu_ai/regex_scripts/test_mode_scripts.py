@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._regex_scripts import RegexScript, RegexScriptRunner
 
 CONTEXT = CBSContext(char="Bel", user="Ann")
 

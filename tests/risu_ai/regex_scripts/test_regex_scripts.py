@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
-from tavernkit.risu_ai.regex_scripts import (
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
+from tavernkit.risu_ai._regex_scripts import (
     RegexScript,
     RegexScriptRunner,
     read_scripts,
@@ -19,8 +20,7 @@ from tavernkit.risu_ai.regex_scripts import (
     translation_scripts_of,
     write_scripts,
 )
-from tavernkit.risu_ai.regex_scripts.runner import _moved
-from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit.risu_ai._regex_scripts.runner import _moved
 
 CONTEXT = CBSContext(char="Bel", user="Ann")
 

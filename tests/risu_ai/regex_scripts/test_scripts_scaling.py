@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit._text import script_budget
+from tavernkit._text.script_budget import MAX_SLOW_SCRIPT, ScriptBudget
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
-from tavernkit.text import script_budget
-from tavernkit.text.script_budget import MAX_SLOW_SCRIPT, ScriptBudget
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._regex_scripts import RegexScript, RegexScriptRunner
 from tests.quickness import linear_time
 from tests.risu_ai.building.scene import character, inputs
 

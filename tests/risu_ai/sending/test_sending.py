@@ -8,10 +8,10 @@ import pytest
 import tavernkit as tk
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, ModelRequest, RequestFailedError, SendResult, Settings
+from tavernkit.risu_ai._limits import MAX_ROUNDS
+from tavernkit.risu_ai._prompt_template.cards import PlainCard
+from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.errors import PromptTemplateError, RequestFormatError
-from tavernkit.risu_ai.limits import MAX_ROUNDS
-from tavernkit.risu_ai.prompt_template.cards import PlainCard
-from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.testing import Disconnect, ScriptedModel, failure, streamed
 from tests.risu_ai.building.scene import Characters, character, inputs, preset

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits, TriggerResult
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits, TriggerResult
+from tavernkit.stores._variables import InMemoryVariablesStore
 
 
 def trigger(*effects: Mapping[str, Any], name: str = "t", mode: str = "start", **fields: Any) -> dict[str, Any]:

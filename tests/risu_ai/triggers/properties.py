@@ -11,9 +11,9 @@ from typing import Any
 import lupa.lua54
 from hypothesis import strategies as st
 
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai.triggers.effects import standard_effects
-from tavernkit.risu_ai.triggers.engine import MODES
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
+from tavernkit.risu_ai._triggers.effects import standard_effects
+from tavernkit.risu_ai._triggers.engine import MODES
 from tests.risu_ai.triggers.programs import trigger, world
 
 LIMITS = TriggerLimits(steps=400, text=20_000, all_text=200_000, messages=200, lore=50, host_calls=20, seconds=20.0)
@@ -177,7 +177,7 @@ def _new_runtime() -> Any:
 def _runtime(*, ours: bool) -> Any:
     runtime = _new_runtime()
     if ours:
-        source = resources.files("tavernkit.risu_ai.triggers.lua").joinpath("patterns.lua").read_bytes()
+        source = resources.files("tavernkit.risu_ai._triggers.lua").joinpath("patterns.lua").read_bytes()
         runtime.execute(source, -1)
     return runtime
 
@@ -198,7 +198,7 @@ json_values = st.recursive(
 @cache
 def _json() -> Any:
     runtime = _new_runtime()
-    source = resources.files("tavernkit.risu_ai.triggers.lua").joinpath("json.lua").read_bytes()
+    source = resources.files("tavernkit.risu_ai._triggers.lua").joinpath("json.lua").read_bytes()
     return runtime.execute(
         b"local json = ... return function(t) return json.encode(json.decode(t)) end", runtime.execute(source)
     )

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.objects import RisuCharacter, RisuModule, RisuSettings
-from tavernkit.risu_ai.triggers import TriggerEngine
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter, RisuModule, RisuSettings
+from tavernkit.risu_ai._triggers import TriggerEngine
 from tests.risu_ai.triggers.programs import run, setvar, trigger, world
 
 PLAIN = frozenset({"outputVar", "var", "condition", "operator", "role", "location", "indent", "endOfLoop", "target"})

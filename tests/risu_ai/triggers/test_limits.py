@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai.triggers.signals import TriggerLimitError
-from tavernkit.testing.trigger_host import ScriptedTriggerHost
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
+from tavernkit.risu_ai._triggers.signals import TriggerLimitError
+from tavernkit.testing._trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import Outcome, run, setvar, trigger, world
 
 LOOP = {"type": "v2Loop", "indent": 0}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
-from tavernkit.risu_ai.objects import RisuCharacter, RisuModule, RisuSettings
-from tavernkit.risu_ai.triggers import InlayData, LLMReply, TriggerEngine, TriggerLimits
-from tavernkit.testing.trigger_host import ScriptedTriggerHost
+from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
+from tavernkit.risu_ai._objects import RisuCharacter, RisuModule, RisuSettings
+from tavernkit.risu_ai._triggers import InlayData, LLMReply, TriggerEngine, TriggerLimits
+from tavernkit.testing._trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, world
 
 

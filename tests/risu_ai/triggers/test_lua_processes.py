@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.workers import StuckError, noting_degraded
-from tavernkit.workers import pool as pools
-from tavernkit.workers.pool import Session, WorkerPool
+from tavernkit._workers import StuckError, noting_degraded
+from tavernkit._workers import pool as pools
+from tavernkit._workers.pool import Session, WorkerPool
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tests.quickness import at_most
 from tests.risu_ai.triggers.programs import lua, run, world
 
@@ -66,7 +66,7 @@ def _memory(session: Session) -> int:
 
 
 def test_scripts_keep_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.risu_ai.triggers.lua.sandbox.LUA_KEPT_MEMORY", 40_000_000)
+    monkeypatch.setattr("tavernkit.risu_ai._triggers.lua.sandbox.LUA_KEPT_MEMORY", 40_000_000)
     engine = TriggerEngine()
     code = "kept = {{}} function {name}(id) for i = 1, 3 do kept[i] = ('x'):rep(10e6) .. i end end"
     warnings: list[str] = []

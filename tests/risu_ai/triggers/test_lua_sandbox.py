@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai.triggers.lua import sandbox
-from tavernkit.testing.trigger_host import ScriptedTriggerHost
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
+from tavernkit.risu_ai._triggers.lua import sandbox
+from tavernkit.testing._trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
 GONE = [

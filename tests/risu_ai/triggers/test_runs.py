@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai.cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
+from tavernkit.risu_ai._triggers import TriggerEngine, run_triggers
 from tavernkit.risu_ai.errors import TriggerError, TriggerRecursionError
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
-from tavernkit.risu_ai.triggers import TriggerEngine, run_triggers
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores._variables import InMemoryVariablesStore
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
 HELLO = {"type": "impersonate", "role": "user", "value": "Hi {{char}}"}

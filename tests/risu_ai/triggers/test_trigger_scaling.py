@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.workers.pool import processor_seconds
+from tavernkit._workers.pool import processor_seconds
+from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tests.quickness import linear_time
 from tests.risu_ai.triggers.programs import run, trigger, world
 from tests.risu_ai.triggers.test_limits import stopped_by

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.groups import ActivationInput, Group, GroupMember, activate
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._groups import ActivationInput, Group, GroupMember, activate
 
 
 def character(name: str, **extensions: Any) -> GroupMember:

@@ -7,9 +7,9 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
-from tavernkit.prompt.group_decision import GroupDecision
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.groups import (
+from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._groups import (
     ActivationInput,
     Group,
     GroupChat,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, select_for_model
-from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
-from tavernkit.silly_tavern.instruct.formatting import FIRST, LAST, InstructFormatter, Line
-from tavernkit.silly_tavern.text_completion.stop_strings import template_stop_strings
+from tavernkit.silly_tavern._instruct.examples import ExampleNames, format_examples
+from tavernkit.silly_tavern._instruct.formatting import FIRST, LAST, InstructFormatter, Line
+from tavernkit.silly_tavern._text_completion.stop_strings import template_stop_strings
 
 TEMPLATE = InstructTemplate(
     input_sequence="<u>", output_sequence="<b> ", last_output_sequence="<lb>", last_input_sequence="<lu>"

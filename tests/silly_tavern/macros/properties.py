@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from tavernkit.cards import Character
 from tavernkit.errors import MacroError
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._macros import (
     LegacyMacroEngine,
     MacroCall,
     MacroEngine,
     MacroEnvironment,
     default_registry,
 )
-from tavernkit.silly_tavern.macros.legacy import finders
-from tavernkit.silly_tavern.macros.lexer import END, tokenize
-from tavernkit.silly_tavern.macros.parser import ParsedMacro, ParsedText, parse
+from tavernkit.silly_tavern._macros.legacy import finders
+from tavernkit.silly_tavern._macros.lexer import END, tokenize
+from tavernkit.silly_tavern._macros.parser import ParsedMacro, ParsedText, parse
 from tavernkit.stores import InMemoryVariablesStore
 
 PIECES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.macros import MacroArgument, MacroEngine, MacroEnvironment, default_registry
+from tavernkit.silly_tavern._macros import MacroArgument, MacroEngine, MacroEnvironment, default_registry
 
 REGISTRY = default_registry()
 REGISTRY.register(

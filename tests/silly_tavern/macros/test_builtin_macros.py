@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tavernkit.silly_tavern import ChatMessage
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, variables
-from tavernkit.silly_tavern.macros.call import MacroFailure
-from tavernkit.silly_tavern.macros.limits import MAX_ARRAY_LENGTH, MAX_CACHED_CHARS_IN_ALL, MAX_HASHED_CHARS
-from tavernkit.silly_tavern.macros.seeding import seeded_draw, text_hash
+from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, variables
+from tavernkit.silly_tavern._macros.call import MacroFailure
+from tavernkit.silly_tavern._macros.limits import MAX_ARRAY_LENGTH, MAX_CACHED_CHARS_IN_ALL, MAX_HASHED_CHARS
+from tavernkit.silly_tavern._macros.seeding import seeded_draw, text_hash
 from tavernkit.stores import InMemoryVariablesStore
 
 ENGINE = MacroEngine()

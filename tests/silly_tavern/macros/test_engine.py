@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import tavernkit.macros
+import tavernkit._macros
 from tavernkit.cards import Character
 from tavernkit.errors import MacroError, StrictModeError, WarningLog
-from tavernkit.silly_tavern.errors import MacroBlockError, MacroRecursionError, MacroSyntaxError, UnknownMacroError
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._macros import (
     MacroArgument,
     MacroCall,
     MacroDefinition,
@@ -22,16 +21,17 @@ from tavernkit.silly_tavern.macros import (
     default_registry,
     source,
 )
-from tavernkit.silly_tavern.macros import parser as macro_parser
-from tavernkit.silly_tavern.macros.document import Document
+from tavernkit.silly_tavern._macros import parser as macro_parser
+from tavernkit.silly_tavern._macros.document import Document
+from tavernkit.silly_tavern.errors import MacroBlockError, MacroRecursionError, MacroSyntaxError, UnknownMacroError
 
 ENGINE = MacroEngine()
 ANN = MacroEnvironment(user_name="Ann", character_name="Bel")
 
 
 def test_the_engine_and_the_environment_keep_the_core_contracts() -> None:
-    engine: tavernkit.macros.MacroEngine[MacroEnvironment] = ENGINE
-    environment: tavernkit.macros.MacroEnvironment = ANN.replace(variables=MacroEnvironment().variables)
+    engine: tavernkit._macros.MacroEngine[MacroEnvironment] = ENGINE
+    environment: tavernkit._macros.MacroEnvironment = ANN.replace(variables=MacroEnvironment().variables)
     environment.set_var("mood", "glad")
     assert environment.has_var("mood")
     assert engine.expand("{{getvar::mood}}", ANN.replace(variables=MacroEnvironment().variables)) == ""

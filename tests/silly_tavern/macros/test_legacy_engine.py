@@ -6,14 +6,14 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import MacroError
-from tavernkit.silly_tavern.errors import UnconsumedMacroError, UnknownMacroError
-from tavernkit.silly_tavern.groups import Group, GroupChat
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._groups import Group, GroupChat
+from tavernkit.silly_tavern._macros import (
     LegacyMacroEngine,
     MacroArgument,
     MacroDefinition,
     MacroEnvironment,
 )
+from tavernkit.silly_tavern.errors import UnconsumedMacroError, UnknownMacroError
 
 ENGINE = LegacyMacroEngine()
 ANN = MacroEnvironment(user_name="Ann", character_name="Bel")

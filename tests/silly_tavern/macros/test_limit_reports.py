@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment, Overrides, default_registry, run
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment, Overrides, default_registry, run
 from tavernkit.stores import InMemoryVariablesStore
 
 ENGINE = MacroEngine()

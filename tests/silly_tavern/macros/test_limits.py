@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.errors import MacroRecursionError
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._macros import (
     LegacyMacroEngine,
     MacroEngine,
     MacroEnvironment,
@@ -14,7 +13,8 @@ from tavernkit.silly_tavern.macros import (
     default_registry,
     run,
 )
-from tavernkit.silly_tavern.macros.limits import MAX_DEPTH, MAX_DICE, MAX_OUTPUT_CHARS, MAX_RESOLVE_DEPTH
+from tavernkit.silly_tavern._macros.limits import MAX_DEPTH, MAX_DICE, MAX_OUTPUT_CHARS, MAX_RESOLVE_DEPTH
+from tavernkit.silly_tavern.errors import MacroRecursionError
 from tavernkit.stores import InMemoryVariablesStore
 
 ENGINE = MacroEngine()

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.macros.limits import MAX_DICE_IN_ALL, MAX_VARIABLE_CHARS
-from tavernkit.values import Json
+from tavernkit._values import Json
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._macros.limits import MAX_DICE_IN_ALL, MAX_VARIABLE_CHARS
 from tests.quickness import linear_time
 
 SILENT_CHAT = [ChatMessage(mes="x") for _ in range(5000)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._macros import (
     MacroArgument,
     MacroCall,
     MacroDefinition,

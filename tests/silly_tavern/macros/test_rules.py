@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit._values import Json
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._macros import (
     ChatVariables,
     MacroArgument,
     MacroEngine,
@@ -13,7 +14,6 @@ from tavernkit.silly_tavern.macros import (
     Overrides,
     silly_tavern_registry,
 )
-from tavernkit.values import Json
 
 REGISTRY = silly_tavern_registry()
 REGISTRY.register("at", lambda call: f"@{call.offset}")

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.macros.dates import parse_date, parse_send_date
-from tavernkit.silly_tavern.macros.moment import format_time, humanize, ordinal
+from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._macros.dates import parse_date, parse_send_date
+from tavernkit.silly_tavern._macros.moment import format_time, humanize, ordinal
 
 WEDNESDAY = datetime(2031, 3, 5, 14, 7, 9, 45_000, tzinfo=UTC)
 EAST = timezone(timedelta(hours=2))

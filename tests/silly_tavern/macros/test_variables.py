@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit._values import Json
+from tavernkit.silly_tavern._macros import ChatVariables, MacroEngine, MacroEnvironment, Overrides, variables
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
-from tavernkit.silly_tavern.macros import ChatVariables, MacroEngine, MacroEnvironment, Overrides, variables
 from tavernkit.stores import InMemoryVariablesStore, VariablesStore
-from tavernkit.values import Json
 
 ENGINE = MacroEngine()
 

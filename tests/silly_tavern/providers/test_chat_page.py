@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.silly_tavern import Preset
 from tavernkit.silly_tavern.providers import CHAT_SOURCES, ChatInput, Connection, chat_page_body, chat_request
-from tavernkit.silly_tavern.providers.chat.page_models import translate_effort
-from tavernkit.values import Json, JsonObject
+from tavernkit.silly_tavern.providers._chat.page_models import translate_effort
 
 TOOL: JsonObject = {"type": "function", "function": {"name": "wx"}}
 IMAGE: JsonObject = {"type": "image_url", "image_url": {"url": "data:,"}}

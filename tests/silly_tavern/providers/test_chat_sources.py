@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tavernkit._values import Json
 from tavernkit.errors import LimitExceededError, TavernKitError
 from tavernkit.silly_tavern.providers import (
     CHAT_SOURCES,
@@ -20,10 +21,9 @@ from tavernkit.silly_tavern.providers import (
     SillyTavernConfig,
     chat_request,
 )
-from tavernkit.silly_tavern.providers.chat.models import CLAUDE_MODELS, EFFORT_MODELS, GOOGLE_MODELS, google_traits
-from tavernkit.silly_tavern.providers.chat.schemas import flatten_schema
-from tavernkit.silly_tavern.providers.chat.sources import SOURCES
-from tavernkit.values import Json
+from tavernkit.silly_tavern.providers._chat.models import CLAUDE_MODELS, EFFORT_MODELS, GOOGLE_MODELS, google_traits
+from tavernkit.silly_tavern.providers._chat.schemas import flatten_schema
+from tavernkit.silly_tavern.providers._chat.sources import SOURCES
 
 KEY = Connection(key="k3y")
 WHERE: dict[str, Json] = {

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError, StrictModeError, refuse_warning
 from tavernkit.silly_tavern.providers import Connection, chat_request
-from tavernkit.silly_tavern.providers.config import SillyTavernConfig
-from tavernkit.silly_tavern.providers.converters.claude import convert_claude
-from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError
-from tavernkit.silly_tavern.providers.converters.names import PromptNames
-from tavernkit.silly_tavern.providers.converters.post_process import post_process
-from tavernkit.values import JsonObject
+from tavernkit.silly_tavern.providers._config import SillyTavernConfig
+from tavernkit.silly_tavern.providers._converters.claude import convert_claude
+from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError
+from tavernkit.silly_tavern.providers._converters.names import PromptNames
+from tavernkit.silly_tavern.providers._converters.post_process import post_process
 from tests.conformance import runner
 
 KEY = Connection(key="k3y")

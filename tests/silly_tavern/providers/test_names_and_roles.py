@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.providers.chat.own import convert_ai21, convert_xai
-from tavernkit.silly_tavern.providers.config import SillyTavernConfig
-from tavernkit.silly_tavern.providers.converters.google import convert_google
-from tavernkit.silly_tavern.providers.converters.messages import Messages
-from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
-from tavernkit.silly_tavern.providers.converters.names import PromptNames
-from tavernkit.silly_tavern.providers.converters.openrouter import add_signatures, embed_media
-from tavernkit.silly_tavern.providers.converters.post_process import post_process
-from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.providers.converters.text import add_assistant_prefix, to_text_prompt
-from tavernkit.values import Json, JsonObject
+from tavernkit._values import Json, JsonObject
+from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_xai
+from tavernkit.silly_tavern.providers._config import SillyTavernConfig
+from tavernkit.silly_tavern.providers._converters.google import convert_google
+from tavernkit.silly_tavern.providers._converters.messages import Messages
+from tavernkit.silly_tavern.providers._converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers._converters.names import PromptNames
+from tavernkit.silly_tavern.providers._converters.openrouter import add_signatures, embed_media
+from tavernkit.silly_tavern.providers._converters.post_process import post_process
+from tavernkit.silly_tavern.providers._converters.reasoning import claude_budget, google_budget
+from tavernkit.silly_tavern.providers._converters.text import add_assistant_prefix, to_text_prompt
 
 NAMES = PromptNames(char_name="Vesna", user_name="Tomas", group_names=("Orrin",))
 NOBODY = PromptNames()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.silly_tavern.providers import Connection, ProviderRequest, SillyTavernConfig, chat_request
-from tavernkit.values import Json, JsonObject
 
 CONNECTION = Connection(key="k3y")
 ADAPTIVE = SillyTavernConfig(claude_enable_adaptive_thinking=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tavernkit._values import Json
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern.providers import (
     TEXT_BACKENDS,
@@ -18,8 +19,7 @@ from tavernkit.silly_tavern.providers import (
     text_page_body,
     text_request,
 )
-from tavernkit.silly_tavern.providers.text.given import with_defaults
-from tavernkit.values import Json
+from tavernkit.silly_tavern.providers._text.given import with_defaults
 
 
 def codes(text: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.silly_tavern import Preset
 from tavernkit.silly_tavern.providers import (
     CHAT_SOURCES,
@@ -13,7 +14,6 @@ from tavernkit.silly_tavern.providers import (
     unsent_chat_settings,
     unsent_text_settings,
 )
-from tavernkit.values import Json, JsonObject
 
 EVERYTHING: JsonObject = {
     "temperature": 0.8,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError, PipelineError, StrictModeError
-from tavernkit.prompt.hooks import HookRegistry
+from tavernkit.prompt._hooks import HookRegistry
 from tavernkit.silly_tavern import (
     Builder,
     ContextTemplate,
@@ -16,9 +16,9 @@ from tavernkit.silly_tavern import (
     TextPlan,
     WorldBook,
 )
-from tavernkit.silly_tavern.chat.extension_prompts import IN_CHAT
+from tavernkit.silly_tavern._chat.extension_prompts import IN_CHAT
+from tavernkit.silly_tavern._scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
-from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
 from tests.silly_tavern.scene import card
 from tests.silly_tavern.text_completion.scene import CONTEXT, build, inputs
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     ScanData,
     ScanInput,
     SelectedBooks,
@@ -22,7 +22,7 @@ from tavernkit.silly_tavern.world_info import (
     import_world,
     split_keys,
 )
-from tavernkit.silly_tavern.world_info.entry import TEMPLATE
+from tavernkit.silly_tavern._world_info.entry import TEMPLATE
 from tests.silly_tavern.world_info.reference_scan import SOURCES, Reference
 
 WORDS = [

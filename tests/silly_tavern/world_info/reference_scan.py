@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tavernkit.silly_tavern.world_info import Entry, entry_hash
-from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit.silly_tavern._world_info import Entry, entry_hash
 
 Record = dict[str, Any]
 SOURCES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     ScanInput,
     SelectedBooks,
     WorldBook,

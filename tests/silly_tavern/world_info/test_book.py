@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.cards.png import placeholder_png, text_chunk
+from tavernkit._values import JsonObject
+from tavernkit.cards._png import placeholder_png, text_chunk
 from tavernkit.errors import LoreParseError as CoreLoreParseError
+from tavernkit.silly_tavern._world_info import WorldBook, duplicate_entry, import_world
 from tavernkit.silly_tavern.errors import LoreParseError
-from tavernkit.silly_tavern.world_info import WorldBook, duplicate_entry, import_world
-from tavernkit.values import JsonObject
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
 FILE = {

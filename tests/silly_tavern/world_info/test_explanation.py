@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     Explanation,
     Reason,
     ScanData,
@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.world_info import (
     WorldInfoEngine,
     WorldInfoSettings,
 )
-from tavernkit.silly_tavern.world_info.scan_input import ScanInput
+from tavernkit.silly_tavern._world_info.scan_input import ScanInput
 from tests.silly_tavern.world_info.scanning import count_words, make_book, scan
 
 CAT = {"key": ["cat"], "content": "Cats purr."}

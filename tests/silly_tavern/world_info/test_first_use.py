@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit._text.js_values import convert
 from tavernkit.silly_tavern import WorldBook
-from tavernkit.silly_tavern.world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings, engine
-from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.text.js_values import convert
+from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings, engine
+from tavernkit.silly_tavern._world_info.entry import Entry
 
 ENTRIES = 500
 

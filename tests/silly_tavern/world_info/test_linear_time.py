@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     WorldInfoResult,
     WorldInfoSettings,
     sanitize_filename,
     split_keys,
 )
-from tavernkit.silly_tavern.world_info.limits import MAX_LEVELS
-from tavernkit.silly_tavern.world_info.selection import TokenBudget
+from tavernkit.silly_tavern._world_info.limits import MAX_LEVELS
+from tavernkit.silly_tavern._world_info.selection import TokenBudget
 from tests.quickness import linear_time
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
@@ -105,7 +105,7 @@ def test_levels_beyond_the_limit_are_reported() -> None:
 
 
 def test_checks_beyond_the_limit_end_the_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.silly_tavern.world_info.scan.MAX_CHECKS", 4)
+    monkeypatch.setattr("tavernkit.silly_tavern._world_info.scan.MAX_CHECKS", 4)
     warnings: list[str] = []
     chain = [{"key": [f"k{n}x"], "content": f"k{n + 1}x"} for n in range(9)]
     result = scan(make_book(*chain), "k0x", settings=SETTINGS, max_context=10**6, warn=warnings.append)
@@ -114,7 +114,7 @@ def test_checks_beyond_the_limit_end_the_scan(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_regexes_beyond_the_limit_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.silly_tavern.world_info.matching.MAX_SEARCHED_CHARS", 150)
+    monkeypatch.setattr("tavernkit.silly_tavern._world_info.matching.MAX_SEARCHED_CHARS", 150)
     warnings: list[str] = []
     entries = [{"key": [f"/[a]{{{n}}}/"], "content": str(n)} for n in (1, 2, 3)]
     result = scan(make_book(*entries), "a" * 60, settings=SETTINGS, warn=warnings.append)

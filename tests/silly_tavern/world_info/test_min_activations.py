@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.world_info import WorldInfoResult, WorldInfoSettings
+from tavernkit.silly_tavern._world_info import WorldInfoResult, WorldInfoSettings
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
 

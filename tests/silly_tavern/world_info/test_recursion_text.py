@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.world_info import WorldInfoSettings
+from tavernkit.silly_tavern._world_info import WorldInfoSettings
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern.world_info.key_table import regex_needs
-from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit.silly_tavern._world_info.key_table import regex_needs
 
 
 @pytest.mark.parametrize(

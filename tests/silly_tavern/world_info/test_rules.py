@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.world_info import Reason, WorldBook, WorldInfoSettings, forced_entry
-from tavernkit.silly_tavern.world_info.matching import logic_holds
-from tavernkit.silly_tavern.world_info.selection import token_limit
+from tavernkit.silly_tavern._world_info import Reason, WorldBook, WorldInfoSettings, forced_entry
+from tavernkit.silly_tavern._world_info.matching import logic_holds
+from tavernkit.silly_tavern._world_info.selection import token_limit
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
 RECURSIVE = WorldInfoSettings(recursive=True)

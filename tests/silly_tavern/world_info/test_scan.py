@@ -5,8 +5,8 @@ from types import MappingProxyType
 import pytest
 
 from tavernkit.errors import LoreParseError, StrictModeError, WarningLog
-from tavernkit.lore.contracts import LoreEngine, LoreResult
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.lore._contracts import LoreEngine, LoreResult
+from tavernkit.silly_tavern._world_info import (
     PassType,
     ScanInput,
     SelectedBooks,
@@ -174,7 +174,7 @@ def test_strict_warnings_stop_the_scan() -> None:
 
 
 def test_pass_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.silly_tavern.world_info.scan.MAX_PASSES", 3)
+    monkeypatch.setattr("tavernkit.silly_tavern._world_info.scan.MAX_PASSES", 3)
     warnings: list[str] = []
     settings = WorldInfoSettings(depth=1, min_activations=1)
     result = scan(make_book({"key": ["zzz"]}), *"abcdefgh", settings=settings, warn=warnings.append)
@@ -196,7 +196,7 @@ def test_a_regex_that_takes_too_long_is_reported_once_and_counts_as_not_found() 
 
 
 def test_after_too_many_slow_regexes_no_more_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.silly_tavern.world_info.matching.MAX_REGEX_TIMEOUTS", 2)
+    monkeypatch.setattr("tavernkit.silly_tavern._world_info.matching.MAX_REGEX_TIMEOUTS", 2)
     slow = [{"key": [f"/(a+)+{letter}?$/"], "content": letter} for letter in "bcde"]
     warnings: list[str] = []
     result = scan(make_book(*slow, {"key": ["/a!/"], "content": "quick"}), "a" * 40 + "!", warn=warnings.append)

@@ -1,6 +1,6 @@
 import pytest
 
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     CharacterLore,
     Speaker,
     WorldBook,
@@ -8,7 +8,7 @@ from tavernkit.silly_tavern.world_info import (
     character_book_names,
     select_books,
 )
-from tavernkit.silly_tavern.world_info.selection import sort_by_order
+from tavernkit.silly_tavern._world_info.selection import sort_by_order
 
 LIBRARY = {name: WorldBook(name, {"entries": {}}) for name in "ABCD"}
 

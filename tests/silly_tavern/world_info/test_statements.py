@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ChatMetadata, NoteSettings, Settings
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     Entry,
     ScanInput,
     SelectedBooks,

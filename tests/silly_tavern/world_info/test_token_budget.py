@@ -1,5 +1,5 @@
-from tavernkit.silly_tavern.world_info import WorldInfoSettings
-from tavernkit.silly_tavern.world_info.selection import TokenBudget, token_limit
+from tavernkit.silly_tavern._world_info import WorldInfoSettings
+from tavernkit.silly_tavern._world_info.selection import TokenBudget, token_limit
 
 
 def test_limit_is_rounded_half_up_and_at_least_one() -> None:

@@ -17,8 +17,8 @@ from tavernkit.cli.option_groups import takes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tavernkit.models.request import WireRequest
-    from tavernkit.prompt.plan import Plan
+    from tavernkit.models._request import WireRequest
+    from tavernkit.prompt._plan import Plan
 
 OUTPUT = "What comes out"
 PAGE = "page"
@@ -75,12 +75,12 @@ def build(
     tavernkit build aria.png --preset my.json --message Hi --request openrouter --curl
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
+    from tavernkit._values import is_mapping
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import SCHEMA_VERSION, complain, show, show_json, show_text
     from tavernkit.cli.views import plan_view
-    from tavernkit.prompt.trace import TraceCollector
+    from tavernkit.prompt._trace import TraceCollector
     from tavernkit.report import overview
-    from tavernkit.values import is_mapping
 
     plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
     if save is not None:
@@ -134,7 +134,7 @@ def _answer(plan: Plan, payload: object, *, explain: bool, trace: bool) -> objec
 
 
 def _shown(wire: WireRequest) -> object:
-    from tavernkit.values import thaw
+    from tavernkit._values import thaw
 
     return {"method": wire.method, "url": wire.url, "headers": dict(wire.headers), "body": thaw(wire.body)}
 
@@ -142,7 +142,7 @@ def _shown(wire: WireRequest) -> object:
 def _wire(plan: Plan, source: str | None, options: BuildOptions, base_url: str) -> WireRequest:
     """The HTTP request of the program; a server that the user runs gets no key if there is none to send."""
     from tavernkit.cli.terminal import complain
-    from tavernkit.models.factory import PROVIDERS
+    from tavernkit.models._factory import PROVIDERS
 
     known = PROVIDERS.get(source or _own_source(plan))
     keyless = known is not None and known.local and not any(os.environ.get(name) for name in known.keys)
@@ -165,7 +165,7 @@ def _own_source(plan: Plan) -> str:
 
 
 def _key_variable(source: str) -> str:
-    from tavernkit.models.factory import ALIASES, PROVIDERS
+    from tavernkit.models._factory import ALIASES, PROVIDERS
 
     known = PROVIDERS.get(ALIASES.get(source, source))
     return known.keys[0] if known is not None and known.keys else "API_KEY"
@@ -178,10 +178,10 @@ def curl_command(wire: WireRequest, variable: str) -> str:
         wire: The request, without a key in it.
         variable: The environment variable that holds the key, which the command reads.
     """
+    from tavernkit._text import strict_json
+    from tavernkit._values import thaw
     from tavernkit.cli.terminal import visible_json
-    from tavernkit.models.request import KEY_MARK
-    from tavernkit.text import strict_json
-    from tavernkit.values import thaw
+    from tavernkit.models._request import KEY_MARK
 
     def quoted(text: str) -> str:
         # The shell puts the key in: the variable stands between two quoted parts.
@@ -196,7 +196,7 @@ def curl_command(wire: WireRequest, variable: str) -> str:
 
 def _payload(plan: object, dialect: str, request: bool) -> object:
     from tavernkit.errors import ConfigError
-    from tavernkit.prompt.plan import Plan
+    from tavernkit.prompt._plan import Plan
 
     assert isinstance(plan, Plan)
     if not request:
@@ -209,8 +209,8 @@ def _payload(plan: object, dialect: str, request: bool) -> object:
 
 
 def _trace(trace: object) -> object:
-    from tavernkit.prompt.trace import Trace
-    from tavernkit.values import thaw_object
+    from tavernkit._values import thaw_object
+    from tavernkit.prompt._trace import Trace
 
     if not isinstance(trace, Trace):
         return None

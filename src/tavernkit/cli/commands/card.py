@@ -155,7 +155,7 @@ def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
 
 def _free_name(label: str, asset: Asset, taken: set[str]) -> str:
     """A file name of its own, without anything that leads out of the folder."""
-    from tavernkit.cards.silly_tavern.names import sanitize
+    from tavernkit.cards._silly_tavern.names import sanitize
 
     stem = sanitize(label)[:80] or "asset"
     ext = sanitize(asset.ext)[:8] or "bin"
@@ -200,7 +200,7 @@ def _version(value: str | None) -> CardVersion | None:
 
 def _check_target(target: Path, *, force: bool, picture: bool = False) -> None:
     """Refuse a target whose ending names no format (or none that is a picture), or that is there already."""
-    from tavernkit.cards.saving import SUFFIXES
+    from tavernkit.cards._saving import SUFFIXES
     from tavernkit.cli.files import check_free
 
     known = [ending for ending in SUFFIXES if not picture or ending not in (".json", ".yaml", ".yml", ".risum")]

@@ -25,7 +25,7 @@ def list_functions(
     tavernkit cbs list array
     """
     from tavernkit.cli.terminal import counted, show, show_report, table
-    from tavernkit.risu_ai.cbs import standard_registry
+    from tavernkit.risu_ai._cbs import standard_registry
 
     wanted = search.lower()
     found = [
@@ -72,8 +72,8 @@ def evaluate(
     from tavernkit.cli.files import load_card
     from tavernkit.cli.inputs import fixed_clock
     from tavernkit.risu_ai import character_from_card
-    from tavernkit.risu_ai.cbs import CBSEngine
-    from tavernkit.risu_ai.cbs.context import CBSContext
+    from tavernkit.risu_ai._cbs import CBSEngine
+    from tavernkit.risu_ai._cbs.context import CBSContext
     from tavernkit.stores import InMemoryVariablesStore
 
     card = character_from_card(load_card(options.card)) if options.card is not None else "Character"

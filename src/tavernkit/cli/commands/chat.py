@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tavernkit._dataclass import dataclass
+from tavernkit._values import is_sequence
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import ModelOptions
 from tavernkit.cli.option_groups import takes
-from tavernkit.values import is_sequence
 
 if TYPE_CHECKING:
+    from tavernkit._turns import TurnKind
     from tavernkit.cli.chat_session import Session
-    from tavernkit.turns import TurnKind
 
 HELP = """\
 /swipe             another version of the last reply, or the next one
@@ -315,7 +315,7 @@ def _speak(talk: _Talk, name: str) -> None:
 def _save(talk: _Talk, name: str) -> None:
     from tavernkit.cli.terminal import show_line
     from tavernkit.conversation import FileStore
-    from tavernkit.conversation.formats import saved_chat
+    from tavernkit.conversation._formats import saved_chat
 
     store = talk.chat.conversation.store
     if name:

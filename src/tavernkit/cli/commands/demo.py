@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit._dataclass import dataclass
-from tavernkit.prompt.plan import Plan
-from tavernkit.values import JsonObject
+from tavernkit._values import JsonObject
+from tavernkit.prompt._plan import Plan
 
 if TYPE_CHECKING:
     from tavernkit.report import Overview
@@ -119,7 +119,7 @@ def risu_ai_plan() -> Plan:
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.platforms import Platform
     from tavernkit.examples import example_path
-    from tavernkit.risu_ai.files.chat_file import ChatFile
+    from tavernkit.risu_ai._files.chat_file import ChatFile
 
     (chat,) = ChatFile.load(example_path("chat.jsonl")).chats
     return build_plan(
@@ -141,9 +141,9 @@ def tool_turn(plan: Plan) -> JsonObject:
     import asyncio
 
     from tavernkit.testing import ScriptedModel, answer, calls, tool_call
-    from tavernkit.vibe_tavern.prompt_runner import PromptRunner
-    from tavernkit.vibe_tavern.runner_config import RunnerConfig
-    from tavernkit.vibe_tavern.tool_calling.loop import ToolLoopRunner
+    from tavernkit.vibe_tavern._prompt_runner import PromptRunner
+    from tavernkit.vibe_tavern._runner_config import RunnerConfig
+    from tavernkit.vibe_tavern._tool_calling.loop import ToolLoopRunner
 
     model = ScriptedModel(
         calls(tool_call("read_log", {"night": "tuesday"})),

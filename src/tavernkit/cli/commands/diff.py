@@ -16,7 +16,7 @@ from tavernkit.cli.platforms import Platform, choice_option
 
 if TYPE_CHECKING:
     from tavernkit.authoring import Change
-    from tavernkit.prompt.plan import Plan
+    from tavernkit.prompt._plan import Plan
 
 _SHOWN = 100
 _BOOKS = ("world book", "character book", "RisuAI lorebook")
@@ -114,7 +114,7 @@ def _prompts(
     from tavernkit.cli.case_runner import stub_card
     from tavernkit.cli.inputs import build_plan
     from tavernkit.lint import FileKind
-    from tavernkit.lint.files import recognise
+    from tavernkit.lint._files import recognise
 
     def build(path: Path, folder: Path) -> Plan:
         kind = recognise(path)[0]
@@ -138,7 +138,7 @@ def _prompts(
 
 
 def _lines(plan: Plan) -> list[str]:
-    from tavernkit.values import is_mapping
+    from tavernkit._values import is_mapping
 
     lines: list[str] = []
     for each in plan.to_messages():

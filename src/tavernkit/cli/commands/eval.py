@@ -16,10 +16,10 @@ from tavernkit.cli.progress import progress_shown
 
 if TYPE_CHECKING:
     from tavernkit.models import Model
-    from tavernkit.vibe_tavern.evals.catalogue import EvalModel
-    from tavernkit.vibe_tavern.evals.harness import EvalOptions, EvalProgress
-    from tavernkit.vibe_tavern.evals.report import EvalReport
-    from tavernkit.vibe_tavern.evals.run_log import RunLog
+    from tavernkit.vibe_tavern._evals.catalogue import EvalModel
+    from tavernkit.vibe_tavern._evals.harness import EvalOptions, EvalProgress
+    from tavernkit.vibe_tavern._evals.report import EvalReport
+    from tavernkit.vibe_tavern._evals.run_log import RunLog
 
 SUITES = ("tools", "directives", "language")
 
@@ -82,8 +82,8 @@ class EvalModelOptions:
 
     def catalogue(self) -> tuple[EvalModel, ...]:
         """Return the models by provider and name."""
-        from tavernkit.models.factory import PROVIDERS
-        from tavernkit.vibe_tavern.evals.catalogue import EvalModel
+        from tavernkit.models._factory import PROVIDERS
+        from tavernkit.vibe_tavern._evals.catalogue import EvalModel
 
         found: list[EvalModel] = []
         for name in self.model or ["default"]:
@@ -94,7 +94,7 @@ class EvalModelOptions:
 
     def connect(self) -> Callable[[EvalModel], Model]:
         """Return what makes the model of a row; all of one provider share its rate, and all the budget."""
-        from tavernkit.batching.generation import Budget, GenerateOptions, LocalMeter, Meter, metered
+        from tavernkit.batching._generation import Budget, GenerateOptions, LocalMeter, Meter, metered
 
         if self.base_url == SCRIPTED or (self.base_url is None and self.reply):
             scripted = ModelOptions(base_url=SCRIPTED, reply=self.reply).connect()
@@ -153,7 +153,7 @@ def evaluate(
     tavernkit eval --provider openrouter --model qwen/qwen3-32b --model z-ai/glm-4.6 --requests-per-second 2
     """
     from tavernkit.cli.terminal import complain, counted, show, show_report, table
-    from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
+    from tavernkit.vibe_tavern._evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)
     if unknown:
@@ -195,7 +195,7 @@ def evaluate(
 
 
 def _run_log(out: Path | None, *, resume: bool) -> RunLog | None:
-    from tavernkit.vibe_tavern.evals.run_log import RunLog
+    from tavernkit.vibe_tavern._evals.run_log import RunLog
 
     if out is None:
         if resume:
@@ -212,7 +212,7 @@ def _run(chosen: EvalOptions, options: EvalModelOptions, log: RunLog | None) -> 
     import time
 
     from tavernkit.batching import BatchProgress
-    from tavernkit.vibe_tavern.evals.harness import run_evals
+    from tavernkit.vibe_tavern._evals.harness import run_evals
 
     connect = options.connect()
     before = list(log.read()) if log is not None else []

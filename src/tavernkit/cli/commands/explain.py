@@ -11,7 +11,7 @@ from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.option_groups import takes
 
 if TYPE_CHECKING:
-    from tavernkit.prompt.plan import Plan
+    from tavernkit.prompt._plan import Plan
 
 OUTPUT = "What comes out"
 

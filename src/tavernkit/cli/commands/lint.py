@@ -110,7 +110,7 @@ def lint(
 def _fix(path: Path, *, backup: bool) -> list[Change] | None:
     """Repair a file and return what that changed; nothing if there was nothing to repair."""
     from tavernkit.authoring import diff_values
-    from tavernkit.authoring.differences import file_value
+    from tavernkit.authoring._differences import file_value
     from tavernkit.errors import TavernKitError, WarningLog
     from tavernkit.lint import fix_file
 

@@ -193,18 +193,18 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
+    from tavernkit._values import is_mapping
     from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
     from tavernkit.cli.books import read_book
     from tavernkit.cli.files import check_free
     from tavernkit.cli.terminal import complain, counted, show, show_report
-    from tavernkit.conversation.books import risu_entries, world_book
-    from tavernkit.values import is_mapping
+    from tavernkit.conversation._books import risu_entries, world_book
 
     read = read_book(book)
     check_free(target, force=force)
     if to == Platform.RISU_AI:
-        from tavernkit.risu_ai.lorebook.imports import export_lorebook
+        from tavernkit.risu_ai._lorebook.imports import export_lorebook
 
         entries = risu_entries(read, log_warning)
         value: object = export_lorebook(entries)
@@ -268,7 +268,7 @@ def _scan_silly_tavern(
 
     from tavernkit.budget import count_tokens
     from tavernkit.cli.books import load_world
-    from tavernkit.silly_tavern.world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
+    from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
     settings = WorldInfoSettings(budget=100)
     if depth is not None:
@@ -291,7 +291,7 @@ def _scan_risu_ai(
 
     from tavernkit.budget import count_tokens
     from tavernkit.cli.books import read_risu_lore
-    from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
+    from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 
     raw = [(path.name, entry) for path in books for entry in read_risu_lore(path)]
     found = (LorebookEntry.from_json(entry, warn=log_warning, book=name) for name, entry in raw)

@@ -25,7 +25,7 @@ def list_macros(
     tavernkit macros list var
     """
     from tavernkit.cli.terminal import counted, show, show_report, table
-    from tavernkit.silly_tavern.macros import default_registry
+    from tavernkit.silly_tavern._macros import default_registry
 
     wanted = search.lower()
     found = [
@@ -66,7 +66,7 @@ def evaluate(options: TextOptions) -> None:
     """
     from tavernkit.cli.files import character_of, load_card
     from tavernkit.cli.inputs import fixed_clock
-    from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
+    from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
     from tavernkit.stores import InMemoryVariablesStore
 
     environment = MacroEnvironment(

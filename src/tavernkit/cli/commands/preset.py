@@ -56,7 +56,7 @@ def convert(
     from tavernkit.cli.files import STDIN, check_free, naming, read_bytes, shown
     from tavernkit.cli.terminal import complain, show, show_report
     from tavernkit.errors import FileFormatError, WarningLog
-    from tavernkit.lint.files import FileKind, kind_of, parse_json
+    from tavernkit.lint._files import FileKind, kind_of, parse_json
 
     if target.suffix.lower() not in (".json", ".risup", ".risupreset"):
         raise typer.BadParameter(f"{target}: its ending must be .json, .risup or .risupreset")
@@ -88,7 +88,7 @@ class Given(NamedTuple):
 
 
 def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
-    from tavernkit.risu_ai.files.preset import Preset
+    from tavernkit.risu_ai._files.preset import Preset
 
     if chosen is Platform.RISU_AI:
         for name in _changed(preset.data) if from_silly_tavern else ():
@@ -99,7 +99,7 @@ def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: boo
 
         SillyTavernPreset.load(preset.data).without_secrets().save(target)
     else:
-        from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset
+        from tavernkit.risu_ai._files.silly_tavern_preset import to_chat_preset
 
         read = Preset.load(preset.data, name=preset.name, warn=warnings)
         written = json.dumps(to_chat_preset(read, warn=warnings), ensure_ascii=False, indent=4)

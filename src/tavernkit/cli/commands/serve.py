@@ -348,14 +348,14 @@ def _settings(data: Path | None, db: str | None, config: Path | None) -> ServerC
 
 
 def _counted(counts: object) -> str:
-    from tavernkit.values import is_mapping
+    from tavernkit._values import is_mapping
 
     listed = counts.items() if is_mapping(counts) else ()
     return ", ".join(f"{number} {name}" for name, number in listed)
 
 
 def _listed(values: object) -> list[str]:
-    from tavernkit.values import is_sequence
+    from tavernkit._values import is_sequence
 
     return [str(each) for each in values] if is_sequence(values) else []
 

@@ -15,8 +15,8 @@ from tavernkit.errors import ConfigError
 if TYPE_CHECKING:
     from tavernkit.conversation import ToolInput
     from tavernkit.studio import Studio
-    from tavernkit.studio.opening import Opened
-    from tavernkit.studio.talk import ModelChoice
+    from tavernkit.studio._opening import Opened
+    from tavernkit.studio._talk import ModelChoice
 
 FILES = "What is opened"
 FOLDER = "From an installation"
@@ -138,8 +138,8 @@ def studio(
     from tavernkit.cli.terminal import show_piece
 
     try:
-        from tavernkit.studio.opening import Opened, model_choice
-        from tavernkit.studio.run import run_studio
+        from tavernkit.studio._opening import Opened, model_choice
+        from tavernkit.studio._run import run_studio
     except ModuleNotFoundError as error:
         raise ConfigError("Studio needs its extra: pip install 'tavernkit[server]'", code="EXTRA_MISSING") from error
 
@@ -178,7 +178,7 @@ def studio(
 
 
 def _from_files(given: Opened, models: list[ModelChoice], tools: list[ToolInput]) -> Studio:
-    from tavernkit.studio.opening import open_studio
+    from tavernkit.studio._opening import open_studio
 
     return open_studio(given, models=models, tools=tools)
 
@@ -192,8 +192,8 @@ def _from_folder(
     models: list[ModelChoice],
     tools: list[ToolInput],
 ) -> Studio:
-    from tavernkit.studio.opening import open_folder
-    from tavernkit.studio.shelf import Wanted
+    from tavernkit.studio._opening import open_folder
+    from tavernkit.studio._shelf import Wanted
 
     wanted = Wanted(character=character, group=group, chat=chat, preset=preset)
     return open_folder(folder, wanted, models=models, tools=tools)

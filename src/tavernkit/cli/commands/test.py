@@ -14,8 +14,8 @@ from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.platforms import Platform, choice_option
 
 if TYPE_CHECKING:
+    from tavernkit._values import JsonObject
     from tavernkit.authoring import CaseResult
-    from tavernkit.values import JsonObject
 
 POLL_SECONDS = 0.5
 
@@ -54,7 +54,8 @@ def run_tests(
     tavernkit test cards/ --junit report.xml
     tavernkit test --record aria.tavern.yaml aria.png world.json --message "Who lit the lamp?"
     """
-    from tavernkit.authoring import case_schema, results_as_json
+    from tavernkit.authoring import _case_schema as case_schema
+    from tavernkit.authoring import results_as_json
     from tavernkit.cli.terminal import show_json
 
     if schema:
@@ -96,7 +97,7 @@ def _watched(paths: list[Path]) -> Callable[[], dict[Path, float]]:
 
 
 def _files(paths: list[Path]) -> list[Path]:
-    from tavernkit.authoring.case_file import SUFFIXES
+    from tavernkit.authoring._case_file import SUFFIXES
 
     found: list[Path] = []
     for path in paths:
@@ -145,7 +146,7 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import show
     from tavernkit.lint import FileKind
-    from tavernkit.lint.files import recognise
+    from tavernkit.lint._files import recognise
     from tavernkit.report import lore_rows
 
     check_free(target)

@@ -14,11 +14,11 @@ from rich.tree import Tree
 
 from tavernkit.cli.terminal import console, table, visible
 from tavernkit.lore import LoreRow
-from tavernkit.prompt.source_map import SourceMap
-from tavernkit.prompt.source_spans import Place, TextSource, Use
-from tavernkit.prompt.trace import Trace
-from tavernkit.report.plan_overview import Overview, Part, Share
-from tavernkit.report.sources import source_label, words_of
+from tavernkit.prompt._source_map import SourceMap
+from tavernkit.prompt._source_spans import Place, TextSource, Use
+from tavernkit.prompt._trace import Trace
+from tavernkit.report._plan_overview import Overview, Part, Share
+from tavernkit.report._sources import source_label, words_of
 
 PREVIEW_LINES = 6
 """Lines of a block that are shown unless everything is asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from tavernkit.budget.tokenization import Tokenization
+from tavernkit.budget._tokenization import Tokenization
 from tavernkit.cli.terminal import visible
 
 _STYLES = ("black on light_sky_blue1", "black on khaki1", "black on light_pink1", "black on pale_green1")

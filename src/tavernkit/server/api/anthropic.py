@@ -11,6 +11,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from tavernkit._text import strict_json
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import TheCaller
 from tavernkit.server.api.openai import Asked, ask
@@ -20,8 +22,6 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.listeners import Speaks
-from tavernkit.text import strict_json
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 router = APIRouter(prefix="/v1", tags=["anthropic"])
 

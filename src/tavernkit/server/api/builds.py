@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from tavernkit.errors import TavernKitError
-from tavernkit.models.bodies import request_body
+from tavernkit.models._bodies import request_body
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import new_message, parse_model
 from tavernkit.server.api.rest_types import BuildIn, BuildOut

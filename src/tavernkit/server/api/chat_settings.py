@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Response
 from pydantic import BaseModel, JsonValue
 
+from tavernkit._values import JsonObject
 from tavernkit.server.api.dependencies import Reader, TheService, Writer
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
 from tavernkit.server.library import CHAT_SETTINGS
 from tavernkit.server.storage.columns import storable_json
 from tavernkit.server.storage.items import delete_item
-from tavernkit.values import JsonObject
 
 router = APIRouter(prefix="/api/settings", tags=["library"])
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.models import ModelError, ReplyPiece
 from tavernkit.server.accounts import passed_use
 from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
@@ -25,7 +26,6 @@ from tavernkit.server.limits import MAX_CHOICES, MAX_ID_CHARACTERS
 from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
 from tavernkit.server.upstream_errors import as_service_error
-from tavernkit.values import Json, JsonObject
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Response, UploadFile
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit._values import thaw
 from tavernkit.cards import Bundle, load, to_bytes
 from tavernkit.errors import TavernKitError
 from tavernkit.server.api.dependencies import Reader, TheService, Writer
@@ -21,7 +22,6 @@ from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.service import Service
 from tavernkit.server.storage.columns import storable_json
 from tavernkit.server.storage.items import Kind, delete_item, infos, item_file, item_info, list_items, save_item
-from tavernkit.values import thaw
 
 router = APIRouter(prefix="/api", tags=["library"])
 

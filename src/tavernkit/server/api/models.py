@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from tavernkit._values import JsonObject
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import TavernKitOptions
@@ -15,7 +16,6 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
 from tavernkit.server.models import Model, count_models, list_models
-from tavernkit.values import JsonObject
 
 router = APIRouter()
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from tavernkit import Plan
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server import logs
 from tavernkit.server.api.dependencies import Caller, TheCaller
@@ -39,7 +40,6 @@ from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.talks.talk import PARTS
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 

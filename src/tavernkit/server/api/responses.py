@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from sqlalchemy import select
 
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
@@ -27,7 +28,6 @@ from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.tables import Turn
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
+from tavernkit._values import is_object, is_sequence
 from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions
 from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.models import Model
@@ -14,7 +15,6 @@ from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
 from tavernkit.server.swipes import swipes_of
 from tavernkit.server.talks.risu_ai_groups import SPEAKER
-from tavernkit.values import is_object, is_sequence
 
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can hold."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from fastapi import Request
 from fastapi.responses import Response
 
+from tavernkit._values import JsonObject
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.openai import explanation
 from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
@@ -17,7 +18,6 @@ from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.values import JsonObject
 
 SHOWN = (
     "status",

@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import and_, bindparam, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
-from tavernkit.values import Json, JsonObject
 
 COMPLETE, PARTIAL = "complete", "partial"
 FOLDER = "folder"

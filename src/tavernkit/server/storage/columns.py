@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import JSON, Dialect, Text
 from sqlalchemy.types import TypeDecorator
 
-from tavernkit.values import is_object, is_sequence
+from tavernkit._values import is_object, is_sequence
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._values import JsonObject
 from tavernkit.server.errors import not_found
 from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.tables import Job
-from tavernkit.values import JsonObject
 
 RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
 LEASE_SECONDS = 60.0

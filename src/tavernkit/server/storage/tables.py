@@ -7,8 +7,8 @@ from typing import ClassVar
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from tavernkit._values import Json, JsonObject
 from tavernkit.server.storage.columns import CleanJSON, CleanText
-from tavernkit.values import Json, JsonObject
 
 
 class Base(DeclarativeBase):

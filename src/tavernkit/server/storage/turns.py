@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import change, insert_into, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
-from tavernkit.values import Json, JsonObject, is_list, is_object
 
 RUNNING, DONE, PARTIAL, FAILED = "running", "done", "partial", "failed"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from tavernkit._values import JsonObject, is_object
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
@@ -13,7 +14,6 @@ from tavernkit.server.talks import silly_tavern_lines
 from tavernkit.server.talks.risu_ai import RisuTalk
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
 from tavernkit.server.turn_request import NewMessage
-from tavernkit.values import JsonObject, is_object
 
 
 class Talks:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import risu_ai
+from tavernkit._turns import Exchange, OnPiece, ToolOutcome, Turn, TurnKind
+from tavernkit._values import JsonObject, LRUCache, freeze_object
 from tavernkit.cards import User
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, Request, ToolCall
-from tavernkit.prompt.plan import Plan
+from tavernkit.prompt._plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
@@ -32,8 +34,6 @@ from tavernkit.server.talks.talk import (
 )
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn, TurnKind
-from tavernkit.values import JsonObject, LRUCache, freeze_object
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from tavernkit import risu_ai
+from tavernkit._values import JsonObject, freeze_object, is_list, thaw
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks.risu_ai_lines import NEUTRAL
 from tavernkit.server.talks.talk import Spoken, TalkInput
-from tavernkit.values import JsonObject, freeze_object, is_list, thaw
 
 OWN_KEYS = (
     "characterTalks",

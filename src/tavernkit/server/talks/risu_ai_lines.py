@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 
 from tavernkit import risu_ai
+from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.dialects import Attachment
 from tavernkit.models import Reply
-from tavernkit.risu_ai.files.chat_file import chat_json
+from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
 from tavernkit.server.talks.talk import PARTS, TalkInput
-from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"

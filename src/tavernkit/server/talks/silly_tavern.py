@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import silly_tavern as st
+from tavernkit._turns import Exchange, OnPiece, ToolOutcome, Turn
+from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models import Reply, Request, ToolCall
-from tavernkit.prompt.plan import Plan
+from tavernkit.prompt._plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
 from tavernkit.server.listeners import ClientDisconnectedError
@@ -28,8 +30,6 @@ from tavernkit.server.talks.talk import (
     joined_reply,
     with_parts,
 )
-from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn
-from tavernkit.values import JsonObject, is_object
 
 T = TypeVar("T")
 

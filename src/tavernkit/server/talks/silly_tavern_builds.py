@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import LRUCache, is_mapping, is_object, is_sequence, thaw
 from tavernkit.cards import Character, User
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
@@ -12,8 +13,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.stored_folders import StoredFolder, StoredMedia, StoredTexts
 from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.talks.talk import TalkInput
-from tavernkit.silly_tavern.world_info.selection import character_book_names
-from tavernkit.values import LRUCache, is_mapping, is_object, is_sequence, thaw
+from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 API = "openai"
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
+from tavernkit._values import Json, JsonObject, LRUCache, is_mapping, is_object
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import CHANGEABLE_LINES, CONVERTED_CHATS
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
-from tavernkit.silly_tavern.chat.chat_log import ChatLog
-from tavernkit.values import Json, JsonObject, LRUCache, is_mapping, is_object
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
 
 NEUTRAL = "role"
 """A key that only neutral messages have: tool calls and their results, and what a client brings along."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit._values import Json, JsonObject, is_list, is_object
 
 TIMED = "timedWorldInfo"
 """Where a chat keeps which lore is sticky or cooling down, and from which message to which."""

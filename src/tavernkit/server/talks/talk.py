@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
+from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, freeze_object, is_list, is_object, thaw
 from tavernkit.cards import DEFAULT_LIMITS, Limits
-from tavernkit.dialects.messages import MessageLike
+from tavernkit.dialects._messages import MessageLike
 from tavernkit.models import Reply, Request, ServerFields
-from tavernkit.models.parameters import LENGTHS, STANDARD_OPTIONS
-from tavernkit.prompt.message import Message
+from tavernkit.models._parameters import LENGTHS, STANDARD_OPTIONS
+from tavernkit.prompt._message import Message
 from tavernkit.server.library import Cast, ChatExtras
 from tavernkit.server.limits import CONTEXT_LENGTH
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, freeze_object, is_list, is_object, thaw
 
 PARTS = "tavernkit_parts"
 """Where the sounds and files of a message are kept in it, as OpenAI's API has them."""

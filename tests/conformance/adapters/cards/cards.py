@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from tavernkit._text.js_values import json_parse
 from tavernkit.cards import Limits, load
-from tavernkit.cards.rpack import rpack_encode
-from tavernkit.cards.silly_tavern import create, export_card, import_file, validator
-from tavernkit.cards.silly_tavern.errors import ImportRefusedError
-from tavernkit.cards.silly_tavern.png_file import picture_size, read_chunks, write_card_text
+from tavernkit.cards._rpack import rpack_encode
+from tavernkit.cards._silly_tavern import create, export_card, import_file, validator
+from tavernkit.cards._silly_tavern.errors import ImportRefusedError
+from tavernkit.cards._silly_tavern.png_file import picture_size, read_chunks, write_card_text
 from tavernkit.errors import TavernKitError
-from tavernkit.text.js_values import json_parse
 from tests.conformance.runner import Case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)

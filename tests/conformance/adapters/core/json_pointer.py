@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit._text import json_pointer
 from tavernkit.errors import ConfigError
-from tavernkit.text import json_pointer
 from tests.conformance.runner import Case
 
 OPERATIONS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.text import language_tag
+from tavernkit._text import language_tag
 from tests.conformance.runner import Case
 
 

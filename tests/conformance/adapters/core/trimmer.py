@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tavernkit.budget.trimmer import apply, trim
+from tavernkit.budget._trimmer import apply, trim
 from tavernkit.errors import ConfigError, MaxTokensExceededError
-from tavernkit.prompt.block import Block
+from tavernkit.prompt._block import Block
 from tests.conformance.runner import Case
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit._text.verbatim_masker import DEFAULT_ESCAPE_HATCH, EscapeHatch, mask, unmask
 from tavernkit.errors import ConfigError
-from tavernkit.text.verbatim_masker import DEFAULT_ESCAPE_HATCH, EscapeHatch, mask, unmask
 from tests.conformance.runner import Case
 
 

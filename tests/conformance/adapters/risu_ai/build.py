@@ -8,19 +8,19 @@ from functools import cache
 from itertools import cycle
 from typing import Any
 
+from tavernkit._text.js_values import utf16_length
 from tavernkit.errors import MaxTokensExceededError, PipelineError
-from tavernkit.risu_ai.builder import Builder
+from tavernkit.risu_ai._builder import Builder
+from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
+from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
+from tavernkit.risu_ai._memory import MemoryModels
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._sending import ModelRequest, RequestFailedError, SendError
+from tavernkit.risu_ai._sending.drive import drive
+from tavernkit.risu_ai._sending.send import Send
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, RequestFormatError, TriggerError
-from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
-from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
-from tavernkit.risu_ai.memory import MemoryModels
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
-from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError, SendError
-from tavernkit.risu_ai.sending.drive import drive
-from tavernkit.risu_ai.sending.send import Send
-from tavernkit.stores.variables import InMemoryVariablesStore, VariableChanges
-from tavernkit.text.js_values import utf16_length
+from tavernkit.stores._variables import InMemoryVariablesStore, VariableChanges
 from tests.conformance.adapters.risu_ai.trigger_inputs import error_class
 from tests.conformance.runner import VECTORS, Case
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tavernkit.cards import load
-from tavernkit.cards.png import placeholder_png
-from tavernkit.cards.risu_ai import ImportRefusedError, ImportThrewError, export_charx, import_file
+from tavernkit.cards._png import placeholder_png
+from tavernkit.cards._risu_ai import ImportRefusedError, ImportThrewError, export_charx, import_file
 from tavernkit.errors import TavernKitError
 from tests.conformance.runner import Case
 

@@ -8,11 +8,11 @@ from itertools import cycle
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
+from tavernkit.risu_ai._cbs import CBSEngine
+from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.risu_ai.errors import CBSError
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores._variables import InMemoryVariablesStore
 from tests.conformance.runner import Case
 
 ENGINE = CBSEngine()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
-from tavernkit.risu_ai.objects import RisuCharacter, RisuSettings
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
+from tavernkit.risu_ai._objects import RisuCharacter, RisuSettings
 from tests.conformance.runner import Case
 
 

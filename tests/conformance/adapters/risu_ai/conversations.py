@@ -9,22 +9,22 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from tavernkit.dialects.attachments import Attachment
+from tavernkit._turns import OnPiece, ToolOutcome
+from tavernkit._values import thaw
+from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import MaxTokensExceededError, PipelineError, TavernKitError
+from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
 from tavernkit.models.errors import HTTPError
-from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
-from tavernkit.prompt.plan import Plan
-from tavernkit.risu_ai.chat.inlays import Inlay
-from tavernkit.risu_ai.conversation import Chat
+from tavernkit.prompt._plan import Plan
+from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._conversation import Chat
+from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
+from tavernkit.risu_ai._memory import MemoryModels
+from tavernkit.risu_ai._objects import RisuCharacter
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._sending import RequestStoppedError
+from tavernkit.risu_ai._triggers import RefusingHost
 from tavernkit.risu_ai.errors import PromptTemplateError, TriggerError
-from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
-from tavernkit.risu_ai.memory import MemoryModels
-from tavernkit.risu_ai.objects import RisuCharacter
-from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.risu_ai.sending import RequestStoppedError
-from tavernkit.risu_ai.triggers import RefusingHost
-from tavernkit.turns import OnPiece, ToolOutcome
-from tavernkit.values import thaw
 from tests.conformance.adapters.risu_ai.build import character, defaults, thrown
 from tests.conformance.runner import Case, UnavailableError
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.objects import RisuCharacter
-from tavernkit.risu_ai.steps.cbs import example_messages
+from tavernkit.risu_ai._cbs import CBSEngine
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter
+from tavernkit.risu_ai._steps.cbs import example_messages
 from tests.conformance.adapters.risu_ai.risu_inputs import database
 from tests.conformance.runner import Case
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
-from tavernkit.risu_ai.chat_templates import apply_named_template
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat_templates import apply_named_template
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tests.conformance.runner import Case
 

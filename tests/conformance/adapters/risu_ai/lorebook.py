@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tavernkit._text.js_values import utf16_length
 from tavernkit.budget import get_tokenizer
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookSettings, ScanInput, lore_of
 from tavernkit.risu_ai.errors import DecoratorParseError
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookSettings, ScanInput, lore_of
-from tavernkit.text.js_values import utf16_length
 from tests.conformance.adapters.risu_ai.risu_inputs import context_of, database
 from tests.conformance.runner import Case
 

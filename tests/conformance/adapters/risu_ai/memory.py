@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tavernkit._values import JsonObject, thaw_object
 from tavernkit.errors import MaxTokensExceededError, PipelineError
-from tavernkit.risu_ai.builder import Builder
+from tavernkit.risu_ai._builder import Builder
+from tavernkit.risu_ai._memory import MemoryModels
+from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.memory import MemoryModels
-from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.values import JsonObject, thaw_object
 from tests.conformance.adapters.risu_ai.build import inputs, masked, memory_failure, result, too_small, when
 from tests.conformance.runner import Case
 

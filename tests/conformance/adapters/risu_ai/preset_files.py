@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import math
 
-from tavernkit.risu_ai.files.module_file import read_module
-from tavernkit.risu_ai.files.preset import Preset
-from tavernkit.values import thaw_object
+from tavernkit._values import thaw_object
+from tavernkit.risu_ai._files.module_file import read_module
+from tavernkit.risu_ai._files.preset import Preset
 from tests.conformance.runner import Case
 
 

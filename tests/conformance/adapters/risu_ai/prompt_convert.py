@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tavernkit.errors import InvalidPresetError
-from tavernkit.risu_ai.files.preset import Preset
-from tavernkit.risu_ai.files.silly_tavern_files import StFile, preset_from_files
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.silly_tavern_files import StFile, preset_from_files
 from tests.conformance.runner import Case
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 from tavernkit.risu_ai.errors import RequestFormatError
-from tavernkit.risu_ai.requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 from tests.conformance.runner import Case
 
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.risu_ai.regex_scripts import (
+from tavernkit._text.js_regex import JSRegexSyntaxError
+from tavernkit.risu_ai._regex_scripts import (
     RegexScriptRunner,
     hide_styles,
     restore_styles,
@@ -10,7 +11,6 @@ from tavernkit.risu_ai.regex_scripts import (
     scripts_of,
     translation_scripts_of,
 )
-from tavernkit.text.js_regex import JSRegexSyntaxError
 from tests.conformance.adapters.risu_ai.risu_inputs import context_of, database
 from tests.conformance.runner import Case
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.errors import PipelineError
-from tavernkit.risu_ai.builder import Builder
+from tavernkit.risu_ai._builder import Builder
 from tavernkit.risu_ai.errors import RequestFormatError
 from tests.conformance.adapters.risu_ai.build import MODELS, inputs, thrown
 from tests.conformance.runner import Case

@@ -7,9 +7,9 @@ import json
 from functools import cache
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
+from tavernkit.stores._variables import InMemoryVariablesStore
 from tests.conformance.runner import VECTORS
 
 

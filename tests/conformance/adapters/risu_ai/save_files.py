@@ -11,15 +11,15 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from tavernkit.cards.source import PathSource
-from tavernkit.risu_ai.files.backup_file import read_index
-from tavernkit.risu_ai.files.database_codec import BUILT_IN_PRESET, DatabaseError, Decoder, Packed
-from tavernkit.risu_ai.files.message_pack import BigInteger
-from tavernkit.risu_ai.files.save import Save
-from tavernkit.risu_ai.memory import MemoryModels
-from tavernkit.risu_ai.sending.drive import drive
-from tavernkit.risu_ai.sending.send import Send
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.cards._source import PathSource
+from tavernkit.risu_ai._files.backup_file import read_index
+from tavernkit.risu_ai._files.database_codec import BUILT_IN_PRESET, DatabaseError, Decoder, Packed
+from tavernkit.risu_ai._files.message_pack import BigInteger
+from tavernkit.risu_ai._files.save import Save
+from tavernkit.risu_ai._memory import MemoryModels
+from tavernkit.risu_ai._sending.drive import drive
+from tavernkit.risu_ai._sending.send import Send
+from tavernkit.stores._variables import InMemoryVariablesStore
 from tests.conformance.adapters.risu_ai.build import TEXTS as BUILD_TEXTS
 from tests.conformance.adapters.risu_ai.build import Replies, masked
 from tests.conformance.adapters.risu_ai.build import stored as stored_chat

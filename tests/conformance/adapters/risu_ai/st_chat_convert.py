@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from tavernkit.risu_ai._files.silly_tavern_files import NOT_SUPPORTED, file_kind
+from tavernkit.risu_ai._files.silly_tavern_preset import template_from_chat_preset
+from tavernkit.risu_ai._prompt_template.cards import write_card
 from tavernkit.risu_ai.errors import PromptTemplateError
-from tavernkit.risu_ai.files.silly_tavern_files import NOT_SUPPORTED, file_kind
-from tavernkit.risu_ai.files.silly_tavern_preset import template_from_chat_preset
-from tavernkit.risu_ai.prompt_template.cards import write_card
 from tests.conformance.runner import Case
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
-from tavernkit.risu_ai.requests.text_completion import OobaFormat, chat_text, cut_reply, ooba_text, stop_texts
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._requests.text_completion import OobaFormat, chat_text, cut_reply, ooba_text, stop_texts
 from tests.conformance.runner import Case
 
 USER = "Ann"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.risu_ai.regex_scripts import RegexScriptRunner, scripts_of
-from tavernkit.risu_ai.triggers import StoredState, TriggerEngine
-from tavernkit.text.js_values import to_string
+from tavernkit._text.js_values import to_string
+from tavernkit.risu_ai._regex_scripts import RegexScriptRunner, scripts_of
+from tavernkit.risu_ai._triggers import StoredState, TriggerEngine
 from tests.conformance.adapters.risu_ai.trigger_inputs import World, error_class
 from tests.conformance.runner import Case
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import CBSContext
+from tavernkit._text.js_regex import JSRegexSyntaxError
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._files.chat_file import chat_json
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
+from tavernkit.risu_ai._triggers import FetchReply, InlayData, LLMReply, StoredState, TriggerResult
 from tavernkit.risu_ai.errors import TriggerError
-from tavernkit.risu_ai.files.chat_file import chat_json
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
-from tavernkit.risu_ai.triggers import FetchReply, InlayData, LLMReply, StoredState, TriggerResult
-from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.testing.trigger_host import ScriptedTriggerHost
-from tavernkit.text.js_regex import JSRegexSyntaxError
+from tavernkit.stores._variables import InMemoryVariablesStore
+from tavernkit.testing._trigger_host import ScriptedTriggerHost
 
 CHARACTER = {
     "name": "Mira",

@@ -6,18 +6,18 @@ import json
 from functools import cache
 from typing import Any
 
+from tavernkit._values import thaw
 from tavernkit.cards import Character, User
-from tavernkit.silly_tavern.builder import build
-from tavernkit.silly_tavern.chat.card_fields import Persona
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
-from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.files.preset import Preset
-from tavernkit.silly_tavern.files.settings import Settings
-from tavernkit.silly_tavern.groups.group import Group
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts, read_scripts
-from tavernkit.silly_tavern.world_info.book import WorldBook
-from tavernkit.values import thaw
+from tavernkit.silly_tavern._builder import build
+from tavernkit.silly_tavern._chat.card_fields import Persona
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts, read_scripts
+from tavernkit.silly_tavern._world_info.book import WorldBook
 from tests.conformance.runner import VECTORS, Case
 
 REPLY = "canned reply"
@@ -36,7 +36,7 @@ def run(case: Case) -> object:
 
 
 def round_of_speakers(given: Any) -> list[object]:
-    from tavernkit.silly_tavern.builder import Builder
+    from tavernkit.silly_tavern._builder import Builder
 
     shared = inputs(given)
     speakers = Builder().decide(**shared).activated

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.builder import build
-from tavernkit.silly_tavern.token_counting.messages import counting_rule, new_counter
+from tavernkit.silly_tavern._builder import build
+from tavernkit.silly_tavern._token_counting.messages import counting_rule, new_counter
 from tests.conformance.adapters.silly_tavern import build_chat
 from tests.conformance.adapters.silly_tavern.token_counts import lacking, tokenizer_files
 from tests.conformance.runner import Case, UnavailableError

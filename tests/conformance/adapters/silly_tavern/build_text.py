@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tavernkit.cards import Character, User
-from tavernkit.silly_tavern.builder import build
-from tavernkit.silly_tavern.chat.card_fields import Persona
-from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.files.settings import Settings
-from tavernkit.silly_tavern.groups.group import Group
-from tavernkit.silly_tavern.text_completion.plan import TextPlan
-from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.silly_tavern._builder import build
+from tavernkit.silly_tavern._chat.card_fields import Persona
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._text_completion.plan import TextPlan
+from tavernkit.silly_tavern._world_info.book import WorldBook
 from tests.conformance.runner import Case
 
 WORLD_INFO = {

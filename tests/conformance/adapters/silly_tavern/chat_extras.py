@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
-from tavernkit.silly_tavern.chat.vector_storage import VectorCall, VectorResults
+from tavernkit.silly_tavern._chat.vector_storage import VectorCall, VectorResults
 from tests.conformance.adapters.silly_tavern.build_group_folder import generation
 from tests.conformance.adapters.silly_tavern.folder_inputs import CHAT, data_folder
 from tests.conformance.runner import VECTORS, Case

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.context_template.story_string import StoryMacros, render_story_string
-from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern._context_template.story_string import StoryMacros, render_story_string
+from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
-from tavernkit.silly_tavern.instruct.template import InstructTemplate
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
 from tests.conformance.runner import Case
 
 ENGINE = MacroEngine()

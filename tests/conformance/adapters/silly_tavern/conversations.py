@@ -9,19 +9,19 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any
 
+from tavernkit._turns import ToolOutcome
 from tavernkit.cards import Character, User
 from tavernkit.models import ModelError, Reply, ReplyPiece, ToolCall
-from tavernkit.silly_tavern.chat.card_fields import Persona
-from tavernkit.silly_tavern.conversation.chat import Chat
-from tavernkit.silly_tavern.files.chat_file import ChatFile
-from tavernkit.silly_tavern.files.preset import Preset
-from tavernkit.silly_tavern.files.settings import Settings
-from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
-from tavernkit.silly_tavern.groups.group import Group
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
-from tavernkit.silly_tavern.text_completion.plan import TextPlan
-from tavernkit.silly_tavern.world_info.book import WorldBook
-from tavernkit.turns import ToolOutcome
+from tavernkit.silly_tavern._chat.card_fields import Persona
+from tavernkit.silly_tavern._conversation.chat import Chat
+from tavernkit.silly_tavern._files.chat_file import ChatFile
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._groups.character_extras import CharacterExtras
+from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern._text_completion.plan import TextPlan
+from tavernkit.silly_tavern._world_info.book import WorldBook
 from tests.conformance.runner import VECTORS, Case
 
 NOT_RECORDED = ("send_date", "gen_started", "gen_finished", "title")

@@ -3,18 +3,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tavernkit.silly_tavern.providers.chat.own import convert_ai21, convert_cohere, convert_xai
-from tavernkit.silly_tavern.providers.config import SillyTavernConfig
-from tavernkit.silly_tavern.providers.converters import caching, openrouter
-from tavernkit.silly_tavern.providers.converters.claude import convert_claude
-from tavernkit.silly_tavern.providers.converters.claude_text import convert_claude_text
-from tavernkit.silly_tavern.providers.converters.google import convert_google
-from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError, ToolArgumentsError
-from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
-from tavernkit.silly_tavern.providers.converters.names import PromptNames
-from tavernkit.silly_tavern.providers.converters.post_process import MergeOptions, merge_messages, post_process
-from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.providers.converters.text import (
+from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_cohere, convert_xai
+from tavernkit.silly_tavern.providers._config import SillyTavernConfig
+from tavernkit.silly_tavern.providers._converters import caching, openrouter
+from tavernkit.silly_tavern.providers._converters.claude import convert_claude
+from tavernkit.silly_tavern.providers._converters.claude_text import convert_claude_text
+from tavernkit.silly_tavern.providers._converters.google import convert_google
+from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError, ToolArgumentsError
+from tavernkit.silly_tavern.providers._converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers._converters.names import PromptNames
+from tavernkit.silly_tavern.providers._converters.post_process import MergeOptions, merge_messages, post_process
+from tavernkit.silly_tavern.providers._converters.reasoning import claude_budget, google_budget
+from tavernkit.silly_tavern.providers._converters.text import (
     add_assistant_prefix,
     add_reasoning_content,
     convert_deepseek,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tavernkit._text.js_values import trim
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.chat.card_fields import parse_block, split_examples
-from tavernkit.silly_tavern.macros.engine import MacroEngine
-from tavernkit.silly_tavern.macros.environment import MacroEnvironment
-from tavernkit.silly_tavern.macros.substitution import Substitution
-from tavernkit.text.js_values import trim
+from tavernkit.silly_tavern._chat.card_fields import parse_block, split_examples
+from tavernkit.silly_tavern._macros.engine import MacroEngine
+from tavernkit.silly_tavern._macros.environment import MacroEnvironment
+from tavernkit.silly_tavern._macros.substitution import Substitution
 from tests.conformance.adapters.silly_tavern.group_inputs import open_group
 from tests.conformance.runner import Case
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment, silly_tavern_registry
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment, silly_tavern_registry
 
 ENGINE = MacroEngine(silly_tavern_registry())
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tavernkit.cards import Character, save
-from tavernkit.silly_tavern.files.data_folder import DataFolder
+from tavernkit.silly_tavern._files.data_folder import DataFolder
 
 AVATARS = ("ann.png", "bob.png", "mira.png", "zoe.png")
 GROUP = {"id": "group", "disabled_members": [], "activation_strategy": 0, "generation_mode": 0}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.groups import ActivationInput, Group, MissingGroupMemberError, activate
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._groups import ActivationInput, Group, MissingGroupMemberError, activate
 from tests.conformance.adapters.silly_tavern.group_inputs import member
 from tests.conformance.runner import Case
 

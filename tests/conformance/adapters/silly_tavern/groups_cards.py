@@ -3,15 +3,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tavernkit._text.js_values import trim
 from tavernkit.cards import User
-from tavernkit.silly_tavern.builder import Builder
-from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.files.preset import Preset
-from tavernkit.silly_tavern.files.settings import Settings
-from tavernkit.silly_tavern.groups import Group, GroupChat, group_depth_prompts, merge_cards
-from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.prepare import PrepareStep
-from tavernkit.text.js_values import trim
+from tavernkit.silly_tavern._builder import Builder
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._groups import Group, GroupChat, group_depth_prompts, merge_cards
+from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._steps.prepare import PrepareStep
 from tests.conformance.adapters.silly_tavern.group_inputs import card
 from tests.conformance.runner import VECTORS, Case
 

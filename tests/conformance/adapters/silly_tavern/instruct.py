@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tavernkit.silly_tavern.chat.card_fields import START_LINE, split_examples
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.context_template.template import ContextTemplate
-from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
-from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line
-from tavernkit.silly_tavern.instruct.selection import select_for_model
-from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern.instruct.template import InstructTemplate
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.text_completion.stop_strings import (
+from tavernkit.silly_tavern._chat.card_fields import START_LINE, split_examples
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._instruct.examples import ExampleNames, format_examples
+from tavernkit.silly_tavern._instruct.formatting import InstructFormatter, Line
+from tavernkit.silly_tavern._instruct.selection import select_for_model
+from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._text_completion.stop_strings import (
     StopInput,
     custom_stop_strings,
     stop_strings,

@@ -10,9 +10,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.groups import Group, GroupChat
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._groups import Group, GroupChat
+from tavernkit.silly_tavern._macros import (
     AuthorsNotes,
     ChatVariables,
     Diagnostic,

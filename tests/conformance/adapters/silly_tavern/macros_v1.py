@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroCall, Overrides
+from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroCall, Overrides
 from tests.conformance.adapters.silly_tavern.macro_case import POST_PROCESSORS, read_case
 from tests.conformance.runner import Case
 

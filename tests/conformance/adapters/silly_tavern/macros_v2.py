@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.macros import (
+from tavernkit.silly_tavern._macros import (
     MacroArgument,
     MacroCall,
     MacroDefinition,

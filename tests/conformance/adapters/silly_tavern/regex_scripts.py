@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tavernkit.silly_tavern.scripts.regex_replacement import RegexScriptError, regex_from_string
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexScript, RegexScripts, migrate_script
+from tavernkit.silly_tavern._scripts.regex_replacement import RegexScriptError, regex_from_string
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScript, RegexScripts, migrate_script
 from tests.conformance.adapters.silly_tavern.expand_macros import ExpandMacros
 from tests.conformance.runner import Case
 

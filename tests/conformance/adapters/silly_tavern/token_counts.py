@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat_completion.media import inline_media
-from tavernkit.silly_tavern.files.preset import Preset
-from tavernkit.silly_tavern.token_counting.messages import MessageCounter, counting_rule, new_counter
-from tavernkit.silly_tavern.token_counting.text_tokenizer import (
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat_completion.media import inline_media
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._token_counting.messages import MessageCounter, counting_rule, new_counter
+from tavernkit.silly_tavern._token_counting.text_tokenizer import (
     TOKENIZER_NAMES,
     TOKENIZERS,
     TextBackend,
@@ -17,7 +17,7 @@ from tavernkit.silly_tavern.token_counting.text_tokenizer import (
     best_match,
     chosen_tokenizer,
 )
-from tavernkit.silly_tavern.token_counting.vocabularies import ESTIMATE, TokenizerFiles, estimate, load_vocabulary
+from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, TokenizerFiles, estimate, load_vocabulary
 from tests.conformance.runner import Case, UnavailableError
 
 MODEL_KEYS = {"makersuite": "google_model"}

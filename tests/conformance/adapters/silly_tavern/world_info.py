@@ -7,14 +7,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tavernkit._text.js_values import UNDEFINED
 from tavernkit.budget import get_tokenizer
-from tavernkit.silly_tavern.chat.authors_note import AuthorsNote, NoteSettings, authors_note, with_lore
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat.core_chat import core_chat, scan_messages
-from tavernkit.silly_tavern.chat.extension_prompts import AUTHORS_NOTE, ExtensionPrompt, ExtensionPrompts
-from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._chat.authors_note import AuthorsNote, NoteSettings, authors_note, with_lore
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.core_chat import core_chat, scan_messages
+from tavernkit.silly_tavern._chat.extension_prompts import AUTHORS_NOTE, ExtensionPrompt, ExtensionPrompts
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
+from tavernkit.silly_tavern._world_info import (
     DepthGroup,
     Entry,
     ScanData,
@@ -28,7 +29,6 @@ from tavernkit.silly_tavern.world_info import (
     character_lore,
     select_books,
 )
-from tavernkit.text.js_values import UNDEFINED
 from tests.conformance.adapters.silly_tavern.expand_macros import ExpandMacros
 from tests.conformance.runner import Case
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tavernkit._text.js_values import own_keys
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.world_info import (
+from tavernkit.silly_tavern._world_info import (
     Entry,
     SelectedBooks,
     WorldBook,
@@ -21,8 +22,7 @@ from tavernkit.silly_tavern.world_info import (
     split_keys,
     string_hash,
 )
-from tavernkit.silly_tavern.world_info.settings import GLOBAL_FIRST
-from tavernkit.text.js_values import own_keys
+from tavernkit.silly_tavern._world_info.settings import GLOBAL_FIRST
 from tests.conformance.adapters.silly_tavern.world_info import uid_of
 from tests.conformance.runner import Case
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.silly_tavern.world_info import WorldBook
+from tavernkit.silly_tavern._world_info import WorldBook
 from tests.conformance.adapters.silly_tavern.world_info import ENGINE, Random, library, scan_input, shown
 from tests.conformance.runner import Case
 

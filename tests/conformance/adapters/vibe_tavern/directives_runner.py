@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any
 
-from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner, ResultValidator
+from tavernkit.vibe_tavern._directives.runner import DirectivesResult, DirectivesRunner, ResultValidator
 from tests.conformance.adapters.vibe_tavern import script
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.adapters.vibe_tavern.payload_validator import payload_validator

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.cards.character import Character, User
-from tavernkit.prompt.context import underscore
-from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern.liquid_macros.build import build_assigns
-from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern.user_input import preprocess_user_input
+from tavernkit.cards._character import Character, User
+from tavernkit.prompt._context import underscore
+from tavernkit.stores._variables import InMemoryVariablesStore
+from tavernkit.vibe_tavern._liquid_macros.build import build_assigns
+from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
+from tavernkit.vibe_tavern._user_input import preprocess_user_input
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 

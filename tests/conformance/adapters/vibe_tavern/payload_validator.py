@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tavernkit.vibe_tavern.directives.patch_ops import normalize_patch_ops
-from tavernkit.vibe_tavern.directives.validator import PayloadValidator
-from tavernkit.vibe_tavern.whitespace import is_blank
+from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
+from tavernkit.vibe_tavern._directives.validator import PayloadValidator
+from tavernkit.vibe_tavern._whitespace import is_blank
 from tests.conformance.adapters.vibe_tavern.errors import raised
 
 

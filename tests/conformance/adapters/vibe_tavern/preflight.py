@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern import capabilities, preflight
+from tavernkit.vibe_tavern import _capabilities as capabilities
+from tavernkit.vibe_tavern import _preflight as preflight
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern import capabilities, prompt_runner
+from tavernkit.vibe_tavern import _capabilities as capabilities
+from tavernkit.vibe_tavern import _prompt_runner as prompt_runner
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tavernkit.models.script import Answer, Body, Failure
-from tavernkit.models.scripted import Script, ScriptedModel
+from tavernkit.models._script import Answer, Body, Failure
+from tavernkit.models._scripted import Script, ScriptedModel
+from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
+from tavernkit.vibe_tavern._runner_config import RunnerConfig
 from tavernkit.vibe_tavern.errors import ToolArgumentError
-from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
-from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tests.conformance.adapters.vibe_tavern.errors import raised
 
 

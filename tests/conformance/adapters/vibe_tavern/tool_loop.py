@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tavernkit.prompt.message import Message
-from tavernkit.values import thaw
+from tavernkit._values import thaw
+from tavernkit.prompt._message import Message
+from tavernkit.vibe_tavern._tool_calling.loop import ToolLoopRunner
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError
-from tavernkit.vibe_tavern.tool_calling.loop import ToolLoopRunner
 from tests.conformance.adapters.vibe_tavern import script
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case

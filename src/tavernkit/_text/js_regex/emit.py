@@ -1,0 +1,196 @@
+"""Writing a parsed pattern in the form the engine reads without doubt.
+
+The engine takes the same language, but outside the plain cases it differs in small things; written this way they do
+not arise: names are gone (groups are numbered), escapes are resolved to characters, surrogates are the stand-ins of
+``tavernkit._text.js_regex.surrogates``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tavernkit._text.js_regex.errors import JSRegexSyntaxError
+from tavernkit._text.js_regex.folding import NOT_WORD, other_variants, variants
+from tavernkit._text.js_regex.limits import MAX_WRITTEN_LENGTH
+from tavernkit._text.js_regex.nodes import (
+    INFINITE,
+    Alternatives,
+    Assertion,
+    BackReference,
+    Char,
+    CharClass,
+    ClassItem,
+    Dot,
+    Group,
+    Look,
+    Node,
+    Pattern,
+    Repeat,
+    Sequence,
+    SetClass,
+)
+from tavernkit._text.js_regex.scanner import is_string_property
+from tavernkit._text.js_regex.surrogates import engine_ranges, stand_in
+
+_SPECIAL = frozenset("^$\\.*+?()[]{}|/")
+_CLASS_SPECIAL = frozenset("^\\]-")
+_MOST_BRANCHES = 16
+_PROPERTY = re.compile(r"\\([pP])\{[^}]*\}")
+_DIGITS = {"p": r"\d", "P": r"\D"}
+
+
+def emit(pattern: Pattern) -> str:
+    """Write a pattern for the engine."""
+    return _writer(pattern, 0).write(pattern.root)
+
+
+def emit_inner(pattern: Pattern) -> str:
+    """Write a pattern as ``emit_from()`` takes it: its groups are numbered from 2 on."""
+    return _writer(pattern, 1).write(pattern.root)
+
+
+def emit_from(inner: str, skipped: int, *, sticky: bool) -> str:
+    """Write a pattern that is to match only after so many characters of the text (sticky: right after them).
+
+    What it matches is group 1.
+    """
+    gap = "" if sticky else "[^]*?"
+    return f"(?<![^])[^]{{{skipped}}}{gap}({inner})"
+
+
+def stand_in_source(source: str) -> str:
+    """Write plain digits for all properties: what is wrong otherwise is wrong still, and it is quick to compile."""
+    return _PROPERTY.sub(lambda found: r"[\q{ab}]" if is_string_property(found[0][1:]) else _DIGITS[found[1]], source)
+
+
+def engine_flags(pattern: Pattern) -> str:
+    """Return the flags that go with what was written."""
+    if pattern.unicode:
+        # The engine folds case correctly in v mode only if the unicode flag is set as well.
+        return "".join(flag for flag in pattern.flags if flag in "imsv") + "u"
+    return "".join(flag for flag in pattern.flags if flag in "ms")
+
+
+def _writer(pattern: Pattern, first_group: int) -> _Writer:
+    return _Writer(first_group, unicode=pattern.unicode, ignore_case="i" in pattern.flags)
+
+
+class _Writer:
+    """Writes nodes. Groups are numbered from ``first_group`` plus one; ``fold`` writes out the variants of letters."""
+
+    def __init__(self, first_group: int, *, unicode: bool, ignore_case: bool) -> None:
+        self.first_group = first_group
+        self.unicode = unicode
+        self.fold = ignore_case and not unicode
+        self.unicode_fold = ignore_case and unicode
+        self._characters: dict[tuple[int, bool], str] = {}
+        self._size = 0
+
+    def write(self, node: Node) -> str:
+        match node:
+            case Char(code):
+                return self._character(code)
+            case Dot():
+                return "."
+            case CharClass(items, negated):
+                return self._class(items, negated=negated)
+            case SetClass(source=source):
+                return self._counted(source)
+            case Assertion(kind):
+                return kind if kind in "^$" else f"\\{kind}"
+            case BackReference(groups):
+                return "".join([self._reference(number) for number in groups])
+            case Sequence(items):
+                character = self._character
+                return "".join([character(one.code) if type(one) is Char else self.write(one) for one in items])
+            case Alternatives(branches):
+                return _choice([self.write(branch) for branch in branches])
+            case Group(body, number, modifiers):
+                return f"({self.write(body)})" if number is not None else self._plain_group(body, modifiers)
+            case Look(body, behind, negative):
+                return f"(?{'<' if behind else ''}{'!' if negative else '='}{self.write(body)})"
+            case Repeat(body, least, most, greedy):
+                return self._repeated(body) + _quantifier(least, most) + ("" if greedy else "?")
+
+    def _repeated(self, body: Node) -> str:
+        """Write what is repeated as one atom: the references of a shared name would be several."""
+        text = self.write(body)
+        return f"(?:{text})" if isinstance(body, BackReference | Look) else text
+
+    def _reference(self, number: int) -> str:
+        return f"(?{'i' if self.fold else ''}:\\{number + self.first_group})"
+
+    def _plain_group(self, body: Node, modifiers: str) -> str:
+        if self.unicode or not modifiers:
+            return f"(?{modifiers}:{self.write(body)})"
+        added, _, removed = modifiers.partition("-")
+        outer = self.fold
+        self.fold = "i" in added or (outer and "i" not in removed)
+        text = self.write(body)
+        self.fold = outer
+        added, removed = added.replace("i", ""), removed.replace("i", "")
+        return f"(?{added}{'-' if removed else ''}{removed}:{text})"
+
+    def _character(self, code: int) -> str:
+        # There may be thousands, and few different ones.
+        key = (code, self.fold)
+        written = self._characters.get(key)
+        if written is None:
+            written = self._characters[key] = self._new_character(code)
+        return written
+
+    def _new_character(self, code: int) -> str:
+        if self.fold and len(same := variants(code)) > 1:
+            return self._class(tuple([(one, one) for one in same]), negated=False)
+        character = chr(stand_in(code))
+        return f"\\{character}" if character in _SPECIAL else character
+
+    def _class(self, items: tuple[ClassItem, ...], *, negated: bool) -> str:
+        if len(items) == 1 and isinstance(items[0], str) and not negated:
+            return f"\\{items[0]}"
+        inside = "".join([self._escape(item) if isinstance(item, str) else self._ranges(*item) for item in items])
+        return self._counted(f"[{'^' if negated else ''}{inside}]")
+
+    def _counted(self, written: str) -> str:
+        self._size += len(written)
+        if self._size > MAX_WRITTEN_LENGTH:
+            raise JSRegexSyntaxError("Invalid regular expression: Regular expression too large")
+        return written
+
+    def _escape(self, escape: str) -> str:
+        if escape == "W" and self.unicode_fold:
+            # In a class the engine would add the letters that ſ and the Kelvin sign are variants of.
+            return "".join([_range(low, high) for low, high in NOT_WORD])
+        return f"\\{escape}"
+
+    def _ranges(self, first: int, last: int) -> str:
+        others = other_variants(first, last) if self.fold else ()
+        return _range(first, last) + "".join(map(chr, others))
+
+
+def _choice(branches: list[str]) -> str:
+    """Write many alternatives as groups of groups: the engine's compiler is quadratic in those of one level."""
+    while len(branches) > _MOST_BRANCHES:
+        together = [branches[at : at + _MOST_BRANCHES] for at in range(0, len(branches), _MOST_BRANCHES)]
+        branches = [f"(?:{'|'.join(some)})" for some in together]
+    return "|".join(branches)
+
+
+def _quantifier(least: int, most: int) -> str:
+    if most == INFINITE:
+        return {0: "*", 1: "+"}.get(least) or f"{{{least},}}"
+    return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
+
+
+def _range(first: int, last: int) -> str:
+    return "".join([_range_text(low, high) for low, high in engine_ranges(first, last)])
+
+
+def _range_text(first: int, last: int) -> str:
+    low, high = _class_character(first), _class_character(last)
+    return low if first == last else f"{low}-{high}"
+
+
+def _class_character(code: int) -> str:
+    character = chr(code)
+    return f"\\{character}" if character in _CLASS_SPECIAL else character

@@ -1,0 +1,170 @@
+"""What a regex found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tavernkit._text.js_regex.nodes import Pattern
+from tavernkit._text.js_regex.subject import Subject
+
+Span = tuple[int, int]
+"""Start and end of a part of the text."""
+
+Names = Mapping[str, tuple[int, ...]]
+"""The groups each name stands for: more than one where alternatives share a name."""
+
+
+class Found(Protocol):
+    """What the engine says of a match: where it and its groups are, in bytes; group 0 is the whole match."""
+
+    def range(self) -> slice:
+        """Return where the match is."""
+        ...
+
+    def group(self, idx: int, /) -> slice | None:
+        """Return where a group is, or nothing if it took no part."""
+        ...
+
+
+class FoundSpans:
+    """A match by the offsets of its groups: two numbers for each, -1 for a group that took no part."""
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: Sequence[int]) -> None:
+        self._offsets = offsets
+
+    def range(self) -> slice:
+        """Return where the match is."""
+        return slice(self._offsets[0], self._offsets[1])
+
+    def group(self, idx: int, /) -> slice | None:
+        """Return where a group is, or nothing if it took no part."""
+        start = self._offsets[2 * idx]
+        return None if start < 0 else slice(start, self._offsets[2 * idx + 1])
+
+
+def offsets_of(found: Found, first_group: int, group_count: int) -> list[int]:
+    """List the offsets of the whole match and its groups."""
+    offsets: list[int] = []
+    for number in range(first_group, first_group + group_count + 1):
+        span = found.group(number)
+        offsets += (-1, -1) if span is None else (span.start, span.stop)
+    return offsets
+
+
+def found_at(found: Found, group_count: int, before: str) -> Found:
+    """Move a match that was found in the rest of a text to its place in the whole."""
+    shift = len(before.encode())
+    return FoundSpans([offset if offset < 0 else offset + shift for offset in offsets_of(found, 0, group_count)])
+
+
+class MatchParts:
+    """What a match is made of. There is no ``__init__``: a call of it would take as long as a short search."""
+
+    __slots__ = ("found", "pattern", "subject")
+
+    subject: Subject
+    found: Found
+    pattern: Pattern
+
+
+class JSMatch(MatchParts):
+    """One match. Offsets are those of the Python text; ``utf16_start`` and ``utf16_end`` are JavaScript's.
+
+    Without the ``u`` or ``v`` flag a match may begin or end inside a character that JavaScript holds as two units;
+    its texts then have lone surrogates, and its Python offsets are those of that character.
+    """
+
+    __slots__ = ()
+
+    @property
+    def input(self) -> str:
+        """The whole text that was searched."""
+        return self.subject if isinstance(self.subject, str) else self.subject.text
+
+    def replaced(self, template: str) -> str:
+        """The whole text with this match replaced by what a template (``$1``, ``$&``, …) gives."""
+        from tavernkit._text.js_regex.template import compile_template, replace_by_template
+
+        compiled = compile_template(template, self.pattern.group_count, self.pattern.names)
+        replaced = replace_by_template(self.subject, [self.found], compiled)
+        return self.input if replaced is None else replaced
+
+    @property
+    def start(self) -> int:
+        """Where the match begins."""
+        return self._python_offset(self.found.range().start)
+
+    @property
+    def end(self) -> int:
+        """Where the match ends."""
+        return self._python_offset(self.found.range().stop)
+
+    @property
+    def utf16_start(self) -> int:
+        """Where the match begins in UTF-16 code units (``match.index``)."""
+        return self._utf16_offset(self.found.range().start)
+
+    @property
+    def utf16_end(self) -> int:
+        """Where the match ends in UTF-16 code units (``lastIndex`` after it)."""
+        return self._utf16_offset(self.found.range().stop)
+
+    def _python_offset(self, offset: int) -> int:
+        return offset if isinstance(self.subject, str) else self.subject.python_offset(offset)
+
+    def _utf16_offset(self, offset: int) -> int:
+        return offset if isinstance(self.subject, str) else self.subject.utf16_offset(offset)
+
+    @property
+    def text(self) -> str:
+        """What was matched (``match[0]``)."""
+        return self.subject[self.found.range()]
+
+    def group(self, number: int) -> str | None:
+        """Return what one group captured; 0 is the whole match, ``None`` a group that took no part."""
+        span = self.found.group(number)
+        return None if span is None else self.subject[span]
+
+    @property
+    def groups(self) -> tuple[str | None, ...]:
+        """What the groups captured, from group 1 on; ``None`` for a group that took no part."""
+        return tuple([self.group(number) for number in range(1, self.pattern.group_count + 1)])
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        """What the named groups captured."""
+        return {name: self.named_group(name) for name in self.pattern.names}
+
+    def named_group(self, name: str) -> str | None:
+        """Return what the group of a name captured; nothing for a name that is not in the pattern, too."""
+        for number in self.pattern.names.get(name, ()):
+            captured = self.group(number)
+            if captured is not None:
+                return captured
+        return None
+
+    @property
+    def spans(self) -> tuple[Span | None, ...]:
+        """Where the match (first) and its groups are in the Python text."""
+        return tuple([self._span(number) for number in range(self.pattern.group_count + 1)])
+
+    def _span(self, number: int) -> Span | None:
+        span = self.found.group(number)
+        if span is None:
+            return None
+        return self._python_offset(span.start), self._python_offset(span.stop)
+
+    def __repr__(self) -> str:
+        return f"JSMatch({self.start}, {self.end}, {self.text!r}, groups={self.groups!r})"
+
+
+def make_match(subject: Subject, found: Found, pattern: Pattern) -> JSMatch:
+    """Make a match of its parts."""
+    match = JSMatch()
+    match.subject = subject
+    match.found = found
+    match.pattern = pattern
+    return match

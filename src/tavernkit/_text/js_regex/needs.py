@@ -1,0 +1,88 @@
+"""What a text must hold for a pattern to have a chance: where it does not, the engine need not be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tavernkit._text.js_regex.nodes import Alternatives, Char, Group, Node, Pattern, Repeat, Sequence
+
+MOST = 16
+"""Alternatives that are looked for at most."""
+
+Needs = tuple[str, ...]
+"""Texts of which one is needed; none if nothing is known."""
+
+
+def needs_of(pattern: Pattern) -> Needs:
+    """Return texts of which one stands in any text that matches; lower-case ones if the pattern ignores case.
+
+    Only letters, digits and signs of ASCII count: to ignore their case is the same in Python and JavaScript, but for
+    ``s``, which with the ``u`` flag is also ``ſ``.
+    """
+    fold = ignores_case(pattern)
+    unsafe = frozenset("sS") if fold and pattern.unicode else frozenset[str]()
+    needs = _needs(pattern.root, unsafe)
+    if needs is None or len(needs) > MOST:
+        return ()
+    return tuple(dict.fromkeys(text.lower() for text in needs)) if fold else needs
+
+
+def ignores_case(pattern: Pattern) -> bool:
+    """Return True if some of a pattern may match letters of the other case."""
+    return "i" in pattern.flags or pattern.has_modifiers
+
+
+def begins_with_characters(node: Node) -> bool:
+    """Return True if every match begins with one of a few characters: the engine itself looks for those quickly."""
+    match node:
+        case Char():
+            return True
+        case Group(body):
+            return begins_with_characters(body)
+        case Repeat(body, least):
+            return least > 0 and begins_with_characters(body)
+        case Sequence(items):
+            return bool(items) and begins_with_characters(items[0])
+        case Alternatives(branches):
+            return all(map(begins_with_characters, branches))
+        case _:
+            return False
+
+
+def _needs(node: Node, unsafe: frozenset[str]) -> Needs | None:
+    match node:
+        case Char():
+            return _best(_runs([node], unsafe))
+        case Group(body):
+            return _needs(body, unsafe)
+        case Repeat(body, least) if least > 0:
+            return _needs(body, unsafe)
+        case Alternatives(branches) if len(branches) <= MOST:
+            found = [_needs(branch, unsafe) for branch in branches]
+            return None if None in found else tuple(dict.fromkeys(text for one in found if one for text in one))
+        case Sequence(items):
+            return _best([*_runs(items, unsafe), *[_needs(item, unsafe) for item in items if type(item) is not Char]])
+        case _:
+            return None
+
+
+def _runs(items: Iterable[Node], unsafe: frozenset[str]) -> Iterator[Needs]:
+    """Give the runs of characters that stand for themselves."""
+    run: list[str] = []
+    for item in items:
+        character = chr(item.code) if isinstance(item, Char) else ""
+        if " " <= character <= "~" and character not in unsafe:
+            run.append(character)
+        elif run:
+            yield ("".join(run),)
+            run = []
+    if run:
+        yield ("".join(run),)
+
+
+def _best(choices: Iterable[Needs | None]) -> Needs | None:
+    return max((choice for choice in choices if choice), key=_shortest, default=None)
+
+
+def _shortest(needs: Needs) -> int:
+    return min(map(len, needs))

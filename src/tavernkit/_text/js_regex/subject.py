@@ -1,0 +1,168 @@
+"""The text a regex runs on, in the form the engine needs.
+
+The engine reads UTF-8 and counts code points; JavaScript without the ``u`` or ``v`` flag counts UTF-16 code units. For
+a pattern that could tell, a text with characters outside the basic plane is therefore given to the engine with each
+code unit as one character; for the others (``tavernkit._text.js_regex.counting``) its characters stay whole.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tavernkit._text.js_regex.limits import SUBJECT_CACHE_SIZE
+from tavernkit._text.js_regex.surrogates import (
+    HALF_SIZE,
+    STAND_IN_LEAD,
+    astral_characters,
+    count_astral,
+    count_pairs,
+    from_stand_ins,
+    halves,
+    is_inside_pair,
+    to_halves,
+    to_stand_ins,
+)
+from tavernkit._text.js_values.strings import has_astral, join_surrogates, utf16_index
+from tavernkit._values import LRUCache
+
+_FEW = 16
+"""As many different characters are replaced one after the other, which is quicker than looking for any of them."""
+
+
+class WideText:
+    """A text with characters beyond ASCII. It has a length and can be cut like a text, by the engine's offsets."""
+
+    __slots__ = ("_cursor", "_halved", "_lowered", "_stand_ins", "_units", "data", "engine_text", "text")
+
+    def __init__(self, text: str, *, whole: bool) -> None:
+        self.text = text
+        self.engine_text = text
+        """What the engine sees of the text."""
+        self._units = self._stand_ins = False
+        self._cursor = (0, 0, 0)
+        self._lowered: str | None = None
+        self._halved: dict[bytes, bytes] = {}
+        try:
+            self.data = self.text.encode()
+        except UnicodeEncodeError:
+            self._stand_ins = True
+            self.text = join_surrogates(self.text)
+            self.engine_text = to_stand_ins(self.text)
+            self.data = self.engine_text.encode()
+        if whole or not (self._stand_ins or has_astral(self.text)):
+            return
+        self._units = self._stand_ins = True
+        characters = astral_characters(self.data)
+        if len(characters) > _FEW:
+            self.engine_text = to_halves(self.engine_text)
+            self.data = self.engine_text.encode()
+            return
+        for character in characters:
+            self._halved[character] = halves(character)
+            self.data = self.data.replace(character, self._halved[character])
+        self.engine_text = self.data.decode()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def lowered(self) -> str:
+        """The text in lower case."""
+        if self._lowered is None:
+            self._lowered = self.text.lower()
+        return self._lowered
+
+    def __getitem__(self, span: slice) -> str:
+        """Return a part of the text; it may begin or end with half a character."""
+        part = self.data[span]
+        return self.decoded(part) if self._stand_ins and not part.isascii() else part.decode()
+
+    def encoded(self, text: str) -> bytes | None:
+        """Return another text in the form that the data of this one has; None if the form cannot express it."""
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            return None
+        return data if data.find(STAND_IN_LEAD) < 0 else None
+
+    def decoded(self, data: bytes) -> str:
+        """Return what parts of the data are as text; halves of a character that have come together are one again."""
+        for character, two in self._halved.items():
+            data = data.replace(two, character)
+        text = data.decode()
+        # Not "in", which takes bytes for a number first and is several times slower.
+        return from_stand_ins(text) if self._stand_ins and data.find(STAND_IN_LEAD) >= 0 else text
+
+    def count(self, offset: int) -> int:
+        """Count what the regex counts (characters, or units) up to an engine offset."""
+        return self._counts(offset)[0]
+
+    def python_offset(self, offset: int) -> int:
+        """Turn an engine offset into an offset of the text."""
+        counted, pairs = self._counts(offset)
+        return counted - pairs if self._units else counted
+
+    def utf16_offset(self, offset: int) -> int:
+        """Turn an engine offset into a JavaScript offset."""
+        counted, pairs = self._counts(offset)
+        return counted if self._units else counted + pairs
+
+    def _counts(self, offset: int) -> tuple[int, int]:
+        """Count what the regex counts up to an engine offset, and the pairs that there are in JavaScript.
+
+        The middle of a pair counts as its start in Python: the pair that was begun is one of them.
+        """
+        inside = self._units and is_inside_pair(self.data, offset)
+        end = offset - HALF_SIZE if inside else offset
+        # From where the last count ended: callers mostly go forward.
+        at, counted, pairs = self._cursor
+        step = 1 if end >= at else -1
+        part = self.data[at:end] if step > 0 else self.data[end:at]
+        text = part.decode()
+        counted += step * len(text)
+        pairs += step * (count_pairs(part) if self._units else count_astral(text))
+        self._cursor = (end, counted, pairs)
+        return (counted + 1, pairs + 1) if inside else (counted, pairs)
+
+    def counted_offset(self, offset: int) -> int:
+        """Turn an offset of the text into the number of things (characters or units) before it."""
+        return offset if not self._units else utf16_index(self.text, offset)
+
+
+Subject: TypeAlias = "str | WideText"
+"""A text that a regex runs on: of ASCII text the engine's offsets are the text's own, so it needs no other form."""
+
+
+class SeenText:
+    """A text that was searched in: as it was given, in the form the engine needs, and what the engine sees of it."""
+
+    __slots__ = ("searched", "subject", "text")
+
+    def __init__(self, text: str, subject: Subject, searched: str) -> None:
+        self.text = text
+        self.subject = subject
+        self.searched = searched
+
+
+_cache: LRUCache[tuple[str, bool], WideText] = LRUCache(SUBJECT_CACHE_SIZE)
+_last = {whole: ("", WideText("", whole=whole)) for whole in (False, True)}
+
+
+def subject_of(text: str, *, whole: bool) -> Subject:
+    """Return a text in the form the engine needs."""
+    return text if text.isascii() else wide_text(text, whole)
+
+
+def wide_text(text: str, whole: bool) -> WideText:
+    """Return a text with characters beyond ASCII in the form the engine needs."""
+    # Many expressions run on one text: to tell that it is the last one is quicker than to look it up.
+    last, wide = _last[whole]
+    if last is not text:
+        wide = _cache.get_or_make((text, whole), lambda: WideText(text, whole=whole))
+        _last[whole] = (text, wide)
+    return wide
+
+
+def engine_text(subject: Subject) -> str:
+    """Return what the engine sees of a text."""
+    return subject if isinstance(subject, str) else subject.engine_text

@@ -1,0 +1,122 @@
+"""Typed values out of a JSON object that came from a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence, shown
+from tavernkit.errors import Warn
+
+T = TypeVar("T")
+
+
+def as_number(value: object) -> int | float | None:
+    """Take a number, or text that is one; nothing for anything else. 4.0 is given as 4, as JSON in a browser has it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(number) if number.is_integer() else number
+
+
+class JsonReader:
+    """Reads keys of one object; a value of the wrong type is reported by its place and the default is used.
+
+    What JavaScript would accept (numbers written as text, any truthy value as a switch) is accepted too.
+    """
+
+    __slots__ = ("data", "warn", "where")
+
+    def __init__(self, data: Mapping[str, object], where: str, warn: Warn) -> None:
+        self.data = data
+        self.where = where
+        self.warn = warn
+
+    def text(self, key: str, default: str = "") -> str:
+        """Read text; null counts as empty text."""
+        value = self.data.get(key, default)
+        if isinstance(value, str):
+            return value
+        if value is None:
+            return ""
+        return self._wrong(key, value, "text", default)
+
+    def optional_text(self, key: str) -> str | None:
+        """Read text, or nothing if there is none."""
+        value = self.data.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        return self._wrong(key, value, "text", None)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """Read a switch; numbers and text count as JavaScript counts them."""
+        value = self.data.get(key, default)
+        if isinstance(value, bool):
+            return value
+        if value is None or isinstance(value, (int, float, str)):
+            return bool(value) and value == value
+        return self._wrong(key, value, "true or false", default)
+
+    def integer(self, key: str, default: int) -> int:
+        """Read a whole number (also written as text)."""
+        value = self.data.get(key, default)
+        number = as_number(value)
+        return number if isinstance(number, int) else self._wrong(key, value, "a whole number", default)
+
+    def number(self, key: str, default: float) -> float:
+        """Read a number (also written as text)."""
+        value = self.data.get(key, default)
+        number = as_number(value)
+        return self._wrong(key, value, "a number", default) if number is None else number
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Read a list of texts; other items are reported and left out."""
+        found: list[str] = []
+        for item in self.items(key):
+            if isinstance(item, str):
+                found.append(item)
+            else:
+                self._wrong(key, item, "a list of texts", None)
+        return tuple(found)
+
+    def items(self, key: str) -> tuple[object, ...]:
+        """Read a list, or nothing if there is none."""
+        value = self.data.get(key)
+        if value is None:
+            return ()
+        return tuple(value) if is_sequence(value) else self._wrong(key, value, "a list", ())
+
+    def objects(self, key: str) -> tuple[Mapping[str, object], ...]:
+        """Read a list of objects; other items are reported and left out."""
+        found: list[Mapping[str, object]] = []
+        for index, item in enumerate(self.items(key)):
+            if is_mapping(item):
+                found.append(item)
+            else:
+                self._wrong(f"{key}[{index}]", item, "an object", None)
+        return tuple(found)
+
+    def object(self, key: str) -> FrozenObject:
+        """Read an object, or an empty one if there is none."""
+        value = self.data.get(key)
+        if value is None:
+            return EMPTY_OBJECT
+        if is_mapping(value):
+            return value  # pyright: ignore[reportReturnType]  # the file's own object; read only from here on
+        return self._wrong(key, value, "an object", EMPTY_OBJECT)
+
+    def reader(self, key: str) -> JsonReader:
+        """Read an object's own keys."""
+        return JsonReader(self.object(key), f"{self.where}.{key}", self.warn)
+
+    def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
+        self.warn(f"{self.where}: {key} should be {wanted}, not {shown(value)}; {shown(default)} is used")
+        return default

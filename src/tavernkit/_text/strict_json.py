@@ -1,0 +1,71 @@
+"""JSON as the standard has it: no NaN, no comments, bounded nesting; and compact JSON text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, NoReturn
+
+from tavernkit._values import Json, is_mapping, is_sequence, thaw
+from tavernkit.errors import LimitExceededError
+
+MAX_JSON_NESTING: Final = 100
+"""Nesting of JSON that a model, a provider or a tool may send."""
+
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def loads(text: str) -> Json:
+    """Parse JSON text; anything that is not strict JSON is a ``ValueError``."""
+    if is_too_deep(text):
+        raise ValueError(f"nested deeper than {MAX_JSON_NESTING}")
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def compact(value: object) -> str:
+    """Write a value as compact JSON text; what JSON cannot hold is a ``ValueError`` or ``TypeError``."""
+    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text.encode()  # a lone surrogate cannot be sent; better to learn it here
+    return text
+
+
+def plain_text(value: object) -> str:
+    """The text of a value where text is wanted: nothing is empty, what is not text is written as JSON."""
+    if isinstance(value, bool) or is_sequence(value) or is_mapping(value):
+        try:
+            return json.dumps(_plain(value), ensure_ascii=False)
+        except (ValueError, TypeError, RecursionError):
+            return str(value)
+    return "" if value is None else str(value)
+
+
+def _plain(value: object) -> Json:
+    try:
+        return thaw(value)
+    except LimitExceededError as error:  # a value that holds itself has no end
+        raise ValueError(str(error)) from error
+
+
+def byte_length(text: str) -> int:
+    """Bytes of the text in UTF-8; lone surrogates count as three."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def is_too_deep(text: str) -> bool:
+    """Return True if a text nests too deeply, without parsing it: a parser would recurse before it could complain."""
+    if text.count("[") + text.count("{") <= MAX_JSON_NESTING:
+        return False
+    depth = 0
+    for match in _STRUCTURE.finditer(text):
+        token = match.group()
+        if token in "[{":
+            depth += 1
+            if depth > MAX_JSON_NESTING:
+                return True
+        elif token in "]}":
+            depth -= 1
+    return False

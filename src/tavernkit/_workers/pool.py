@@ -1,0 +1,336 @@
+"""The pool of worker processes.
+
+Workers are started when they are needed, a few are kept, and one that runs out of its limits is gone and replaced. They
+end with this process, also when it is killed itself: their input ends then, and what runs ends by its alarm. A forked
+child starts its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from tavernkit._workers import limits
+from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, WorkerError
+from tavernkit._workers.job import Job
+from tavernkit._workers.worker import Answer, Worker
+
+
+class _Waited(threading.local):
+    seconds = 0.0
+    processor_seconds = 0.0
+
+
+_waited = _Waited()
+
+
+def seconds_waited() -> float:
+    """How long this thread has waited for workers in all: its own clock does not count that."""
+    return _waited.seconds
+
+
+def processor_seconds() -> float:
+    """How much processor time jobs of this thread have taken in workers in all. A busy machine does not add to it."""
+    return _waited.processor_seconds
+
+
+class WorkerPool:
+    """A pool of workers; at most ``limits.MAX_WORKERS`` at a time."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._slots = threading.BoundedSemaphore(limits.MAX_WORKERS)
+        self._lock = threading.RLock()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._spares_in_the_making = 0
+        self._sessions: OrderedDict[int, weakref.ref[Session]] = OrderedDict()
+        self._jobs: tuple[Job, ...] = ()
+
+    def expect(self, job: Job) -> None:
+        """Let new workers load a job when they start."""
+        if job not in self._jobs:
+            self._jobs = (*self._jobs, job)
+
+    def run(self, job: Job, payload: bytes, seconds: float) -> bytes:
+        """Do a job in a worker process, with so many seconds of processor time.
+
+        Raises:
+            OutOfTimeError: They were used up.
+            StuckError: It took far longer by the clock, or no worker was free.
+            WorkerError: The process could not be started or ended otherwise.
+            JobFailedError: The job raised.
+        """
+        started = time.monotonic()
+        try:
+            return self._run(job, payload, seconds)
+        finally:
+            _waited.seconds += time.monotonic() - started
+
+    def _run(self, job: Job, payload: bytes, seconds: float) -> bytes:
+        self.expect(job)
+        slots = self._slots
+        if not slots.acquire(timeout=limits.MAX_WAIT_SECONDS):
+            raise BusyError(f"all workers were busy for {limits.MAX_WAIT_SECONDS:g} seconds")
+        try:
+            with contextlib.suppress(RetiredError):
+                return self._request(self.take(), job, payload, seconds)
+            return self._request(self.take(), job, payload, seconds)
+        finally:
+            slots.release()
+
+    def _request(self, one: Worker, job: Job, payload: bytes, seconds: float) -> bytes:
+        try:
+            reply = one.request(job, payload, seconds)
+        except JobFailedError:
+            self.give_back(one)
+            raise
+        except OutOfTimeError:
+            _waited.processor_seconds += seconds
+            self.discard(one, replace=True)
+            raise
+        except BaseException:
+            self.discard(one, replace=True)
+            raise
+        _waited.processor_seconds += one.processor_time
+        self.give_back(one)
+        return reply
+
+    def take(self) -> Worker:
+        """Take a worker that has started; raises ``BusyError`` or ``WorkerError``."""
+        deadline = time.monotonic() + limits.MAX_WAIT_SECONDS
+        # An idle one may have ended by itself just now.
+        with contextlib.suppress(WorkerError):
+            return self._started(self._take(), deadline)
+        return self._started(self._take(), deadline)
+
+    def _started(self, one: Worker, deadline: float) -> Worker:
+        try:
+            one.wait_until_ready(deadline)
+        except BaseException:
+            self.discard(one, replace=False)
+            raise
+        return one
+
+    def _take(self) -> Worker:
+        """Take an idle worker, or make one."""
+        with self._lock:
+            cold = not self._idle and not self._busy
+        if cold:
+            # What needed a worker once will need one again, and starting a second meanwhile costs next to nothing.
+            self.warm_up()
+        while (one := self._take_idle()) is not None:
+            if one.is_alive and not one.is_overdue:
+                return one
+            self.discard(one, replace=False)
+        one = Worker(self._jobs)
+        with self._lock:
+            self._busy.add(one)
+        return one
+
+    def _take_idle(self) -> Worker | None:
+        """Take a worker that is ready, or else the one that has been starting for longest."""
+        with self._lock:
+            if not self._idle:
+                return None
+            one = max(self._idle, key=lambda idle: idle.is_ready)
+            self._idle.remove(one)
+            self._busy.add(one)
+            return one
+
+    def give_back(self, one: Worker) -> None:
+        """Make a worker idle, if there is room."""
+        with self._lock:
+            room = len(self._idle) + self._spares_in_the_making < limits.MAX_IDLE_WORKERS
+            if room:
+                self._busy.discard(one)
+                self._idle.append(one)
+        if not room:
+            self.discard(one, replace=False)
+
+    def discard(self, one: Worker, *, replace: bool) -> None:
+        """End a worker."""
+        one.kill()
+        if replace:
+            self._add_spare()
+        one.stop()
+        with self._lock:
+            self._busy.discard(one)
+
+    def _add_spare(self) -> bool:
+        """Start one more idle worker, if there is room; without waiting until it is ready."""
+        with self._lock:
+            if len(self._idle) + self._spares_in_the_making >= limits.MAX_IDLE_WORKERS:
+                return False
+            self._spares_in_the_making += 1
+        spare = None
+        try:
+            spare = Worker(self._jobs)
+        except WorkerError:
+            # The next request for a worker fails with the reason.
+            return False
+        finally:
+            with self._lock:
+                self._spares_in_the_making -= 1
+                if spare is not None:
+                    self._idle.append(spare)
+        return True
+
+    def warm_up(self) -> None:
+        """Start workers until as many are idle as are kept."""
+        while self._add_spare():
+            pass
+
+    @property
+    def idle_count(self) -> int:
+        """How many workers wait for work."""
+        return len(self._idle)
+
+    def note_use(self, session: Session) -> None:
+        """Keep the worker of a session for longer than those of others, of which only so many are kept."""
+        with self._lock:
+            self._sessions.pop(id(session), None)
+            self._sessions[id(session)] = weakref.ref(session)
+            spare = [key for key, found in self._sessions.items() if found() is None]
+            for key in spare:
+                del self._sessions[key]
+            excess = [found() for found in self._sessions.values()][: -limits.MAX_SESSIONS]
+        for other in excess:
+            if other is not None and other.end_if_idle():
+                with self._lock:
+                    self._sessions.pop(id(other), None)
+
+    def close(self) -> None:
+        """Stop the workers that are idle; the pool can be used again."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            sessions = [found() for found in self._sessions.values()]
+            self._sessions.clear()
+        for session in sessions:
+            if session is not None:
+                session.end_if_idle()
+        for one in idle:
+            one.stop()
+
+    def forget(self) -> None:
+        """Start anew after a fork: the workers belong to the parent."""
+        for one in (*self._idle, *self._busy):
+            one.forget()
+        for found in self._sessions.values():
+            session = found()
+            if session is not None:
+                session.forget()
+        self._reset()
+
+
+@dataclass(slots=True)
+class _Lease:
+    """A worker process that a session has; ``reusable`` if it is worth keeping when the session is gone."""
+
+    worker: Worker
+    reusable: bool = True
+
+
+class Session:
+    """A worker process of one's own, whose job keeps a state between requests.
+
+    It is taken with the first request, and again after it was lost: ``generation`` counts how often. That happens when
+    a request is ended by its limits, and when many other sessions were used since.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lease: _Lease | None = None
+        self._end: weakref.finalize[[_Lease], Session] | None = None
+        self._fresh = False
+        self._depth = 0
+        self.lock = threading.RLock()
+        self.generation = 0
+
+    def open(self) -> None:
+        """Take a worker process, unless there is one with the state."""
+        with self.lock:
+            if self._lease is None or not self._lease.worker.is_alive:
+                self.close()
+                pool.expect(self._job)
+                self._lease = _Lease(pool.take())
+                self._end = weakref.finalize(self, _let_go, self._lease)
+                self._fresh = True
+                self.generation += 1
+            pool.note_use(self)
+
+    def request(self, payload: bytes, seconds: float, answer: Answer) -> tuple[bytes, float]:
+        """Do the job; see ``Worker.request()``. Returns the processor time as well."""
+        with self.lock:
+            self.open()
+            assert self._lease is not None
+            worker = self._lease.worker
+            fresh, self._fresh = self._fresh, False
+            self._depth += 1
+            started = time.monotonic()
+            try:
+                return worker.request(self._job, payload, seconds, answer=answer, fresh=fresh), worker.processor_time
+            except JobFailedError:
+                raise
+            except BaseException:
+                self.close(replace=True)
+                raise
+            finally:
+                self._depth -= 1
+                _waited.seconds += time.monotonic() - started
+
+    def close(self, *, replace: bool = False) -> None:
+        """End the process and with it the state."""
+        with self.lock:
+            lease, self._lease = self._lease, None
+            if self._end is not None:
+                self._end.detach()
+            if lease is not None:
+                pool.discard(lease.worker, replace=replace)
+
+    def end_with_session(self) -> None:
+        """Do not use the process again when the session is gone, as it has become large."""
+        if self._lease is not None:
+            self._lease.reusable = False
+
+    def end_if_idle(self) -> bool:
+        """Close the session unless it is in use."""
+        if self._depth or not self.lock.acquire(blocking=False):
+            return False
+        try:
+            self.close()
+        finally:
+            self.lock.release()
+        return True
+
+    def forget(self) -> None:
+        """Let go of a process that belongs to the parent of this one."""
+        if self._end is not None:
+            self._end.detach()
+        if self._lease is not None:
+            self._lease.worker.forget()
+        self._lease, self.lock, self._depth = None, threading.RLock(), 0
+
+
+def _let_go(lease: _Lease) -> None:
+    """Take back the worker of a session that no one holds any more; its state goes with the next session."""
+    if lease.reusable:
+        pool.give_back(lease.worker)
+    else:
+        pool.discard(lease.worker, replace=False)
+
+
+pool = WorkerPool()
+"""The workers of this process."""
+
+atexit.register(pool.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.forget)

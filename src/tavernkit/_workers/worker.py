@@ -1,0 +1,278 @@
+"""One worker process, and talking to it within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tavernkit._workers import limits, process
+from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, StuckError, WorkerError
+from tavernkit._workers.job import Job
+
+if TYPE_CHECKING:
+    from tavernkit._workers.windows_job import JobObject
+
+_MARGIN = 5.0
+"""Seconds that a worker lives longer than its caller is willing to wait, if it is not killed before."""
+
+_END_SECONDS = 5.0
+_SIGALRM, _SIGPROF, _JOB_TIME = 14, 27, 1816
+"""What ends a process that was idle for long, and one whose processor time is used up: a signal, and what Windows gives
+as the exit code."""
+
+Answer = Callable[[bytes], bytes]
+"""Answers what a job asks while it runs."""
+
+T = TypeVar("T")
+
+
+class _LateError(Exception):
+    """The deadline passed while something was read or written."""
+
+
+class Worker:
+    """One worker process, used by one caller at a time. It is made at once and starts by itself.
+
+    ``jobs`` are loaded while it starts.
+    """
+
+    def __init__(self, jobs: Sequence[Job] = ()) -> None:
+        arguments = [
+            *(_executable(), "-I", "-S", "-B", process.__file__),
+            *(str(limits.IDLE_SECONDS), str(limits.MEMORY), os.pathsep.join(str(job.file) for job in jobs)),
+            *(directory for directory in sys.path if Path(directory).is_absolute()),
+        ]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  # our own script, run by our own interpreter
+                arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as error:
+            raise WorkerError(f"the worker process did not start: {error}") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        # It has no work yet, so this is early enough.
+        self._job = _job_object(self._process) if sys.platform == "win32" else None
+        self._input = self._process.stdin
+        self._output = self._process.stdout
+        self._made_at = time.monotonic()
+        self._ready = False
+        self._deadline = 0.0
+        self._nested = False
+        self.processor_time = 0.0
+        """Seconds that the last request took of the processor."""
+        if sys.platform != "win32":
+            # A write of more than the pipe holds must come back, so that it can be given up.
+            os.set_blocking(self._input.fileno(), False)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process is known to have started."""
+        if self._ready or sys.platform == "win32":
+            return self._ready
+        return _is(self._output.fileno(), select.POLLIN, 0)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it has been starting for so long that it is not worth waiting for."""
+        return not self._ready and time.monotonic() - self._made_at > limits.MAX_WAIT_SECONDS
+
+    def wait_until_ready(self, deadline: float) -> None:
+        """Wait until the process has started; raises ``BusyError`` if it is not ready in time."""
+        if self._ready:
+            return
+        self._deadline = deadline
+        try:
+            self._read(1)
+        except _LateError:
+            raise BusyError(f"its worker did not start within {limits.MAX_WAIT_SECONDS:g} seconds") from None
+        self._ready = True
+
+    def request(
+        self, job: Job, payload: bytes, seconds: float, *, answer: Answer | None = None, fresh: bool = False
+    ) -> bytes:
+        """Let the process do a job.
+
+        Args:
+            job: What to do.
+            payload: What to do it with.
+            seconds: How much processor time it may take.
+            answer: Answers what the job asks meanwhile; the state of a job that may ask is kept for the next request.
+            fresh: Whether its state from earlier requests is forgotten.
+
+        Raises:
+            OutOfTimeError: The processor time was used up. The process is gone, as with all other errors but the last.
+            StuckError: It took far longer by the clock.
+            WorkerError: The process ended otherwise.
+            JobFailedError: The job raised.
+        """
+        seconds = min(seconds, limits.MAX_SECONDS)
+        wall = max(seconds * limits.WALL_FACTOR, limits.LEAST_WALL_SECONDS)
+        name = str(job.file).encode()
+        state = (process.FRESH if fresh else 0) | (process.KEPT if answer is not None else 0)
+        header = process.REQUEST.pack(process.ASKED, len(name), seconds, wall + _MARGIN, state, len(payload))
+        outer = self._deadline, self._nested
+        if not self._nested:
+            self._deadline = time.monotonic() + wall
+            self._limit_time(seconds)
+        self._nested = True
+        try:
+            self._write(header + name + payload)
+            return self._reply(answer)
+        except _LateError:
+            raise StuckError(f"did not end within {wall:g} seconds on this machine") from None
+        except WorkerError:
+            ended_by = self._ended_by()
+            if ended_by in (-_SIGPROF, _JOB_TIME):
+                raise OutOfTimeError(f"took longer than {seconds:g} seconds") from None
+            if ended_by == -_SIGALRM:
+                raise RetiredError("the worker process had nothing to do for too long") from None
+            raise
+        finally:
+            self._nested = outer[1]
+            if not self._nested:
+                self._limit_time(None)
+
+    def _limit_time(self, seconds: float | None) -> None:
+        """Let the system limit the processor time, where the process cannot do that itself."""
+        if self._job is not None:
+            self._job.limit_time(seconds)
+
+    def _reply(self, answer: Answer | None) -> bytes:
+        while True:
+            kind, used, size = process.REPLY.unpack(self._read(process.REPLY.size))
+            if size > limits.MAX_MESSAGE:
+                raise WorkerError("the worker process answered with too much")
+            payload = self._read(size)
+            if kind == process.QUESTION and answer is not None:
+                self._answer(answer, payload)
+                continue
+            self.processor_time = used
+            if kind == process.DONE:
+                return payload
+            raise JobFailedError(payload.decode("utf-8", "replace"))
+
+    def _answer(self, answer: Answer, question: bytes) -> None:
+        """Answer a question; how long that takes does not count."""
+        asked_at = time.monotonic()
+        text = answer(question)
+        self._deadline += time.monotonic() - asked_at
+        self._write(process.ANSWER.pack(process.ANSWERED, len(text)) + text)
+
+    def _ended_by(self) -> int | None:
+        """Wait for the end of a process that closed its pipes, and return what ended it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(_END_SECONDS)
+        return None
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._write_some(rest) :]
+        except OSError as error:
+            raise WorkerError("the worker process is gone") from error
+
+    def _write_some(self, data: memoryview) -> int:
+        if sys.platform == "win32":
+            return self._or_kill(lambda: os.write(self._input.fileno(), data))
+        with contextlib.suppress(BlockingIOError):
+            return os.write(self._input.fileno(), data)
+        self._wait_for(self._input.fileno(), select.POLLOUT)
+        return 0
+
+    def _read(self, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size:
+            part = self._read_some(size)
+            if not part:
+                raise WorkerError("the worker process ended without an answer")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _read_some(self, size: int) -> bytes:
+        if sys.platform == "win32":
+            return self._or_kill(lambda: os.read(self._output.fileno(), size))
+        self._wait_for(self._output.fileno(), select.POLLIN)
+        return os.read(self._output.fileno(), size)
+
+    def _or_kill(self, action: Callable[[], T]) -> T:
+        """Read or write where pipes cannot be waited for: a timer kills the process, which ends the action."""
+        deadline = self._deadline
+        timer = threading.Timer(max(deadline - time.monotonic(), 0), self._process.kill)
+        timer.start()
+        try:
+            done = action()
+        except OSError:
+            done = None
+        timer.cancel()
+        timer.join()
+        if not done:
+            if time.monotonic() >= deadline:
+                raise _LateError
+            raise WorkerError("the worker process ended without an answer")
+        return done
+
+    def kill(self) -> None:
+        """Let the process end now; ``stop()`` is still needed."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """Kill the process and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def forget(self) -> None:
+        """Let go of a process that belongs to the parent of this one."""
+        self._close()
+        self._process.returncode = 0
+
+    def _close(self) -> None:
+        if self._job is not None:
+            self._job.close()
+        for pipe in (self._input, self._output):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _wait_for(self, file: int, event: int) -> None:
+        if not _is(file, event, max(self._deadline - time.monotonic(), 0)):
+            raise _LateError
+
+
+def _executable() -> str:
+    """Return the interpreter itself: on Windows that of an environment only starts another, outside of its limits."""
+    own = sys.executable
+    return str(getattr(sys, "_base_executable", own)) if sys.platform == "win32" else own
+
+
+def _job_object(started: subprocess.Popen[bytes]) -> JobObject:
+    from tavernkit._workers.windows_job import JobObject
+
+    handle = int(getattr(started, "_handle", 0))  # there is no other way to get it
+    return JobObject(handle, limits.MEMORY)
+
+
+def _is(file: int, event: int, seconds: float) -> bool:
+    """Return True if a pipe is ready within some time: to be read or written, or because the other side is gone."""
+    poll = select.poll()
+    poll.register(file, event)
+    return bool(poll.poll(seconds * 1000))

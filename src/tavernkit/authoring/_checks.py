@@ -1,0 +1,139 @@
+"""Compares a prompt with what a test expects of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject, is_mapping, is_sequence
+from tavernkit.authoring._case_file import Expectations, TextExpectation
+from tavernkit.lore import LoreRow
+from tavernkit.prompt._plan import Plan
+
+_LISTED = 3
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was expected: whether it is so, and why."""
+
+    what: str
+    passed: bool
+    reason: str = ""
+
+    def to_dict(self) -> JsonObject:
+        """The check, ready for ``json``."""
+        return {"what": self.what, "passed": self.passed, "reason": self.reason}
+
+
+def check_plan(expect: Expectations, plan: Plan, rows: Sequence[LoreRow]) -> list[Check]:
+    """Compare a plan with expectations.
+
+    Args:
+        expect: What must be so.
+        plan: The prompt.
+        rows: The entries of its lore with the reasons, from ``tavernkit.report.lore_rows()``.
+    """
+    messages = [*_messages(plan)]
+    return [
+        *(_fires(name, rows, wanted=True) for name in expect.fires),
+        *(_fires(name, rows, wanted=False) for name in expect.stays_out),
+        *(_contains(each, messages, plan) for each in expect.contains),
+        *(_lacks(each, messages) for each in expect.lacks),
+        *_fits(expect.max_tokens, plan),
+    ]
+
+
+def _messages(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Role and text of each message, in order."""
+    for message in plan.to_messages():
+        given: Mapping[str, object] = message if is_mapping(message) else {}
+        content = given.get("content")
+        if is_sequence(content):
+            parts = (part.get("text") for part in content if is_mapping(part))
+            content = "".join(part for part in parts if isinstance(part, str))
+        yield str(given.get("role")), content if isinstance(content, str) else ""
+
+
+def _fires(name: str, rows: Sequence[LoreRow], *, wanted: bool) -> Check:
+    what = f"{name!r} {'fires' if wanted else 'stays out'}"
+    found = [row for row in rows if name in (row.title, row.id, row.id.rpartition(".")[2])]
+    if not found:
+        near = difflib.get_close_matches(name, [row.title for row in rows], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return Check(what, passed=False, reason=f"there is no such entry{hint}")
+    row = next((row for row in found if row.active is wanted), found[0])
+    return Check(what, row.active is wanted, row.reason)
+
+
+def _contains(expected: TextExpectation, messages: Sequence[tuple[str, str]], plan: Plan) -> Check:
+    what = f"the prompt has {_shown(expected.text)}{_place(expected)}"
+    found = [index for index, (_, text) in enumerate(messages) if expected.text in text]
+    if not found:
+        return Check(what, passed=False, reason=_why_not(plan))
+    problems = [_misplaced(expected, index, messages) for index in found]
+    return Check(what, None in problems, "" if None in problems else str(problems[0]))
+
+
+def _lacks(expected: TextExpectation, messages: Sequence[tuple[str, str]]) -> Check:
+    what = f"the prompt lacks {_shown(expected.text)}{_place(expected)}"
+    for index, (role, text) in enumerate(messages):
+        if expected.text in text and _misplaced(expected, index, messages) is None:
+            return Check(what, passed=False, reason=f"it is in message {index + 1} of {len(messages)} ({role})")
+    return Check(what, passed=True)
+
+
+def _misplaced(expected: TextExpectation, index: int, messages: Sequence[tuple[str, str]]) -> str | None:
+    """What is wrong with the place of a text that was found in a message; nothing if it is where it should be."""
+    role, text = messages[index]
+    if expected.role is not None and role != expected.role:
+        return f"it is in a message of the role {role}"
+    depth = sum(other in ("user", "assistant") for other, _ in messages[index + 1 :])
+    if expected.depth is not None and depth != expected.depth:
+        return f"it is at depth {depth}: {depth} messages of the chat follow it"
+    at = (index, text.index(expected.text))
+    for other, comes_first in ((expected.before, True), (expected.after, False)):
+        if other is None:
+            continue
+        places = [(number, each.index(other)) for number, (_, each) in enumerate(messages) if other in each]
+        if not places:
+            return f"{_shown(other)} is not in the prompt"
+        if not any(at < place if comes_first else at > place for place in places):
+            return f"it comes {'after' if comes_first else 'before'} {_shown(other)}"
+    return None
+
+
+def _fits(limit: int | None, plan: Plan) -> Iterator[Check]:
+    if limit is None:
+        return
+    explanation = plan.explain()
+    total = explanation.total_tokens
+    largest = sorted(explanation.blocks, key=lambda block: -(block.tokens or 0))[:_LISTED]
+    listed = ", ".join(f"{block.source} {block.tokens}" for block in largest)
+    what = f"the prompt has at most {limit} tokens"
+    yield Check(what, total is not None and total <= limit, f"it has {total}; the largest parts: {listed}")
+
+
+def _why_not(plan: Plan) -> str:
+    left_out = plan.explain().left_out
+    if not left_out:
+        return "it is in no message"
+    listed = "; ".join(f"{each.what}: {each.reason}" for each in left_out[:_LISTED])
+    more = f" and {len(left_out) - _LISTED} more" if len(left_out) > _LISTED else ""
+    return f"it is in no message; left out: {listed}{more}"
+
+
+def _place(expected: TextExpectation) -> str:
+    parts = [
+        f"as {expected.role}" if expected.role else "",
+        f"at depth {expected.depth}" if expected.depth is not None else "",
+        f"before {_shown(expected.before)}" if expected.before else "",
+        f"after {_shown(expected.after)}" if expected.after else "",
+    ]
+    return "".join(f" {part}" for part in parts if part)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

@@ -1,0 +1,148 @@
+"""What is in a SillyTavern installation or a RisuAI save, what is used of it, and what is not reproduced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import Json, JsonObject, is_mapping, is_sequence
+from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
+
+_USER_MARKS = ("settings.json", "characters")
+_THIRD_PARTY = Path("public") / "scripts" / "extensions" / "third-party"
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """One user of an installation, or one save: how many there are of each thing, what is in use, what is missing.
+
+    ``unsupported`` names what may change prompts there and does nothing here; ``problems`` what cannot be read.
+    """
+
+    kind: str
+    path: Path
+    counts: Sequence[tuple[str, int]] = ()
+    used: Sequence[tuple[str, str]] = ()
+    unsupported: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        unsupported: list[Json] = [*self.unsupported]
+        problems: list[Json] = [*self.problems]
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "counts": dict(self.counts),
+            "used": dict(self.used),
+            "unsupported": unsupported,
+            "problems": problems,
+        }
+
+
+def examine(path: str | Path) -> list[Examination]:
+    """Say what is at a path: an installation of SillyTavern, its ``data`` folder, one user's folder, or a RisuAI save.
+
+    Args:
+        path: The folder or file, at any level.
+
+    Raises:
+        FileFormatError: It is neither.
+    """
+    path = Path(path)
+    users = _users(path) if path.is_dir() else []
+    if users:
+        return [_silly_tavern(user) for user in users]
+    return [_risu_ai(path)]
+
+
+def _users(path: Path) -> list[Path]:
+    """The folders of users, whichever level of an installation the path is."""
+    for folder in (path, path / "data"):
+        if any((folder / mark).exists() for mark in _USER_MARKS):
+            return [folder]
+        if folder.is_dir():
+            inside = sorted(each for each in folder.iterdir() if each.is_dir())
+            found = [each for each in inside if (each / "settings.json").is_file() and (each / "characters").is_dir()]
+            if found:
+                return found
+    return []
+
+
+def _silly_tavern(path: Path) -> Examination:
+    from tavernkit.silly_tavern import DataFolder
+
+    log = WarningLog()
+    folder = DataFolder(path, warn=log)
+    characters = folder.characters()
+    counts = [
+        ("characters", len(characters)),
+        ("chats", sum(len(folder.chats(name)) for name in characters)),
+        ("groups", len(folder.groups())),
+        ("world books", len(folder.worlds())),
+        ("chat completion presets", len(folder.presets())),
+        ("instruct templates", len(folder.instruct_templates())),
+        ("context templates", len(folder.context_templates())),
+        ("system prompts", len(folder.system_prompts())),
+    ]
+    used: list[tuple[str, str]] = []
+    problems: list[str] = []
+    try:
+        settings = folder.settings
+        used = [("user", settings.username), ("API", settings.main_api)]
+        source = settings.preset.chat_completion_source
+        if settings.main_api == "openai":
+            used += [("source", source), ("model", settings.preset.model or "(none)")]
+        engine = "Macros 2.0" if settings.power_user.experimental_macro_engine else "legacy macros"
+        used.append(("macro engine", engine))
+    except TavernKitError as error:
+        problems.append(str(error))
+    problems += _unreadable(folder, characters)
+    unsupported = [*folder.unsupported(), *_third_party(path)]
+    return Examination("SillyTavern", path, counts, used, unsupported, [*problems, *log.messages])
+
+
+def _unreadable(folder: object, characters: Sequence[str]) -> Iterator[str]:
+    from tavernkit.silly_tavern import DataFolder
+
+    assert isinstance(folder, DataFolder)
+    for names, read in ((characters, folder.character), (folder.worlds(), folder.world)):
+        for name in names:
+            try:
+                read(name)
+            except TavernKitError as error:
+                yield f"{name}: {error}"
+
+
+def _third_party(user: Path) -> Iterator[str]:
+    """Extensions that are installed for all users: they may change prompts, and their code is not run here."""
+    from tavernkit.silly_tavern._files.folder_files import unsupported_extensions
+
+    for parent in user.resolve().parents[:2]:
+        yield from unsupported_extensions(parent / _THIRD_PARTY)
+
+
+def _risu_ai(path: Path) -> Examination:
+    from tavernkit.risu_ai import Save
+
+    log = WarningLog()
+    try:
+        save = Save.load(path, warn=log)
+    except TavernKitError as error:
+        raise FileFormatError(
+            f"{path}: neither an installation of SillyTavern nor a save of RisuAI ({error})"
+        ) from error
+    plugins = save.database.get("plugins")
+    names = [str(each.get("name")) for each in plugins if is_mapping(each)] if is_sequence(plugins) else []
+    counts = [
+        ("characters", len(save.characters)),
+        ("chats", sum(len(save.chats(index)) for index in range(len(save.characters)))),
+        ("presets", len(save.presets)),
+        ("personas", len(save.personas)),
+        ("modules", len(save.modules)),
+        ("plugins", len(names)),
+    ]
+    used = [("user", save.settings.username), ("model", save.settings.preset.ai_model)]
+    unsupported = [f"plugin {name}: its code is not run" for name in names]
+    return Examination("RisuAI", path, counts, used, unsupported, log.messages)

@@ -1,0 +1,396 @@
+"""Runs a grid: tasks that are not done yet go to an executor, records go to a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Final, Literal, TypeAlias
+
+from tavernkit import __version__
+from tavernkit._arguments import require, require_choice
+from tavernkit._values import JsonObject, thaw_object
+from tavernkit.batching._executors import Built, Chunk, Executor, Job, in_process, processes
+from tavernkit.batching._generation import GenerateOptions, answering
+from tavernkit.batching._grid import Grid, Selection
+from tavernkit.batching._output import OutputFolder
+from tavernkit.batching._ray_cluster import Cluster
+from tavernkit.batching._record import FORMATS, BatchFormat, BatchRecord
+from tavernkit.batching._tasks import SCHEMA_VERSION, Task
+from tavernkit.errors import ConfigError
+
+MAX_CHUNK: Final = 64
+"""Records that a worker makes before it hands them over."""
+MAX_UNANSWERED: Final = 50
+"""So many requests without a reply one after another end a run: the model is not there."""
+CHUNKS_PER_WORKER: Final = 8
+"""A small grid is cut so that every worker gets at least this many chunks."""
+
+GridInput: TypeAlias = Grid | str | os.PathLike[str] | Mapping[str, object]
+"""A grid, the path of a grid file, or its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """How far a run is."""
+
+    done: int
+    """Records that are there, those of runs before included."""
+    total: int
+    """Records there will be; of a shard, about."""
+    failed: int
+    """Records with an error."""
+    rate: float
+    """Records a second, of this run."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """About how long the rest takes; None if nothing is done yet."""
+        return (self.total - self.done) / self.rate if self.rate > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult:
+    """What a run came to."""
+
+    folder: Path
+    status: Literal["complete", "limited", "interrupted", "budget", "failed"]
+    """``limited``: by ``limit``. ``budget``: by requests or tokens. ``failed``: replies are missing; run again."""
+    records: int
+    """Records that are there now, of the selection."""
+    made: int
+    """Records that this run made."""
+    skipped: int
+    """Records that were there before."""
+    failed: int
+    """Records of this run with an error."""
+    unanswered: int
+    """Requests that no reply came to: there is no record, and the next run sends them again."""
+    stale: int
+    """Records that were moved to ``stale.jsonl``, because the grid does not have them any more."""
+    duplicates: int
+    """Rows of the grid that were left out, because they are there already."""
+    problem: str
+    """Why the last of the requests without a reply has none."""
+    seconds: float
+
+    def to_dict(self) -> JsonObject:
+        """Return the counts as JSON."""
+        return {
+            "status": self.status,
+            "records": self.records,
+            "made": self.made,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "unanswered": self.unanswered,
+            "problem": self.problem,
+            "stale": self.stale,
+            "duplicates": self.duplicates,
+            "seconds": round(self.seconds, 3),
+            "records_per_second": round(self.made / self.seconds, 1) if self.seconds > 0 else None,
+        }
+
+
+def iter_batch(grid: GridInput, *, jobs: int = 1, limit: int | None = None) -> Iterator[BatchRecord]:
+    """Build the prompts of a grid and give each as it is finished; nothing is written.
+
+    Args:
+        grid: The grid, or its file.
+        jobs: Worker processes; with 1, everything happens in this process and in the order of the grid.
+        limit: Stop after so many.
+
+    Raises:
+        ConfigError: The grid is wrong.
+    """
+    ready = read_grid(grid)
+    job = Job(folder=ready.folder, form=None)
+    tasks = ready.tasks(Selection(limit=limit))
+    count = len(ready) if limit is None else min(limit, len(ready))
+    size = chunk_size(count, jobs) if jobs > 1 else 1
+    with closing(local_executor(jobs)(job, chunked(tasks, size))) as results:
+        for built in results:
+            for each in built:
+                assert each.record is not None
+                yield each.record
+
+
+def batch(
+    grid: GridInput,
+    out: str | os.PathLike[str],
+    *,
+    jobs: int | None = None,
+    ray: str | None = None,
+    resume: bool = False,
+    shard: tuple[int, int] = (1, 1),
+    limit: int | None = None,
+    format: BatchFormat = "jsonl",  # noqa: A002  # the word of the command line
+    model: str = "",
+    generate: GenerateOptions | None = None,
+    records_per_part: int | None = None,
+    progress: Callable[[BatchProgress], object] | None = None,
+) -> BatchResult:
+    """Build the prompts of a grid, have a model answer them if asked to, and write them to a folder.
+
+    Ctrl-C finishes what is under way, writes the manifest and raises KeyboardInterrupt; a second one stops at once.
+
+    Args:
+        grid: The grid, or its file.
+        out: The folder.
+        jobs: Worker processes; by default one for each core, and with ``generate`` this process alone.
+        ray: Build on a Ray cluster instead: its address, ``auto``, or ``local`` to start one here (extra ``ray``).
+        resume: Go on with a run that was interrupted: only records that are missing are made.
+        shard: ``(2, 8)`` makes the second of eight parts of the grid. All can write to the same folder.
+        limit: Stop after so many records.
+        format: ``jsonl``, ``parquet``, ``openai-batch`` or ``chat``.
+        model: The model that requests of ``openai-batch`` name.
+        generate: Who answers the prompts, and how much may be asked.
+        records_per_part: Records in a file.
+        progress: Called after each chunk.
+
+    Raises:
+        ConfigError: The grid is wrong, or the folder has records and ``resume`` is not set.
+    """
+    require_choice("format", format, FORMATS)
+    ready = read_grid(grid)
+    if generate is not None and format == "openai-batch":
+        raise ConfigError("openai-batch is for requests that somebody else sends: generate into another format")
+    workers = jobs if jobs is not None else 1 if generate is not None else cores()
+    run = Run(
+        grid=ready,
+        output=OutputFolder(Path(out), format, shard=shard[0] - 1, shards=shard[1], records_per_part=records_per_part),
+        selection=selection(shard, limit),
+        resume=resume,
+        form=format,
+        salt=generate.salt() if generate is not None else {"model": model} if model else {},
+        progress=progress,
+    )
+    job = Job(folder=ready.folder, form=format, model=model) if generate is None else generating_job(ready, generate)
+    if ray is not None:
+        with Cluster(ray) as cluster:
+            largest = MAX_CHUNK if generate is None else generate.concurrency  # a chunk that is lost was paid for
+            return run.execute(job, cluster.executor(generate, format), cluster.processors, largest)
+    executor = local_executor(workers)
+    return run.execute(job, executor if generate is None else answering(executor, generate, format), workers)
+
+
+def generating_job(grid: Grid, generate: GenerateOptions) -> Job:
+    """Return the job of workers that build the requests of a model."""
+    dialect = generate.connect().dialect
+    return Job(folder=grid.folder, form=None, dialect=dialect, request_options=generate.options)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read_grid(grid: GridInput) -> Grid:
+    """Read a grid wherever it is."""
+    require("grid", grid, GridInput, "a Grid, a path or a mapping")
+    if isinstance(grid, Grid):
+        return grid
+    return Grid.load(os.fspath(grid)) if isinstance(grid, (str, os.PathLike)) else Grid(grid)
+
+
+def selection(shard: tuple[int, int], limit: int | None) -> Selection:
+    """Check a shard, which counts from 1, and a limit."""
+    number, count = shard
+    if not 1 <= number <= count:
+        raise ConfigError(f"shard {number}/{count}: the first number is 1 to {count}", code="INVALID_SHARD")
+    if limit is not None and limit < 0:
+        raise ConfigError("limit must be 0 or more", code="INVALID_LIMIT")
+    return Selection(number - 1, count, limit)
+
+
+def local_executor(jobs: int) -> Executor:
+    """Choose who builds on this machine."""
+    if jobs < 1:
+        raise ConfigError("jobs must be 1 or more", code="INVALID_JOBS")
+    return in_process if jobs == 1 else processes(jobs)
+
+
+def chunk_size(count: int, workers: int) -> int:
+    """Return how many tasks go to a worker at a time."""
+    return max(1, min(MAX_CHUNK, count // (workers * CHUNKS_PER_WORKER)))
+
+
+def chunked(tasks: Iterator[Task], size: int) -> Iterator[Chunk]:
+    """Cut tasks into chunks."""
+    while chunk := list(islice(tasks, size)):
+        yield chunk
+
+
+class Run:
+    """One run of a grid into a folder."""
+
+    def __init__(
+        self,
+        *,
+        grid: Grid,
+        output: OutputFolder,
+        selection: Selection,
+        resume: bool,
+        form: BatchFormat,
+        salt: Mapping[str, object],
+        progress: Callable[[BatchProgress], object] | None,
+    ) -> None:
+        self._grid = grid
+        self._output = output
+        self._selection = selection
+        self._resume = resume
+        self._form = form
+        self._salt = salt
+        self._progress = progress
+        self._stopping = threading.Event()
+        self._found: set[int] = set()
+        self._unanswered_in_a_row = 0
+        self.made = self.skipped = self.failed = self.unanswered = 0
+        self.problem = ""
+        self.out_of_budget = False
+
+    def execute(self, job: Job, executor: Executor, workers: int, largest: int = MAX_CHUNK) -> BatchResult:
+        """Make the records that are missing.
+
+        Args:
+            job: What workers do.
+            executor: Who they are.
+            workers: How many there are.
+            largest: How many records they may make at a time.
+        """
+        output = self._output
+        if self._resume:
+            output.refuse_other_format()
+            output.refuse_other_shards()
+            self._found = output.repair()
+        else:
+            output.refuse_used()
+        self._started, began = time.monotonic(), datetime.now(UTC)
+        self._write_manifest(job, "running", began, None)
+        with output, _finishing_on_interrupt(self._stopping):
+            chunks = chunked(self._missing(), min(chunk_size(self.total, workers), largest))
+            with closing(executor(job, chunks)) as results:
+                for built in results:
+                    self._keep(built)
+        output.finish_parts()
+        result = self._result()
+        self._write_manifest(job, result.status, began, result)
+        if self._stopping.is_set():
+            raise KeyboardInterrupt
+        return result
+
+    @property
+    def total(self) -> int:
+        """How many records there will be; of a shard, about."""
+        count = -(-len(self._grid) // self._selection.shards)
+        return count if self._selection.limit is None else min(count, self._selection.limit)
+
+    def _missing(self) -> Iterator[Task]:
+        """The tasks without a record. Keys that are met leave the set: what stays in it is stale."""
+        for task in self._grid.tasks(self._selection, salt=self._salt):
+            if self._stopping.is_set() or self.out_of_budget or self._unanswered_in_a_row >= MAX_UNANSWERED:
+                return
+            key = int(task.key, 16)
+            if key in self._found:
+                self._found.discard(key)
+                self.skipped += 1
+            else:
+                yield task
+
+    def _keep(self, built: list[Built]) -> None:
+        for each in built:
+            if each.out_of_budget:
+                self.out_of_budget = True
+            elif each.unanswered:
+                self.unanswered += 1
+                self._unanswered_in_a_row += 1
+                self.problem = each.unanswered
+            else:
+                self._unanswered_in_a_row = 0
+                self._output.write(each.line, error=each.misfit)
+                self.failed += each.failed
+                self.made += 1
+        self._output.flush()
+        self.report()
+
+    def report(self) -> None:
+        """Report how far it is."""
+        if self._progress is not None:
+            seconds = time.monotonic() - self._started
+            rate = self.made / seconds if seconds > 0 else 0.0
+            self._progress(BatchProgress(self.made + self.skipped, self.total, self.failed, rate))
+
+    def _result(self) -> BatchResult:
+        status, stale = "complete", 0
+        if self._stopping.is_set():
+            status = "interrupted"
+        elif self._unanswered_in_a_row >= MAX_UNANSWERED:
+            status = "failed"
+        elif self.out_of_budget:
+            status = "budget"
+        elif self._selection.limit is not None:
+            status = "limited"
+        else:
+            stale = self._output.remove_stale(self._found)
+            if self.unanswered:
+                status = "failed"
+        return BatchResult(
+            folder=self._output.folder,
+            status=status,
+            records=self.made + self.skipped,
+            made=self.made,
+            skipped=self.skipped,
+            failed=self.failed,
+            unanswered=self.unanswered,
+            stale=stale,
+            duplicates=self._grid.duplicates,
+            problem=self.problem,
+            seconds=time.monotonic() - self._started,
+        )
+
+    def _write_manifest(self, job: Job, status: str, began: datetime, result: BatchResult | None) -> None:
+        manifest: JsonObject = {
+            "tavernkit": __version__,
+            "schema": SCHEMA_VERSION,
+            "status": status,
+            "format": self._form,
+            "started": began.isoformat(),
+            "grid": thaw_object(self._grid.data),
+            "sizes": {**self._grid.sizes},
+            "shard": f"{self._selection.shard + 1}/{self._selection.shards}",
+            "limit": self._selection.limit,
+            "model": thaw_object(self._salt),
+        }
+        if result is not None:
+            manifest["ended"] = datetime.now(UTC).isoformat()
+            manifest["counts"] = result.to_dict()
+            manifest["files"] = {name: file.hash for name, file in sorted(self._grid.files.items())}
+            manifest["parts"] = [path.name for path in self._output.parts()]
+        self._output.write_manifest(manifest)
+
+
+@contextmanager
+def _finishing_on_interrupt(stopping: threading.Event) -> Generator[None]:
+    """Let the first Ctrl-C finish what is under way, and the second do what it always does."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stopping.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,169 @@
+"""How an estimator counts: by the model's tokenizer, by a local file, by tiktoken, or by rule of thumb."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from typing import Protocol, cast
+
+from tavernkit._values import JsonObject, LRUCache
+from tavernkit.budget._families import DEFAULT_TOKENIZER, Family, family_or_default
+from tavernkit.budget._file_tokenizer import load_file_tokenizer
+from tavernkit.budget._limits import MODEL_CACHE_SIZE
+from tavernkit.budget._tokenization import Tokenization, byte_token_offsets
+from tavernkit.budget._tokenizers import get_tokenizer
+
+DEFAULT_CHARS_PER_TOKEN = 4.0
+"""The usual rule of thumb for English."""
+
+
+class Adapter(Protocol):
+    """One way to count tokens. An adapter may raise: the estimator then goes on to the next."""
+
+    def estimate(self, text: str, model_hint: str | None) -> int:
+        """Return the number of tokens."""
+        ...
+
+    def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
+        """Return the tokens in as much detail as there is."""
+        ...
+
+    def describe(self, model_hint: str | None) -> JsonObject:
+        """Say how the counting is done; ``backend`` is always there."""
+        ...
+
+
+class ModelAdapter:
+    """Counts with the bundled tokenizer of the model's family, or always with the one that is named."""
+
+    def __init__(self, tokenizer: str | None = None) -> None:
+        self._fixed = None if tokenizer is None else Family(tokenizer)
+
+    def estimate(self, text: str, model_hint: str | None) -> int:
+        """Return the number of tokens."""
+        return get_tokenizer(self._family(model_hint).tokenizer).count(text)
+
+    def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
+        """Return ids and the text of each token; offsets where the tokens spell the text byte by byte."""
+        tokenizer = get_tokenizer(self._family(model_hint).tokenizer)
+        ids = tokenizer.encode(text)
+        pieces = [tokenizer.token_bytes(token_id) for token_id in ids]
+        return Tokenization(
+            backend="splintr",
+            token_count=len(ids),
+            ids=ids,
+            tokens=[piece.decode("utf-8", "replace") for piece in pieces],
+            offsets=byte_token_offsets(text, pieces),
+            details=self.describe(model_hint),
+        )
+
+    def describe(self, model_hint: str | None) -> JsonObject:
+        """Name the encoding, and whether the model decided it and it is the model's own."""
+        family = self._family(model_hint)
+        known = family.exact or family.tokenizer != DEFAULT_TOKENIZER
+        return {
+            "backend": "splintr",
+            "encoding": family.tokenizer,
+            "exact": family.exact,
+            "source": "model" if known else "default",
+        }
+
+    def _family(self, model_hint: str | None) -> Family:
+        return self._fixed or family_or_default(model_hint)
+
+
+class FileAdapter:
+    """Counts with a local ``tokenizer.json``."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = str(path)
+
+    def estimate(self, text: str, model_hint: str | None) -> int:
+        """Return the number of tokens."""
+        return load_file_tokenizer(self.path).count(text)
+
+    def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
+        """Return ids, tokens and character offsets."""
+        return load_file_tokenizer(self.path).tokenize(text)
+
+    def describe(self, model_hint: str | None) -> JsonObject:
+        """Name the file."""
+        return {"backend": "hf_tokenizers", "tokenizer_path": self.path}
+
+
+class HeuristicAdapter:
+    """Counts characters and divides. A ratio that makes no sense becomes ``DEFAULT_CHARS_PER_TOKEN``."""
+
+    def __init__(self, chars_per_token: object = DEFAULT_CHARS_PER_TOKEN) -> None:
+        self.chars_per_token = _ratio(chars_per_token)
+
+    def estimate(self, text: str, model_hint: str | None) -> int:
+        """Return the number of tokens."""
+        return math.ceil(len(text) / self.chars_per_token)
+
+    def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
+        """Return the number; there are no tokens to show."""
+        return Tokenization(
+            backend="heuristic", token_count=self.estimate(text, model_hint), details=self.describe(model_hint)
+        )
+
+    def describe(self, model_hint: str | None) -> JsonObject:
+        """Name the ratio."""
+        return {"backend": "heuristic", "chars_per_token": self.chars_per_token}
+
+
+class TiktokenAdapter:
+    """Counts with the ``tiktoken`` package, which downloads its vocabularies on first use."""
+
+    def __init__(self) -> None:
+        self._chosen: LRUCache[str, tuple[_TiktokenEncoding, str]] = LRUCache(MODEL_CACHE_SIZE)
+
+    def estimate(self, text: str, model_hint: str | None) -> int:
+        """Return the number of tokens."""
+        return len(self._encoding(model_hint)[0].encode_ordinary(text))
+
+    def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
+        """Return ids."""
+        ids = self._encoding(model_hint)[0].encode_ordinary(text)
+        return Tokenization(backend="tiktoken", token_count=len(ids), ids=ids, details=self.describe(model_hint))
+
+    def describe(self, model_hint: str | None) -> JsonObject:
+        """Name the encoding and whether the model decided it."""
+        encoding, source = self._encoding(model_hint)
+        return {"backend": "tiktoken", "encoding": encoding.name, "source": source}
+
+    def _encoding(self, model_hint: str | None) -> tuple[_TiktokenEncoding, str]:
+        return self._chosen.get_or_make(model_hint or "", lambda: _tiktoken_encoding(model_hint))
+
+
+class _TiktokenEncoding(Protocol):
+    name: str
+
+    def encode_ordinary(self, text: str) -> list[int]: ...
+
+
+class _Tiktoken(Protocol):
+    def encoding_for_model(self, model_name: str) -> _TiktokenEncoding: ...
+
+    def get_encoding(self, encoding_name: str) -> _TiktokenEncoding: ...
+
+
+def _tiktoken_encoding(model_hint: str | None) -> tuple[_TiktokenEncoding, str]:
+    tiktoken = cast("_Tiktoken", importlib.import_module("tiktoken"))
+    if model_hint:
+        try:
+            return tiktoken.encoding_for_model(model_hint), "model"
+        except KeyError:
+            pass  # tiktoken's way to say that it does not know the model
+    return tiktoken.get_encoding(DEFAULT_TOKENIZER), "default"
+
+
+def _ratio(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return DEFAULT_CHARS_PER_TOKEN
+    try:
+        ratio = float(value)
+    except ValueError:
+        return DEFAULT_CHARS_PER_TOKEN
+    return ratio if math.isfinite(ratio) and ratio > 0 else DEFAULT_CHARS_PER_TOKEN

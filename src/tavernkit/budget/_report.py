@@ -1,0 +1,96 @@
+"""What a trim did, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import FrozenJson, JsonObject, thaw_object
+from tavernkit.prompt._block import Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionRecord:
+    """One block that was left out because there was no room.
+
+    ``reason`` is ``budget_exceeded``, ``group_overflow`` (it went with its bundle) or ``priority_cutoff``; a platform's
+    own algorithm may have others. ``source`` is the block's provenance.
+    """
+
+    block_id: str
+    token_count: int
+    reason: str
+    budget_group: str
+    slot: str | None = None
+    priority: int | None = None
+    source: FrozenJson = None
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return thaw_object({name: getattr(self, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortenedRecord:
+    """One block that was kept in a shorter form."""
+
+    block_id: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimReport:
+    """The sums of a trim. ``strategy`` names the algorithm: ``group_order``, ``priority`` or a platform's own."""
+
+    strategy: str
+    budget_tokens: int
+    initial_tokens: int
+    final_tokens: int
+    evictions: Sequence[EvictionRecord] = ()
+    shortened: Sequence[ShortenedRecord] = ()
+
+    @property
+    def eviction_count(self) -> int:
+        """How many blocks were left out."""
+        return len(self.evictions)
+
+    @property
+    def tokens_saved(self) -> int:
+        """How much room was won."""
+        return self.initial_tokens - self.final_tokens
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether there was too much before trimming. What is there now: see ``fits``."""
+        return self.initial_tokens > self.budget_tokens
+
+    @property
+    def fits(self) -> bool:
+        """Whether what is left is within the budget."""
+        return self.final_tokens <= self.budget_tokens
+
+    def to_dict(self) -> JsonObject:
+        """All fields and sums, ready for ``json``."""
+        return {
+            "strategy": self.strategy,
+            "budget_tokens": self.budget_tokens,
+            "initial_tokens": self.initial_tokens,
+            "final_tokens": self.final_tokens,
+            "eviction_count": self.eviction_count,
+            "evictions": [record.to_dict() for record in self.evictions],
+            "shortened": [asdict(record) for record in self.shortened],
+            "tokens_saved": self.tokens_saved,
+            "over_budget": self.over_budget,
+            "fits": self.fits,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TrimResult:
+    """The enabled blocks that stay, disabled copies of those that do not (both in list order), and the report."""
+
+    kept: Sequence[Block]
+    evicted: Sequence[Block]
+    report: TrimReport

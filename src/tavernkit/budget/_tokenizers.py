@@ -1,0 +1,235 @@
+"""Tokenizers that work offline: the vocabularies come with ``splintr-rs`` and are loaded on first use."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from tavernkit.budget._families import family_or_default
+from tavernkit.budget._limits import CACHED_TEXT_CHARACTERS, CACHED_TEXTS
+from tavernkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from splintr import AnyTokenizer
+
+TOKENIZER_NAMES = (
+    "cl100k_base",
+    "o200k_base",
+    "gpt-oss",
+    "llama2",
+    "llama3",
+    "codellama",
+    "deepseek_v3",
+    "qwen3",
+    "gemma2",
+    "gemma3",
+    "gemma4",
+    "mistral_v1",
+    "mistral_v2",
+    "mistral_v3",
+    "glm4",
+    "kimi_k2",
+    "kimi_k3",
+    "phi4",
+    "olmo2",
+)
+"""The vocabularies that are always there."""
+
+WORD_VOCABULARIES = frozenset({"llama2", "codellama", "mistral_v1", "mistral_v2"})
+"""SentencePiece vocabularies in which a space only begins a token and a line feed is a token of its own: a text costs
+what its words cost."""
+
+_ALIASES = {"o200k_harmony": "gpt-oss", "gpt_oss": "gpt-oss", "tekken": "mistral_v3"}
+_BYTES_PER_ID = 4
+_MARKER_LENGTH = 2
+_SPACE_MARK = "\u2581"
+_WORD_ENDS = re.compile("(?<=[^ ]) ")
+
+
+class Tokenizer(Protocol):
+    """Turns text into token ids and back. Nothing in a text is a special token: all of it is ordinary text."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, such as ``cl100k_base``."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens; quicker than ``len(encode(text))``."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text; bytes that are no UTF-8 become U+FFFD."""
+        ...
+
+
+class BundledTokenizer:
+    """A tokenizer whose vocabulary is in the ``splintr-rs`` wheel. Get one with ``get_tokenizer()``.
+
+    Args:
+        name: The vocabulary's name.
+        core: The tokenizer of ``splintr-rs``.
+        base_vocab_size: Special tokens with ids from here on are not the model's own.
+    """
+
+    __slots__ = ("_core", "_flat", "_lines", "_markers", "_ordinary", "name", "special_tokens")
+
+    def __init__(self, name: str, core: AnyTokenizer, base_vocab_size: int) -> None:
+        self.name = name
+        self.special_tokens = frozenset(
+            token for token, token_id in core.special_tokens().items() if token_id < base_vocab_size
+        )
+        """The model's own special tokens. In a text they are ordinary; programs that refuse such text look here."""
+        self._core = core
+        self._ordinary = core.encode_ordinary
+        self._flat = core.encode_flat if core.family == "BPE" else None
+        self._lines = _LineCounts(self.encode) if name in WORD_VOCABULARIES else None
+        self._markers = tuple(sorted({token[:_MARKER_LENGTH] for token in core.special_tokens()}))
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens."""
+        if self._lines is not None:
+            return self._lines.count(text)
+        # encode_flat makes no list of ids, which halves the time, but it takes special tokens for special: of
+        # byte-level vocabularies we know them all, SentencePiece ones have more than they tell.
+        if self._flat is None:
+            return len(self.encode(text))
+        try:
+            for marker in self._markers:
+                if marker in text:
+                    return len(self.encode(text))
+            return len(self._flat(text)) // _BYTES_PER_ID
+        except TypeError:
+            raise
+        except UnicodeEncodeError:
+            return len(self.encode(text))
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids."""
+        try:
+            return self._ordinary(text)
+        except TypeError:
+            raise
+        except UnicodeEncodeError:
+            return self._ordinary(without_lone_surrogates(text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text; bytes that are no UTF-8 become U+FFFD, an id outside the vocabulary is an error."""
+        try:
+            return self._core.decode(ids)
+        except TypeError:
+            raise
+        except (ValueError, OverflowError):
+            return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return what one token stands for."""
+        try:
+            return self._core.decode_token_bytes(token_id)
+        except TypeError:
+            raise
+        except (ValueError, OverflowError) as error:
+            raise ConfigError(f"{self.name} has no token {token_id}", code="UNKNOWN_TOKEN") from error
+
+    def has_special_token(self, text: str) -> bool:
+        """Return True if a text spells out one of the model's own special tokens."""
+        return any(marker in text for marker in self._markers) and any(token in text for token in self.special_tokens)
+
+    def __repr__(self) -> str:
+        return f"BundledTokenizer({self.name!r})"
+
+
+class _LineCounts(dict[str, int]):
+    """Counts a text line by line and word by word, and remembers both: chats are sent again and again.
+
+    That is exact for ``WORD_VOCABULARIES``. SentencePiece puts a space before a text and then writes spaces as
+    marks; no token has a mark after another character, so none spans the end of a word, and a word alone gets the
+    space that it had in the text. What follows a line feed has no space before it, so the line feed is counted with it.
+    """
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        super().__init__()
+        self._encode = encode
+        self._words = _WordCounts(encode)
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens."""
+        if _SPACE_MARK in text:  # stands for a space and would be cut from it
+            return len(self._encode(text))
+        if "\n" not in text:
+            return self._words.count(text)
+        first, *others = text.split("\n")
+        return (self._words.count(first) if first else 1) + sum(map(self.__getitem__, others))
+
+    def __missing__(self, line: str) -> int:
+        """Count a new line and the line feed before it, without the space that is put before a text."""
+        count = self._words.count("\n" + line) - 1
+        return _remember(self, line, count)
+
+
+class _WordCounts(dict[str, int]):
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        super().__init__()
+        self._encode = encode
+
+    def count(self, line: str) -> int:
+        if line[:1] != " " and line[-1:] != " " and "  " not in line:
+            return sum(map(self.__getitem__, line.split(" "))) if line else 0
+        words = _WORD_ENDS.split(line)  # of several spaces the first ends a word, the others belong to the next
+        ends_in_space = len(words) > 1 and not words[-1]
+        return sum(map(self.__getitem__, words[:-1] if ends_in_space else words)) + ends_in_space
+
+    def __missing__(self, word: str) -> int:
+        return _remember(self, word, len(self._encode(word)))
+
+
+def _remember(counts: dict[str, int], text: str, count: int) -> int:
+    if len(text) <= CACHED_TEXT_CHARACTERS:
+        if len(counts) >= CACHED_TEXTS:
+            counts.clear()
+        counts[text] = count
+    return count
+
+
+_loaded: dict[str, BundledTokenizer] = {}
+_loading = threading.Lock()
+
+
+def get_tokenizer(name: str) -> BundledTokenizer:
+    """Return a bundled tokenizer by name (``TOKENIZER_NAMES``); it is loaded once for the whole process.
+
+    Raises:
+        ConfigError: There is no tokenizer of this name.
+    """
+    found = _loaded.get(name)
+    if found is not None:
+        return found
+    name = _ALIASES.get(name, name)
+    if name not in TOKENIZER_NAMES:
+        raise ConfigError(f"no tokenizer {name!r}: pass one of {', '.join(TOKENIZER_NAMES)}", code="UNKNOWN_TOKENIZER")
+    with _loading:
+        if name not in _loaded:
+            _loaded[name] = _load(name)
+        return _loaded[name]
+
+
+def tokenizer_for_model(model: str | None) -> BundledTokenizer:
+    """Return the tokenizer of a model, or ``cl100k_base`` for models that are not known."""
+    return get_tokenizer(family_or_default(model).tokenizer)
+
+
+def without_lone_surrogates(text: str) -> str:
+    """Replace what is not a character (half a surrogate pair, as broken JSON escapes leave behind) by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _load(name: str) -> BundledTokenizer:
+    import splintr
+
+    return BundledTokenizer(name, splintr.Tokenizer.from_pretrained(name), splintr.base_vocab_size(name))

@@ -1,0 +1,196 @@
+"""Who broke the prefix: the first span that differs between two requests, and why it changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from tavernkit._values import JsonObject
+from tavernkit.cache._spans import HISTORY, Origin, Span, identities
+
+Cause: TypeAlias = Literal[
+    "new message", "trimmed", "depth", "lore", "note", "random", "time", "chat", "variable", "examples", "edited",
+    "changed", "came", "went", "tools",
+]  # fmt: skip
+"""Why two requests differ. After a ``new message`` only what stands behind the chat is sent again."""
+
+_NOTES: Final = frozenset({"2_floating_prompt", "authorsNote"})
+"""Ids of the author's note."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixBreak:
+    """The place where a request stops being the one before."""
+
+    position: int
+    """The number of the first span that differs, from 1."""
+    cause: Cause
+    reason: str
+    """The cause in a sentence."""
+    origin: Origin
+    """Where the span came from that is to blame."""
+    lost_tokens: int
+    """Tokens behind the break that were sent before and cannot come from the cache."""
+
+    @property
+    def avoidable(self) -> bool:
+        """False where the chat only went on."""
+        return self.cause != "new message"
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {
+            "position": self.position,
+            "cause": self.cause,
+            "reason": self.reason,
+            "source": self.origin.title,
+            "kind": self.origin.kind,
+            "id": self.origin.id,
+            "lost_tokens": self.lost_tokens,
+        }
+
+
+def common_spans(before: Sequence[Span], after: Sequence[Span]) -> int:
+    """Return how many spans at the start of two requests are the same."""
+    count = 0
+    for old, new in zip(before, after, strict=False):
+        if old.content != new.content:
+            break
+        count += 1
+    return count
+
+
+def common_tokens(before: Sequence[Span], after: Sequence[Span]) -> int:
+    """Return the tokens of the longest common prefix of two requests; of a span in part, in proportion to its text."""
+    whole = common_spans(before, after)
+    tokens = sum(span.tokens for span in after[:whole])
+    if whole < min(len(before), len(after)):
+        old, new = before[whole], after[whole]
+        if (old.role, old.extra) == (new.role, new.extra) and new.text:
+            tokens += new.tokens * _common_characters(old.text, new.text) // len(new.text)
+    return tokens
+
+
+def find_break(before: Sequence[Span], after: Sequence[Span]) -> PrefixBreak | None:
+    """Return where and why a request leaves the one before; nothing if that one is its beginning.
+
+    Args:
+        before: The request before.
+        after: The request.
+    """
+    at = common_spans(before, after)
+    if at == len(before):
+        return None
+    cause, origin, reason = _why(before, after, at)
+    sent = Counter(span.content for span in before[at:])
+    lost = 0
+    for span in after[at:]:
+        if sent[span.content] > 0:
+            sent[span.content] -= 1
+            lost += span.tokens
+    return PrefixBreak(position=at + 1, cause=cause, reason=reason, origin=origin, lost_tokens=lost)
+
+
+def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause, Origin, str]:
+    old, new = before[at], after[at] if at < len(after) else None
+    ids_before, ids_after = identities(before), identities(after)
+    stays = ids_before[at] in ids_after
+    if new is not None and ids_before[at] == ids_after[at]:
+        return _changed(old, new)
+    new_is_known = new is not None and ids_after[at] in ids_before
+    if not stays and not (new is not None and not new_is_known and new.origin.kind != HISTORY):
+        return _gone(old)
+    if new is not None and not new_is_known:
+        if new.origin.kind != HISTORY:
+            return _came(new)
+        if any(span.origin.in_history for span in before[at:]):
+            return _inside_the_chat(old)
+        return "new message", new.origin, f"{new.origin.title} is new; what stands behind the chat moves with it"
+    if old.origin.floats or (new is not None and new.origin.in_history and not old.origin.in_history):
+        return _inside_the_chat(old)
+    if old.origin.entries:
+        return "lore", old.origin, f"lore has another place: {_names(old.origin.entries)}"
+    return "changed", old.origin, f"{old.origin.title} has another place"
+
+
+def _inside_the_chat(span: Span) -> tuple[Cause, Origin, str]:
+    origin = span.origin
+    where = f"in the chat at depth {origin.depth}" if origin.depth is not None else "inside the chat"
+    return "depth", origin, f"{origin.title} stands {where}: every message moves it"
+
+
+def _gone(span: Span) -> tuple[Cause, Origin, str]:
+    origin = span.origin
+    if origin.kind in (HISTORY, "greeting", "start marker"):
+        return "trimmed", origin, f"{origin.title} is no longer in the prompt: the oldest messages make room"
+    if origin.group == "examples" or origin.id == "newChat":
+        return "examples", origin, f"{origin.title} is no longer in the prompt: example dialogue makes room"
+    if origin.entries:
+        return "lore", origin, f"lore went: {_names(origin.entries)}"
+    if origin.id in _NOTES:
+        return "note", origin, f"{origin.title} is not in every prompt"
+    return "went", origin, f"{origin.title} is no longer in the prompt"
+
+
+def _came(span: Span) -> tuple[Cause, Origin, str]:
+    origin = span.origin
+    if origin.entries:
+        return "lore", origin, f"lore came: {_names(origin.entries)}{_where(origin)}"
+    if origin.id in _NOTES:
+        return "note", origin, f"{origin.title} is not in every prompt"
+    return "came", origin, f"{origin.title} is new in the prompt{_where(origin)}"
+
+
+def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
+    origin = new.origin
+    if origin.kind == "tools":
+        return "tools", origin, "the tools, or their order, changed"
+    came = {name: why for name, why in new.origin.entries.items() if name not in old.origin.entries}
+    went = {name: why for name, why in old.origin.entries.items() if name not in new.origin.entries}
+    if came or went:
+        parts = [f"lore came: {_names(came)}"] if came else []
+        parts += [f"lore went: {_names(went)}"] if went else []
+        return "lore", origin, "; ".join(parts) + (_where(origin) or f" ({origin.title})")
+    for macro, kind in origin.macros.items():
+        if kind == "variable":
+            return "variable", origin, f"a variable that {origin.title} shows changed ({{{{{macro}}}}})"
+        return kind, origin, f"{{{{{macro}}}}} in {origin.title} is another text in every prompt"
+    if origin.id in _NOTES:
+        return "note", origin, f"{origin.title} changed"
+    if origin.kind == HISTORY:
+        if old.text.strip() == new.text.strip():  # the newest message of a text prompt ends without its line break
+            return "new message", origin, f"the chat went on after {origin.title}"
+        how = "a script, a macro or the instruct template writes it anew"
+        return "edited", origin, f"{origin.title} changed: it was edited, or {how}"
+    return "changed", origin, f"{origin.title} changed"
+
+
+def _where(origin: Origin) -> str:
+    return f" at depth {origin.depth}" if origin.depth is not None else ""
+
+
+def _names(entries: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({why})" if why else name for name, why in entries.items())
+
+
+def _common_characters(left: str, right: str) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def worst_first(breaks: Iterable[PrefixBreak]) -> list[tuple[PrefixBreak, int, int]]:
+    """Add up breaks of the same cause and source: each with how many requests it hit and the tokens lost."""
+    totals: dict[tuple[str, str, str], tuple[PrefixBreak, int, int]] = {}
+    for each in breaks:
+        # Messages differ in every request: all that were trimmed are one line.
+        kind, name = ("", "") if each.origin.in_history else (each.origin.kind, each.origin.id)
+        key = (each.cause, kind, name)
+        _, times, lost = totals.get(key, (each, 0, 0))
+        totals[key] = (each, times + 1, lost + each.lost_tokens)
+    return sorted(totals.values(), key=lambda total: (-total[2], total[0].reason))

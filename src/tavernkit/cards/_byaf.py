@@ -1,0 +1,180 @@
+"""BYAF: Backyard's archive of a character, its scenarios and pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterator
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import FrozenObject, JsonObject, freeze_object, is_mapping, is_object, is_sequence
+from tavernkit.cards._archive import Archive, Member, MemberSource, open_archive, unsafe_part
+from tavernkit.cards._assets import Asset, Blob, collect_assets
+from tavernkit.cards._bundle import Bundle, Format
+from tavernkit.cards._byaf_text import card_data, text_of
+from tavernkit.cards._character import Character
+from tavernkit.cards._limits import Limits
+from tavernkit.cards._source import Source
+from tavernkit.cards.errors import ByafError
+from tavernkit.errors import FileFormatError, LimitExceededError, Warn
+
+MANIFEST = "manifest.json"
+KEPT_CARD = "characterCard"
+"""The key in a character file under which we keep the whole card, for what Backyard has no place for."""
+
+
+def read_byaf(source: Source, limits: Limits, warn: Warn, archive: Archive | None = None) -> Bundle:
+    """Read a Backyard archive: its first character, all scenarios, pictures when asked for."""
+    archive = archive or open_archive(source, limits, warn)
+    parts = read_parts(archive, warn)
+    data = card_data(parts.manifest, parts.character, parts.scenarios)
+    character = _kept_character(parts, data, warn) or Character.from_card(
+        {"spec": "chara_card_v2", "spec_version": "2.0", "data": data}, warn=warn
+    )
+
+    def lookup(path: str) -> Blob | None:
+        member = archive.find(path)
+        return MemberSource(source, member, limits) if member else None
+
+    pictures = tuple(_pictures(archive, parts, warn))
+    icons = [picture.path for picture in pictures if picture.type == "icon"][:1]
+    listed = collect_assets(character, lookup, None, limits, warn)
+    used = {asset.path for asset in listed if asset.path}
+    assets = (*listed, *(picture for picture in pictures if picture.path not in used))
+    used |= {asset.path for asset in assets}
+    own = {MANIFEST, parts.character_path, *parts.scenario_paths}
+    files = tuple(
+        Asset(
+            type="byaf" if member.name in own else "file",
+            name=posixpath.basename(member.name),
+            path=member.name,
+            blob=MemberSource(source, member, limits),
+            max_bytes=limits.max_entry_bytes,
+        )
+        for member in archive.members
+        if member.name not in used
+    )
+    return Bundle(
+        card=character,
+        assets=assets,
+        image=next((asset for asset in assets if asset.path in icons), None),
+        scenarios=parts.scenarios,
+        files=files,
+        source_format=Format.BYAF,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The JSON of a Backyard archive, and which members it came from."""
+
+    manifest: FrozenObject
+    character: FrozenObject
+    character_path: str
+    scenarios: tuple[FrozenObject, ...]
+    scenario_paths: tuple[str, ...]
+
+
+def read_parts(archive: Archive, warn: Warn) -> Parts:
+    """Read the manifest, the first character and the scenarios; raises ``ByafError`` without a character."""
+    manifest_member = archive.find(MANIFEST) or archive.find_ending(MANIFEST)
+    if manifest_member is None:
+        raise ByafError("the archive has no manifest.json")
+    manifest = _object(archive, manifest_member)
+    listed = manifest.get("characters")
+    paths = list(listed) if is_sequence(listed) else []
+    path = paths[0] if paths else None
+    if not isinstance(path, str) or not path.strip():
+        raise ByafError("manifest.json names no character")
+    if len(paths) > 1:
+        warn(f"the archive has {len(paths)} characters; the first was taken")
+    member = _find(archive, path)
+    if member is None:
+        raise ByafError(f"the character file {path!r} is not in the archive")
+    character = _object(archive, member)
+    scenarios = list(_scenarios(archive, manifest, warn))
+    return Parts(
+        manifest,
+        character,
+        member.name,
+        tuple(scenario for _, scenario in scenarios),
+        tuple(name for name, _ in scenarios),
+    )
+
+
+def _scenarios(archive: Archive, manifest: FrozenObject, warn: Warn) -> Iterator[tuple[str, FrozenObject]]:
+    listed = manifest.get("scenarios")
+    for path in listed if is_sequence(listed) else ():
+        member = _find(archive, path) if isinstance(path, str) else None
+        if member is None:
+            warn(f"the scenario file {path!r} is not in the archive")
+            continue
+        try:
+            yield member.name, _object(archive, member)
+        except LimitExceededError:
+            raise
+        except FileFormatError as error:
+            warn(f"a scenario could not be read: {error}")
+
+
+def _find(archive: Archive, path: str) -> Member | None:
+    return archive.find(path) or archive.find(posixpath.normpath(path)) if path else None
+
+
+def _object(archive: Archive, member: Member) -> FrozenObject:
+    value = archive.read_json(member)
+    if not is_object(value):
+        raise ByafError(f"{member.name} is not a JSON object")
+    return freeze_object(value)
+
+
+def _kept_character(parts: Parts, data: JsonObject, warn: Warn) -> Character | None:
+    kept = parts.character.get(KEPT_CARD)
+    if not is_mapping(kept):
+        return None
+    card = kept.get("card")
+    if not is_mapping(card) or kept.get("fields") != fingerprint(data):
+        warn("the archive's character was changed in Backyard; the card kept beside it was not used")
+        return None
+    return Character.from_card(card, warn=warn)
+
+
+def fingerprint(data: JsonObject) -> str:
+    """A digest of what a card takes from Backyard's own fields: it shows whether they were changed."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _pictures(archive: Archive, parts: Parts, warn: Warn) -> Iterator[Asset]:
+    images = parts.character.get("images")
+    folder = posixpath.dirname(parts.character_path)
+    for image in images if is_sequence(images) else ():
+        if is_mapping(image):
+            yield from _picture(archive, "icon", text_of(image.get("path")), text_of(image.get("label")), folder, warn)
+    for scenario, path in zip(parts.scenarios, parts.scenario_paths, strict=True):
+        background = scenario.get("backgroundImage")
+        file = text_of(background.get("path")) if is_mapping(background) else text_of(background)
+        if file:
+            yield from _picture(
+                archive, "background", file, text_of(scenario.get("title")), posixpath.dirname(path), warn
+            )
+
+
+def _picture(archive: Archive, type_: str, path: str, label: str, folder: str, warn: Warn) -> Iterator[Asset]:
+    full = posixpath.normpath(posixpath.join(folder, path)) if path else ""
+    if not full or unsafe_part(full):
+        warn(f"a picture has no usable path: {path!r}")
+        return
+    member = archive.find(full) or archive.find(path)
+    if member is None:
+        warn(f"the picture {full!r} is not in the archive")
+        return
+    stem, ext = posixpath.splitext(posixpath.basename(full))
+    yield Asset(
+        type=type_,
+        name=label or stem,
+        ext=ext.removeprefix(".").lower(),
+        path=member.name,
+        blob=MemberSource(archive.source, member, archive.limits),
+        max_bytes=archive.limits.max_entry_bytes,
+    )

@@ -1,0 +1,323 @@
+"""Characters and users: one typed value for cards of all versions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_number
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, shown, thaw, thaw_object
+from tavernkit.cards._asset_list import AssetEntry, read_assets, write_assets
+from tavernkit.cards._book import CharacterBook, read_book, write_book
+from tavernkit.cards._fields import (
+    Field,
+    Fields,
+    empty_object,
+    frozen,
+    ignore,
+    kind,
+    no_texts,
+    read_date,
+    read_object,
+    read_optional_text,
+    read_tags,
+    read_text,
+    read_text_map,
+    read_texts,
+)
+from tavernkit.cards.errors import NotACardError, VersionWarning
+from tavernkit.errors import Warn, log_warning
+
+CardVersion: TypeAlias = Literal["v1", "v2", "v3"]
+"""The version of the card specification."""
+
+SPECS: Mapping[str, CardVersion] = MappingProxyType({"chara_card_v2": "v2", "chara_card_v3": "v3"})
+"""The text in a card's ``spec`` and its version; V1 has none."""
+
+SPEC_VERSIONS: Mapping[CardVersion, str] = MappingProxyType({"v2": "2.0", "v3": "3.0"})
+"""What we write in ``spec_version``."""
+
+DEFAULT_TALKATIVENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Character:
+    """A character card of any version, as one typed value.
+
+    ``raw`` is the card it was read from. `to_card` starts from it, so ``extensions`` and unknown fields at every level
+    survive; `tavernkit.cards.convert` changes the version.
+    """
+
+    name: str
+    description: str = ""
+    personality: str = ""
+    scenario: str = ""
+    first_mes: str = ""
+    mes_example: str = ""
+    creator_notes: str = ""
+    system_prompt: str = ""
+    post_history_instructions: str = ""
+    alternate_greetings: tuple[str, ...] = ()
+    character_book: CharacterBook | None = None
+    tags: tuple[str, ...] = ()
+    creator: str = ""
+    character_version: str = ""
+    extensions: FrozenObject = dataclasses.field(default_factory=empty_object)
+    assets: tuple[AssetEntry, ...] | None = None
+    nickname: str | None = None
+    creator_notes_multilingual: Mapping[str, str] = dataclasses.field(default_factory=no_texts)
+    source: tuple[str, ...] = ()
+    group_only_greetings: tuple[str, ...] = ()
+    creation_date: int | None = None
+    modification_date: int | None = None
+    version: CardVersion = "v3"
+    raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("alternate_greetings", "tags", "source", "group_only_greetings"):
+            value: object = getattr(self, name)
+            if isinstance(value, Iterable) and not isinstance(value, str):
+                object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "extensions", frozen(self.extensions))
+
+    @classmethod
+    def from_card(cls, card: object, *, warn: Warn = log_warning) -> Character:
+        """Read a card (parsed JSON) of any version; raises ``NotACardError`` if it is none."""
+        version = card_version(card, warn=warn)
+        assert is_mapping(card)
+        raw = frozen(card)
+        home, where = fields_home(raw)
+        character = CARD_FIELDS.make(cls, home, where, warn, version=version, raw=raw)
+        beside = raw.get("name")
+        if not character.name and home is not raw and isinstance(beside, str):
+            warn(f"{where}/name is missing; the name beside data was taken")
+            object.__setattr__(character, "name", beside)
+        if not character.name.strip():
+            warn(f"{where}/name is missing: the character has no name")
+        return character
+
+    def to_card(self) -> JsonObject:
+        """Write the card in the character's own version; whatever was not changed is as it was read."""
+        if not self.raw:
+            return self._new_card()
+        if self.pristine:
+            return thaw_object(self.raw)
+        home, where = fields_home(self.raw)
+        written = CARD_FIELDS.write(self, Character.from_card(self.raw, warn=ignore), home)
+        if not where:
+            return written
+        card: JsonObject = {key: written if key == "data" else thaw(value) for key, value in self.raw.items()}
+        for field in CARD_FIELDS:  # SillyTavern repeats some fields beside data; the copies follow
+            if field.key in card and written.get(field.key) != thaw(home.get(field.key)):
+                card[field.key] = written.get(field.key)
+        return card
+
+    def _new_card(self) -> JsonObject:
+        required = REQUIRED[self.version]
+        data: JsonObject = {}
+        for field in CARD_FIELDS:
+            value: object = getattr(self, field.key)
+            if field.key in required or value != field.default:
+                data[field.key] = field.write(value)
+        if self.version == "v1":
+            return data
+        return {"spec": f"chara_card_{self.version}", "spec_version": SPEC_VERSIONS[self.version], "data": data}
+
+    def replace(self, **changes: Any) -> Character:
+        """Give a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def display_name(self) -> str:
+        """The nickname if there is one, else the name: what ``{{char}}`` stands for."""
+        return self.nickname or self.name
+
+    @property
+    def persona_text(self) -> str:
+        """Description and personality, for a character that speaks as the user."""
+        return "\n\n".join(text for text in (self.description, self.personality) if text)
+
+    @property
+    def all_greetings(self) -> tuple[str, ...]:
+        """The first message and its alternatives, without empty ones."""
+        return tuple(text for text in (self.first_mes, *self.alternate_greetings) if text)
+
+    @property
+    def group_greetings(self) -> tuple[str, ...]:
+        """What may open a group chat: all greetings and those for groups only."""
+        return (*self.all_greetings, *(text for text in self.group_only_greetings if text))
+
+    def creator_notes_for(self, language: str) -> str:
+        """The creator's notes in a language (ISO 639-1), else in English, else the plain ones."""
+        notes = self.creator_notes_multilingual
+        return notes.get(language) or notes.get("en") or self.creator_notes
+
+    @property
+    def main_icon(self) -> AssetEntry | None:
+        """The asset that is the character's picture: the icon named main, else the first icon."""
+        return _main(self.assets or (), "icon")
+
+    @property
+    def main_background(self) -> AssetEntry | None:
+        """The background named main, else the first background."""
+        return _main(self.assets or (), "background")
+
+    def talkativeness(self, default: float = DEFAULT_TALKATIVENESS) -> float:
+        """How often the character speaks in a group, from 0 to 1 (``extensions.talkativeness``)."""
+        value = self.extensions.get("talkativeness")
+        number = math.nan if value is None else to_number(value)
+        return default if math.isnan(number) else number
+
+    @property
+    def world_name(self) -> str | None:
+        """The SillyTavern world book the character is linked to (``extensions.world``)."""
+        world = self.extensions.get("world")
+        return world if isinstance(world, str) and world else None
+
+
+def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
+    """Return the version of a card; raises ``NotACardError`` with what it looks like instead.
+
+    Args:
+        card: A card's JSON object.
+        warn: Called with each warning; by default they are logged.
+    """
+    if not is_mapping(card):
+        raise NotACardError(f"a card is a JSON object, not {kind(card)}")
+    spec = card.get("spec")
+    if isinstance(spec, str) and spec in SPECS:
+        _check_spec_version(card, SPECS[spec], warn)
+        return SPECS[spec]
+    data = card.get("data")
+    if is_mapping(data) and ("spec" in card or "name" in data):
+        version = "v3" if to_number(card.get("spec_version")) >= 3 else "v2"
+        message = f"/spec is {shown(spec)}, which is not known; the card was read as {version.upper()}"
+        warn(VersionWarning(message) if isinstance(spec, str) else message)
+        return version
+    if any(key in card for key in ("name", "char_name")) and not _is_book(card):
+        return "v1"
+    raise NotACardError(f"this is not a character card: {_looks_like(card)}")
+
+
+def fields_home(raw: FrozenObject) -> tuple[FrozenObject, str]:
+    """The object that has a card's fields, and its JSON pointer."""
+    data = raw.get("data")
+    if is_mapping(data) and ("spec" in raw or "name" in data):
+        return frozen(data), "/data"
+    return raw, ""
+
+
+def _check_spec_version(card: Mapping[str, object], version: CardVersion, warn: Warn) -> None:
+    stated = card.get("spec_version")
+    if stated != SPEC_VERSIONS[version]:
+        newer = isinstance(stated, str) and to_number(stated) > to_number(SPEC_VERSIONS[version])
+        why = "is newer than what is known here" if newer else "does not fit the spec"
+        message = f"/spec_version {shown(stated)} {why}; the card was read as {version.upper()}"
+        warn(VersionWarning(message) if newer else message)
+    if not is_mapping(card.get("data")):
+        warn("/data is missing; the fields beside it were taken")
+
+
+_OTHER_FILES = (
+    ("entries", "it has entries, so it may be a SillyTavern world info book"),
+    ("prompts", "it has prompts, so it may be a SillyTavern preset"),
+    ("presetVersion", "it may be a preset"),
+    ("findRegex", "it may be a SillyTavern regex script"),
+)
+
+
+def _is_book(card: Mapping[str, object]) -> bool:
+    """Whether it is a lore book, which may have a name and a description too, but nothing else of a card."""
+    own = ("personality", "scenario", "first_mes", "mes_example", "char_name")
+    return (is_mapping(card.get("entries")) or is_sequence(card.get("entries"))) and not any(key in card for key in own)
+
+
+def _looks_like(card: Mapping[str, object]) -> str:
+    if isinstance(card.get("type"), str):
+        return f"its type is {card['type']!r}"
+    for key, what in _OTHER_FILES:
+        if key in card:
+            return what
+    return "it has no spec, name or char_name"
+
+
+def _main(assets: Iterable[AssetEntry], type_: str) -> AssetEntry | None:
+    found = [asset for asset in assets if asset.type == type_]
+    return next((asset for asset in found if asset.name.lower() == "main"), found[0] if found else None)
+
+
+V1_FIELDS = Fields(
+    Field("name", "", read_text, aliases=("char_name",)),
+    Field("description", "", read_text, aliases=("char_persona", "context")),
+    Field("personality", "", read_text),
+    Field("scenario", "", read_text, aliases=("world_scenario",)),
+    Field("first_mes", "", read_text, aliases=("char_greeting", "greeting")),
+    Field("mes_example", "", read_text, aliases=("example_dialogue",)),
+)
+"""What every version has; the aliases are those of Pygmalion's old JSON and of text-generation YAML."""
+
+V2_FIELDS = Fields(
+    Field("creator_notes", "", read_text, aliases=("creatorcomment",)),
+    Field("system_prompt", "", read_text),
+    Field("post_history_instructions", "", read_text),
+    Field("alternate_greetings", (), read_texts),
+    Field("character_book", None, read_book, write_book),
+    Field("tags", (), read_tags),
+    Field("creator", "", read_text),
+    Field("character_version", "", read_text),
+    Field("extensions", EMPTY_OBJECT, read_object),
+)
+"""What V2 added."""
+
+V3_FIELDS = Fields(
+    Field("assets", None, read_assets, write_assets),
+    Field("nickname", None, read_optional_text),
+    Field("creator_notes_multilingual", no_texts(), read_text_map),
+    Field("source", (), read_texts),
+    Field("group_only_greetings", (), read_texts),
+    Field("creation_date", None, read_date),
+    Field("modification_date", None, read_date),
+)
+"""What V3 added."""
+
+CARD_FIELDS = Fields(*V1_FIELDS, *V2_FIELDS, *V3_FIELDS)
+
+_V1_KEYS = tuple(field.key for field in V1_FIELDS)
+_V2_KEYS = (*_V1_KEYS, *(field.key for field in V2_FIELDS if field.key != "character_book"))
+
+REQUIRED: Mapping[CardVersion, tuple[str, ...]] = MappingProxyType(
+    {"v1": _V1_KEYS, "v2": _V2_KEYS, "v3": (*_V2_KEYS, "group_only_greetings")}
+)
+"""The keys that a card of a version must have, in ``data`` or, for V1, at the top."""
+
+
+class Participant(Protocol):
+    """Anyone who takes part in a chat; a character can be the user."""
+
+    @property
+    def name(self) -> str:
+        """The name shown."""
+        ...
+
+    @property
+    def persona_text(self) -> str:
+        """Who they are, for the prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """The user's side of a chat."""
+
+    name: str
+    persona: str = ""
+
+    @property
+    def persona_text(self) -> str:
+        """The persona's description."""
+        return self.persona

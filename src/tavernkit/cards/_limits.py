@@ -1,0 +1,88 @@
+"""Safety limits for what comes from strangers: named constants, and one value that a caller may change for a call."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from tavernkit._arguments import require
+from tavernkit._dataclass import dataclass
+from tavernkit.errors import ConfigError
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_FILE_BYTES = 256 * MIB
+"""A stream that cannot be read twice is copied into memory up to this size."""
+MAX_JSON_FILE_BYTES = 32 * MIB
+"""A stand-alone JSON card; data URIs may make it large."""
+MAX_YAML_BYTES = 1 * MIB
+MAX_YAML_NODES = 100_000
+"""Nodes of a YAML document after its aliases are expanded."""
+MAX_JSON_DEPTH = 256
+"""Arrays and objects inside each other, in JSON and YAML."""
+
+MAX_ENTRIES = 2000
+"""Members of an archive."""
+MAX_ENTRY_BYTES = 10 * MIB
+"""One member of an archive, one embedded asset, one module."""
+MAX_TOTAL_BYTES = 50 * MIB
+"""All that is inflated from an archive in one call."""
+MAX_JSON_BYTES = 2 * MIB
+"""A JSON member of an archive."""
+MAX_COMPRESSION_RATIO = 200
+"""Inflated size by compressed size, as the archive's directory states them."""
+MAX_NAME_BYTES = 1024
+"""The name of an archive's member."""
+
+MAX_TEXT_CHUNK_BYTES = 5 * MIB
+"""A text chunk of a PNG that holds a card."""
+MAX_INFLATED_TEXT_BYTES = 2 * MIB
+"""The text of a compressed text chunk."""
+MAX_CHUNKS = 65_536
+"""Chunks or segments of an image file."""
+MAX_IMAGE_BYTES = 64 * MIB
+"""A picture that is read into memory as a whole."""
+
+MAX_BUILD_STEPS = 1_000_000
+"""Macros that all texts of one build may run together, and work that counts as such."""
+MAX_BUILD_CHARACTERS = 50_000_000
+"""Characters that the macros of all texts of one build may give together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one call, be it reading a file or building a prompt; every one must be positive."""
+
+    max_file_bytes: int = MAX_FILE_BYTES
+    max_json_file_bytes: int = MAX_JSON_FILE_BYTES
+    max_yaml_bytes: int = MAX_YAML_BYTES
+    max_yaml_nodes: int = MAX_YAML_NODES
+    max_json_depth: int = MAX_JSON_DEPTH
+    max_entries: int = MAX_ENTRIES
+    max_entry_bytes: int = MAX_ENTRY_BYTES
+    max_total_bytes: int = MAX_TOTAL_BYTES
+    max_json_bytes: int = MAX_JSON_BYTES
+    max_compression_ratio: int = MAX_COMPRESSION_RATIO
+    max_name_bytes: int = MAX_NAME_BYTES
+    max_text_chunk_bytes: int = MAX_TEXT_CHUNK_BYTES
+    max_inflated_text_bytes: int = MAX_INFLATED_TEXT_BYTES
+    max_chunks: int = MAX_CHUNKS
+    max_image_bytes: int = MAX_IMAGE_BYTES
+    max_build_steps: int = MAX_BUILD_STEPS
+    max_build_characters: int = MAX_BUILD_CHARACTERS
+    allow_encrypted: bool = False
+    """Open archives that have encrypted members. Those members cannot be read either way."""
+
+    def __post_init__(self) -> None:
+        require("allow_encrypted", self.allow_encrypted, bool)
+        for field in fields(self):
+            if field.name == "allow_encrypted":
+                continue
+            value: int = getattr(self, field.name)
+            require(field.name, value, int, "a positive whole number")
+            if value < 1:
+                raise ConfigError(f"{field.name} must be a positive whole number, not {value!r}")
+
+
+DEFAULT_LIMITS = Limits()
+"""What is used where no limits are given."""

@@ -1,0 +1,157 @@
+"""Opening a card file of any format."""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+from tavernkit._arguments import checked, require
+from tavernkit._values import Json, is_mapping, is_object
+from tavernkit.cards._archive import LOCAL, open_archive
+from tavernkit.cards._assets import Asset, Blob, Lookup, SourceBlob, collect_assets
+from tavernkit.cards._book import CharacterBook
+from tavernkit.cards._bundle import Bundle, Format
+from tavernkit.cards._byaf import read_byaf
+from tavernkit.cards._character import Character
+from tavernkit.cards._charx import main_picture, read_charx
+from tavernkit.cards._detect import archive_format, has_archive, image_format, read_head, text_format
+from tavernkit.cards._jpeg import read_jpeg
+from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards._png import ChunkAsset, choose_card, read_png
+from tavernkit.cards._readers import ReaderRegistry, default_readers
+from tavernkit.cards._risum import MODULE_TYPE, Module, is_module, read_risum
+from tavernkit.cards._source import Readable, Source, as_source, read_all, require_readable
+from tavernkit.cards._webp import read_webp
+from tavernkit.cards._yaml_card import parse_yaml, without_short_form
+from tavernkit.cards.errors import StrictCardError, StrictVersionError, UnknownFormatError, VersionWarning
+from tavernkit.errors import Warn, WarningLog
+
+LOREBOOK_SPEC = "lorebook_v3"
+
+
+@checked
+def load(
+    source: Readable,
+    *,
+    limits: Limits | None = None,
+    strict: bool = False,
+    warn: Warn | None = None,
+    readers: ReaderRegistry = default_readers,
+) -> Bundle:
+    """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
+
+    The content shows the format; ``readers`` are for formats that a program adds. Damage that leaves a card is
+    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an ``InvalidCardError``
+    that is a ``StrictModeError`` too, and an ``UnsupportedVersionError`` if the card's version is not
+    known. A file without a usable card raises a ``FileFormatError`` or
+    ``InvalidCardError``, one that exceeds a limit ``LimitExceededError``.
+
+    Args:
+        source: A path, bytes or a binary file object.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+        strict: Raise at the first damage.
+        warn: Called with each warning.
+        readers: Readers for formats of your own.
+    """
+    require_readable("source", source)
+    log = WarningLog(warn=_refuse if strict else warn)
+    chosen = limits or DEFAULT_LIMITS
+    opened = as_source(source, chosen)
+    read = readers.find(source)
+    if read is None:
+        return _load(opened, chosen, log).replace(warnings=tuple(log.messages))
+    bundle = read(os.fspath(cast("str", source)), chosen, log)
+    require("what a reader of card files returns", bundle, Bundle)
+    return bundle.replace(warnings=(*bundle.warnings, *log.messages))
+
+
+def _refuse(message: str) -> None:
+    raise (StrictVersionError if isinstance(message, VersionWarning) else StrictCardError)(message)
+
+
+def _load(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    head = read_head(source)
+    picture = image_format(head)
+    if picture is Format.PNG:
+        return _load_png(source, limits, warn)
+    if picture is Format.JPEG:
+        return _load_jpeg(source, limits, warn)
+    if picture is Format.WEBP:
+        return _load_webp(source, limits, warn)
+    if head.startswith(LOCAL) or has_archive(source):
+        return _load_archive(source, limits, warn)
+    if is_module(head):
+        module = read_risum(source, limits, warn)
+        return Bundle(module=module, assets=module.assets, source_format=Format.RISUM)
+    return _load_text(source, text_format(head), limits, warn)
+
+
+def _load_archive(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    archive = open_archive(source, limits, warn)
+    read = read_byaf if archive_format(archive) is Format.BYAF else read_charx
+    return read(source, limits, warn, archive)
+
+
+def _load_png(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    content = read_png(source, limits, warn)
+    if not content.texts and source.size > content.end and has_archive(source):
+        return _load_archive(source, limits, warn)
+    _, card = choose_card(content, limits, warn)
+
+    def lookup(key: str) -> Blob | None:
+        chunk = content.assets.get(key)
+        return ChunkAsset(source, key, chunk, limits) if chunk else None
+
+    format_ = Format.APNG if content.animated else Format.PNG
+    return _with_picture(card, source, lookup, format_, limits, warn)
+
+
+def _load_jpeg(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    if has_archive(source):
+        return _load_archive(source, limits, warn)
+    return _with_picture(read_jpeg(source, limits, warn), source, _nothing, Format.JPEG, limits, warn)
+
+
+def _load_webp(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    return _with_picture(read_webp(source, limits, warn), source, _nothing, Format.WEBP, limits, warn)
+
+
+def _with_picture(card: Json, source: Source, lookup: Lookup, format_: Format, limits: Limits, warn: Warn) -> Bundle:
+    character = Character.from_card(card, warn=warn)
+    blob = SourceBlob(source)
+    ext = {Format.APNG: "png", Format.JPEG: "jpg"}.get(format_, format_.value)
+    image = Asset(type="icon", name="main", ext=ext, blob=blob, max_bytes=limits.max_image_bytes)
+    assets = collect_assets(character, lookup, blob, limits, warn)
+    return Bundle(card=character, assets=assets, image=image, source_format=format_)
+
+
+def _load_text(source: Source, format_: Format, limits: Limits, warn: Warn) -> Bundle:
+    if format_ is Format.JSON:
+        data = read_all(source, limits.max_json_file_bytes, limit="max_json_file_bytes", what="the JSON file")
+        value = parse_json(data, what="the file", warn=warn, limits=limits)
+    else:
+        data = read_all(source, limits.max_yaml_bytes, limit="max_yaml_bytes", what="the YAML file")
+        value = parse_yaml(data, limits, warn)
+        if not is_object(value):
+            raise UnknownFormatError("the file is of no format that is known here")
+        value = without_short_form(value)
+    return _from_json(value, format_, limits, warn)
+
+
+def _from_json(value: Json, format_: Format, limits: Limits, warn: Warn) -> Bundle:
+    if is_object(value) and value.get("spec") == LOREBOOK_SPEC and is_mapping(value.get("data")):
+        data = value["data"]
+        assert is_mapping(data)
+        return Bundle(lore_books=(CharacterBook.from_json(data, where="/data", warn=warn),), source_format=format_)
+    if is_object(value) and value.get("type") == MODULE_TYPE:
+        inner = value.get("module")  # as in .risum files; elsewhere the fields stand beside the type
+        return Bundle(module=Module.from_json(inner if is_object(inner) else value, warn=warn), source_format=format_)
+    character = Character.from_card(value, warn=warn)
+    assets = collect_assets(character, _nothing, None, limits, warn)
+    return Bundle(card=character, assets=assets, image=main_picture(assets), source_format=format_)
+
+
+def _nothing(path: str) -> Blob | None:
+    del path
+    return None

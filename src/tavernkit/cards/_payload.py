@@ -1,0 +1,49 @@
+"""The card text that pictures carry: base64 of JSON, or plain JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from tavernkit._values import Json
+from tavernkit.cards._json_text import dump_json, parse_json
+from tavernkit.cards._limits import Limits
+from tavernkit.cards.errors import EncryptedCardError, JsonError
+from tavernkit.errors import Warn
+
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_FOREIGN = re.compile(rb"[^A-Za-z0-9+/]+")
+_WHITESPACE = re.compile(rb"\s+")
+_ENCRYPTED = b"rcc||"
+
+
+def decode_base64(data: bytes) -> bytes:
+    """Decode base64 leniently: foreign characters are skipped, the first ``=`` ends the data, URL letters are taken."""
+    letters = _FOREIGN.sub(b"", data.partition(b"=")[0].translate(_URL_SAFE))
+    usable = len(letters) - (len(letters) % 4 == 1)
+    return binascii.a2b_base64(letters[:usable] + b"=" * (-usable % 4))
+
+
+def decode_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Json:
+    """Read a card from the text of a picture; raises ``JsonError`` if it holds no JSON."""
+    text = data.strip(b"\0\t\n\r ")
+    if text.startswith(_ENCRYPTED):
+        raise EncryptedCardError(f"{what}: the card is encrypted by RisuAI and needs its password there")
+    if text[:1] in (b"{", b"[") or text.startswith(b"\xef\xbb\xbf"):
+        warn(f"{what}: plain JSON where base64 is expected")
+        return parse_json(text, what=what, warn=warn, limits=limits)
+    compact = _WHITESPACE.sub(b"", text)
+    try:
+        decoded = binascii.a2b_base64(compact, strict_mode=True)
+    except binascii.Error:
+        decoded = decode_base64(compact)
+        warn(f"{what}: the base64 is not clean; foreign characters were skipped")
+    if not decoded:
+        raise JsonError(f"{what}: the text is empty or no base64")
+    return parse_json(decoded, what=what, warn=warn, limits=limits)
+
+
+def encode_payload(card: object) -> bytes:
+    """Write a card as the text of a picture."""
+    return base64.b64encode(dump_json(card).encode())

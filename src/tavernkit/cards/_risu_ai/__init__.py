@@ -1,0 +1,18 @@
+"""Cards as RisuAI reads and writes them: its own character object, its CHARX layout, its lore entries."""
+
+from tavernkit.cards._risu_ai.errors import ImportRefusedError, ImportThrewError
+from tavernkit.cards._risu_ai.exporting import export_charx
+from tavernkit.cards._risu_ai.importing import RISU_LIMITS, RisuImport, import_file
+from tavernkit.cards._risu_ai.lorebook import RisuLore, book_from_lorebook, convert_character_book
+
+__all__ = [
+    "RISU_LIMITS",
+    "ImportRefusedError",
+    "ImportThrewError",
+    "RisuImport",
+    "RisuLore",
+    "book_from_lorebook",
+    "convert_character_book",
+    "export_charx",
+    "import_file",
+]

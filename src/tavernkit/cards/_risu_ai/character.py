@@ -1,0 +1,208 @@
+"""The fields of RisuAI's character object and where a card has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tavernkit._text.js_values import UNDEFINED, to_string
+from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw
+from tavernkit.cards._assets import RISU_LISTS
+from tavernkit.cards._payload import decode_base64
+from tavernkit.cards._risu_ai.errors import ImportThrewError
+from tavernkit.cards._risu_ai.lorebook import convert_character_book
+
+MAX_DATA_URI = 50 * 1024 * 1024
+
+Store = Callable[[bytes, str], str]
+"""Keeps an asset's bytes (with a file name, for its ending) and gives its path."""
+
+TEXT_FIELDS: tuple[tuple[str, str], ...] = (
+    ("name", "name"),
+    ("firstMessage", "first_mes"),
+    ("desc", "description"),
+    ("exampleMessage", "mes_example"),
+    ("creatorNotes", "creator_notes"),
+    ("systemPrompt", "system_prompt"),
+    ("replaceGlobalNote", "post_history_instructions"),
+    ("creator", "creator"),
+    ("personality", "personality"),
+    ("scenario", "scenario"),
+)
+"""RisuAI's name and the card's, for texts that are empty when missing."""
+
+RISUAI_FIELDS: tuple[tuple[str, str, Json], ...] = (
+    ("bias", "bias", []),
+    ("viewScreen", "viewScreen", "none"),
+    ("customscript", "customScripts", []),
+    ("utilityBot", "utilityBot", False),
+    ("triggerscript", "triggerscript", []),
+    ("private", "private", False),
+    ("additionalText", "additionalText", ""),
+    ("lorePlus", "lorePlus", False),
+    ("inlayViewScreen", "inlayViewScreen", False),
+    ("lowLevelAccess", "lowLevelAccess", False),
+    ("defaultVariables", "defaultVariables", ""),
+    ("prebuiltAssetCommand", "prebuiltAssetCommand", ""),
+    ("prebuiltAssetExclude", "prebuiltAssetExclude", []),
+    ("prebuiltAssetStyle", "prebuiltAssetStyle", ""),
+    ("source", "source", []),
+)
+"""RisuAI's name, the key in ``extensions.risuai``, and the value when it is missing."""
+
+RISUAI_OPTIONAL = ("sdData", "backgroundHTML", "license", "newGenData", "vits")
+"""Keys of ``extensions.risuai`` that are taken only when they are there."""
+
+V3_FIELDS: tuple[tuple[str, Json], ...] = (
+    ("group_only_greetings", []),
+    ("nickname", ""),
+    ("creation_date", 0),
+    ("modification_date", 0),
+)
+
+
+def from_card(card: JsonObject, assets: Mapping[str, bytes], store: Store) -> JsonObject:
+    """Convert a V2 or V3 card. ``assets`` are the file's own, by path or key."""
+    data = card.get("data")
+    extensions = data.get("extensions") if is_object(data) else None
+    if not is_object(data) or not is_object(extensions):
+        raise ImportThrewError("the card has no data.extensions, which RisuAI cannot do without", error="TypeError")
+    stated = extensions.get("risuai")
+    risuai: JsonObject = stated if is_object(stated) else {}
+    character: JsonObject = {key: _present(data.get(source), "") for key, source in TEXT_FIELDS}
+    character |= {
+        "alternateGreetings": _present(data.get("alternate_greetings"), []),
+        "tags": _present(data.get("tags"), []),
+        "characterVersion": to_string(data.get("character_version", UNDEFINED)),
+        "postHistoryInstructions": "",
+        "virtualscript": "",
+        "additionalData": _additional_data(data),
+        "extentions": {key: value for key, value in extensions.items() if key not in ("risuai", "depth_prompt")},
+        "largePortrait": _present(risuai.get("largePortrait"), not is_object(stated)),
+        "globalLore": [],
+        "emotionImages": [],
+        "additionalAssets": [],
+        "ccAssets": [],
+    }
+    character |= {key: _present(risuai.get(source), default) for key, source, default in RISUAI_FIELDS}
+    character |= {key: risuai[key] for key in RISUAI_OPTIONAL if risuai.get(key) is not None}
+    _put_lore(character, data)
+    if card.get("spec") == "chara_card_v3":
+        character |= {key: _present(data.get(key), default) for key, default in V3_FIELDS}
+        character["source"] = _present(data.get("source"), character["source"])
+        _put_v3_assets(character, data, assets, store)
+    else:
+        _put_v2_assets(character, risuai, assets, store)
+    return character
+
+
+def _present(value: Json, otherwise: Json) -> Json:
+    return thaw(otherwise) if value is None else value
+
+
+def _additional_data(data: JsonObject) -> JsonObject:
+    additional: JsonObject = {"tag": _present(data.get("tags"), [])}
+    return additional | {key: data[key] for key in ("creator", "character_version") if key in data}
+
+
+def _put_lore(character: JsonObject, data: JsonObject) -> None:
+    book = data.get("character_book")
+    if not is_mapping(book):
+        return
+    lore = convert_character_book(book)
+    character["globalLore"] = lore.lorebook
+    character["loreExt"] = lore.extensions
+    if lore.settings is not None:
+        character["loreSettings"] = lore.settings
+
+
+def _put_v3_assets(character: JsonObject, data: JsonObject, assets: Mapping[str, bytes], store: Store) -> None:
+    emotions: list[Json] = []
+    additional: list[Json] = []
+    others: list[Json] = []
+    listed = data.get("assets")
+    for asset in listed if isinstance(listed, list) else ():
+        if not is_object(asset):
+            continue
+        content = _asset_bytes(to_string(asset.get("uri", "")), assets)
+        if content is None:
+            continue
+        path = store(content, "")
+        name, type_ = _present(asset.get("name"), ""), asset.get("type")
+        if type_ == "emotion":
+            emotions.append([name, path])
+        elif type_ == "x-risu-asset":
+            additional.append([name, path, _present(asset.get("ext"), "unknown")])
+        elif type_ == "icon" and name == "main":
+            character["image"] = path
+        else:
+            ext = _present(asset.get("ext"), "unknown")
+            others.append({"type": _present(type_, "asset"), "uri": path, "name": name, "ext": ext})
+    character |= {"emotionImages": emotions, "additionalAssets": additional, "ccAssets": others}
+
+
+def _put_v2_assets(character: JsonObject, risuai: JsonObject, assets: Mapping[str, bytes], store: Store) -> None:
+    kept: dict[str, list[Json]] = {key: [] for key, _ in RISU_LISTS}
+    for key, found in kept.items():
+        items = risuai.get(key)
+        for item in items if isinstance(items, list) else ():
+            if not isinstance(item, list) or len(item) < 2 or not isinstance(item[1], str):
+                continue
+            file_name = to_string(item[2]) if len(item) > 2 else ""
+            content = _reference(item[1], "__asset:", assets)
+            path = store(decode_base64(item[1].encode("utf-8", "replace")) if content is None else content, file_name)
+            found.append([item[0], path] if key == "emotions" else [item[0], path, file_name])
+    character |= {"emotionImages": kept["emotions"], "additionalAssets": kept["additionalAssets"]}
+
+
+def _asset_bytes(uri: str, assets: Mapping[str, bytes]) -> bytes | None:
+    for scheme in ("__asset:", "embeded://"):
+        content = _reference(uri, scheme, assets)
+        if content is not None:
+            return content
+    if not uri.startswith("data:"):
+        return None
+    if len(uri) > MAX_DATA_URI:
+        raise ImportThrewError("a data uri is too large", error="Error", in_progress=True)
+    return decode_base64(uri.partition(",")[2].encode("utf-8", "replace"))
+
+
+def _reference(uri: str, scheme: str, assets: Mapping[str, bytes]) -> bytes | None:
+    if not uri.startswith(scheme):
+        return None
+    content = assets.get(uri.removeprefix(scheme))
+    if content is None:
+        raise ImportThrewError(f"the asset {uri[:80]!r} is not in the file", error="Error", in_progress=True)
+    return content
+
+
+def from_off_spec(card: JsonObject) -> JsonObject:
+    """Convert a card without a known spec: RisuAI reads V1's fields and nothing else."""
+    character: JsonObject = {
+        "name": _present(card.get("name"), "unknown name"),
+        "firstMessage": _present(card.get("first_mes"), "unknown first message"),
+        "desc": _present(card.get("description"), ""),
+        "personality": _present(card.get("personality"), ""),
+        "scenario": _present(card.get("scenario"), ""),
+        "emotionImages": [],
+        "bias": [],
+        "globalLore": [],
+        "viewScreen": "none",
+        "utilityBot": False,
+        "customscript": [],
+        "alternateGreetings": [],
+        "tags": [],
+        "triggerscript": [],
+    }
+    for key in (
+        "creatorNotes",
+        "systemPrompt",
+        "postHistoryInstructions",
+        "creator",
+        "characterVersion",
+        "replaceGlobalNote",
+        "additionalText",
+    ):
+        character[key] = ""
+    if "mes_example" in card:
+        character["exampleMessage"] = card["mes_example"]
+    return character

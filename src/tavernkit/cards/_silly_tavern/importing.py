@@ -1,0 +1,222 @@
+"""What SillyTavern makes of a card file: the PNG it stores, its name, and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from datetime import datetime
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import UNDEFINED, JSSyntaxError, json_parse, json_stringify, truthy
+from tavernkit._values import Json, JsonObject, is_object
+from tavernkit.cards._fields import ignore
+from tavernkit.cards._json_text import check_depth
+from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards._payload import decode_base64
+from tavernkit.cards._png import placeholder_png
+from tavernkit.cards._silly_tavern.archives import ImportedFile, import_byaf_parts, import_charx_parts
+from tavernkit.cards._silly_tavern.errors import ImportFailedError, ImportRefusedError
+from tavernkit.cards._silly_tavern.names import free_name, sanitize
+from tavernkit.cards._silly_tavern.png_file import (
+    PngChunk,
+    read_card_text,
+    read_chunks,
+    stored_picture,
+    write_card_text,
+)
+from tavernkit.cards._silly_tavern.stored import chat_name, from_v1, iso_time, read_v2, reset_private
+from tavernkit.cards._yaml_card import parse_yaml
+from tavernkit.cards.errors import JsonError
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The outcome of an import."""
+
+    file_name: str
+    card: JsonObject
+    png: bytes
+    files: tuple[ImportedFile, ...] = ()
+    """Sprites, backgrounds and other pictures, by their path in the user's directory."""
+    chats: tuple[tuple[str, tuple[JsonObject, ...]], ...] = ()
+    """Chats that come with a Backyard archive: their file names and lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A card that is ready to be stored."""
+
+    card: JsonObject
+    name: str
+    picture: bytes | None = None
+    files: tuple[ImportedFile, ...] = ()
+    chats: tuple[tuple[str, tuple[JsonObject, ...]], ...] = ()
+
+
+def import_file(
+    data: bytes,
+    file_type: str,
+    *,
+    now: datetime,
+    preserved_name: str | None = None,
+    taken: Container[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> Imported:
+    """Import a file as SillyTavern 1.19 does.
+
+    Raises ``ImportRefusedError`` where it answers HTTP 400, and any other error of this library where it answers
+    with ``{error: true}``. SillyTavern itself has no limits; ``limits`` are ours.
+    """
+    read = _READERS.get(file_type)
+    if read is None:
+        raise ImportFailedError(f"SillyTavern does not import files of type {file_type!r}")
+    draft = read(data, now, limits)
+    wanted = _stem(preserved_name) if preserved_name else draft.name
+    file_name = wanted if preserved_name else free_name(wanted, taken)
+    chunks = _picture(draft.picture, limits)
+    png = write_card_text(chunks, json_stringify(draft.card), limits)
+    return Imported(file_name, draft.card, png, draft.files, draft.chats)
+
+
+def export_card(png: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
+    """Give the card that SillyTavern exports for a stored PNG; as JSON it writes it with four spaces."""
+    card = parse_like_javascript(read_card_text(read_chunks(png, limits)), limits)
+    if not is_object(card):
+        raise ImportFailedError("the stored card is not a JSON object")
+    reset_private(card)
+    return card
+
+
+def parse_like_javascript(text: str, limits: Limits) -> Json:
+    """Parse JSON exactly as strictly as SillyTavern's runtime does."""
+    check_depth(text, limits.max_json_depth, what="JSON")
+    try:
+        return json_parse(text)
+    except JSSyntaxError as error:
+        raise JsonError(str(error)) from error
+
+
+def _stem(name: str) -> str:
+    stem, dot, _ = name.rpartition(".")
+    return sanitize(stem if dot and stem else name)
+
+
+def _picture(picture: bytes | None, limits: Limits) -> list[PngChunk]:
+    if picture is not None and picture.startswith(b"\x89PNG"):
+        return stored_picture(read_chunks(picture, limits))
+    return read_chunks(placeholder_png(), limits)
+
+
+def _read_json(data: bytes, now: datetime, limits: Limits) -> _Draft:
+    value = parse_like_javascript(data.decode("utf-8", errors="replace"), limits)
+    if value is None:
+        raise ImportFailedError("the file is null")
+    card = value if is_object(value) else {}
+    if "spec" in card:
+        return _specced(card, now)
+    if "name" in card:
+        return _v1(card, now)
+    if "char_name" in card:
+        name = sanitize(card["char_name"])
+        fields: dict[str, object] = dict(card)
+        fields |= {key: card.get(source) if source else None for key, source in _PYGMALION.items()}
+        return _Draft(from_v1(fields, name, now, chat=chat_name(card.get("name", UNDEFINED), now)), name)
+    raise ImportRefusedError("the JSON is not a character card")
+
+
+_PYGMALION: Mapping[str, str | None] = {
+    "description": "char_persona",
+    "first_mes": "char_greeting",
+    "mes_example": "example_dialogue",
+    "scenario": "world_scenario",
+    "personality": None,
+}
+
+
+def _specced(card: JsonObject, now: datetime, picture: bytes | None = None) -> _Draft:
+    files = _take_sprites(card)
+    reset_private(card)
+    name = _clean_name(card)
+    read_v2(card, now)
+    card["create_date"] = iso_time(now)
+    return _Draft(card, name, picture, files)
+
+
+def _v1(card: JsonObject, now: datetime, picture: bytes | None = None) -> _Draft:
+    name = sanitize(card["name"])
+    return _Draft(from_v1(card, name, now), name, picture)
+
+
+def _clean_name(card: JsonObject) -> str:
+    data = card.get("data")
+    name: Json = data.get("name") if is_object(data) else None
+    if is_object(data) and truthy(name):
+        name = data["name"] = sanitize(name)
+    return sanitize(name if truthy(name) else card.get("name"))
+
+
+def _read_png(data: bytes, now: datetime, limits: Limits) -> _Draft:
+    card = parse_like_javascript(read_card_text(read_chunks(data, limits)), limits)
+    if not is_object(card):
+        raise ImportFailedError("the card is not a JSON object")
+    if "spec" in card:
+        return _specced(card, now, data)
+    if "name" in card:
+        return _v1(card, now, data)
+    raise ImportFailedError("the card has no name")
+
+
+def _read_yaml(data: bytes, now: datetime, limits: Limits) -> _Draft:
+    card = parse_yaml(data, limits, ignore)
+    if not is_object(card) or not truthy(card.get("name")):
+        raise ImportFailedError("the YAML has no name")
+    name = sanitize(card["name"])
+    fields = {"description": card.get("context"), "first_mes": card.get("greeting")}
+    return _Draft(from_v1(fields, name, now), name)
+
+
+def _read_charx(data: bytes, now: datetime, limits: Limits) -> _Draft:
+    parts = import_charx_parts(data, limits, parse_like_javascript)
+    card = parts.card
+    name = _clean_name(card)
+    read_v2(card, now)
+    reset_private(card)
+    card["create_date"] = iso_time(now)
+    return _Draft(card, name, parts.picture, parts.files(name))
+
+
+def _read_byaf(data: bytes, now: datetime, limits: Limits) -> _Draft:
+    parts = import_byaf_parts(data, now, limits)
+    card = parts.card
+    card["create_date"] = iso_time(now)
+    card["chat"] = parts.chats[0][0]
+    read_v2(card, now)
+    chats = tuple((f"{name}.jsonl", lines) for name, lines in dict(parts.chats).items())
+    return _Draft(card, parts.file_name, parts.picture, parts.files, chats)
+
+
+def _take_sprites(card: JsonObject) -> tuple[ImportedFile, ...]:
+    """Take RisuAI's pictures out of a card; they become the character's sprites."""
+    data = card.get("data")
+    extensions = data.get("extensions") if is_object(data) else None
+    risuai = extensions.get("risuai") if is_object(extensions) else None
+    if not is_object(data) or not truthy(data.get("name")) or not is_object(risuai):
+        return ()
+    folder = f"characters/{sanitize(data['name'])}"
+    sprites: dict[str, ImportedFile] = {}
+    for key in ("additionalAssets", "emotions"):
+        items = risuai.pop(key, None)
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str) and isinstance(item[1], str):
+                path = f"{folder}/{sanitize(item[0])}.png"
+                sprites.setdefault(path, ImportedFile(path, decode_base64(item[1].encode("utf-8", errors="replace"))))
+    return tuple(sprites.values())
+
+
+_READERS: Mapping[str, Callable[[bytes, datetime, Limits], _Draft]] = {
+    "json": _read_json,
+    "png": _read_png,
+    "yaml": _read_yaml,
+    "yml": _read_yaml,
+    "charx": _read_charx,
+    "byaf": _read_byaf,
+}

@@ -1,7 +1,0 @@
-"""Cards as SillyTavern stores, imports and exports them."""
-
-from tavernkit.cards.silly_tavern.errors import ImportFailedError, ImportRefusedError
-from tavernkit.cards.silly_tavern.importing import Imported, export_card, import_file
-from tavernkit.cards.silly_tavern.stored import create
-
-__all__ = ["ImportFailedError", "ImportRefusedError", "Imported", "create", "export_card", "import_file"]

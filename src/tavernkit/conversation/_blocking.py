@@ -1,0 +1,236 @@
+"""Conversations for programs without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from tavernkit._turns import Turn, TurnKind
+from tavernkit.conversation.errors import ConversationBusyError
+from tavernkit.errors import ConfigError, TavernKitError
+from tavernkit.models._reply import ReplyPiece, Usage
+from tavernkit.prompt._plan import Plan
+
+if TYPE_CHECKING:
+    from tavernkit.conversation._attachments import AttachmentInput
+    from tavernkit.conversation._conversation import Conversation
+    from tavernkit.conversation._stores import ConversationStore
+
+_T = TypeVar("_T")
+
+SIGNAL_CHECK_SECONDS = 0.2
+"""How long Ctrl+C may go unnoticed."""
+
+
+class BlockingConversation:
+    """A ``Conversation`` whose methods return when they are done.
+
+    >>> with Conversation.open("a.jsonl", card="a.png", model=model).blocking() as chat:   # doctest: +SKIP
+    ...     print(chat.send("Hello").text)
+
+    A thread with an event loop does the work. Closing it closes the conversation. When the caller is interrupted
+    (Ctrl+C), the operation is stopped, what has arrived of a streamed reply is kept, and the conversation goes on.
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-conversation", daemon=True)
+        self._thread.start()
+        self._readers: Counter[int] = Counter()
+        """Threads that read streams, and how many."""
+
+    @property
+    def lines(self) -> Sequence[Mapping[str, object]]:
+        """The lines of the chat, in the platform's own format."""
+        return self.conversation.lines
+
+    @property
+    def last(self) -> Turn | None:
+        """The newest turn."""
+        return self.conversation.last
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all requests so far."""
+        return self.conversation.usage
+
+    def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
+        """Send the user's message and return the reply.
+
+        Args:
+            text: What the user says.
+            attachments: What goes with it.
+        """
+        return self._run(self.conversation.send(text, attachments=attachments))
+
+    def stream(
+        self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
+    ) -> Generator[ReplyPiece]:
+        """Do a turn and iterate over the reply as it arrives; leaving the loop stops it and keeps what has arrived.
+
+        Args:
+            text: What the user says.
+            kind: The operation, as for ``Conversation.stream()``.
+            attachments: What goes with the user's message.
+        """
+        stream = self.conversation.stream(text, kind=kind, attachments=attachments)
+
+        async def read() -> ReplyPiece | None:
+            return await anext(stream, None)
+
+        reader = threading.get_ident()
+        self._refuse_if_reading()
+        self._readers[reader] += 1
+        try:
+            while (piece := self._run(read(), is_operation=False)) is not None:
+                yield piece
+        finally:
+            self._readers[reader] -= 1
+            if not self._loop.is_closed():
+                self._run(stream.aclose(), is_operation=False)
+
+    def regenerate(self) -> Turn:
+        """Ask for the last reply again."""
+        return self._run(self.conversation.regenerate())
+
+    def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
+        """Show the reply beside the last one; right of the newest asks for another."""
+        return self._run(self.conversation.swipe(direction))
+
+    def continue_reply(self, text: str = "") -> Turn:
+        """Let the model go on with the last message."""
+        return self._run(self.conversation.continue_reply(text))
+
+    def impersonate(self) -> Turn:
+        """Let the model write the user's next message. It is returned, not stored."""
+        return self._run(self.conversation.impersonate())
+
+    def quiet(self, prompt: str) -> Turn:
+        """Ask something beside the chat. The answer is returned, not stored."""
+        return self._run(self.conversation.quiet(prompt))
+
+    def speak(self, member: str) -> Turn:
+        """Let this member of the group speak next, even if muted."""
+        return self._run(self.conversation.speak(member))
+
+    def preview(self, text: str = "") -> Plan:
+        """Return the prompt that ``send()`` would send."""
+        return self.conversation.preview(text)
+
+    def choose_greeting(self, index: int) -> None:
+        """Show another greeting."""
+        self._run(self.conversation.choose_greeting(index))
+
+    def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line."""
+        self._run(self.conversation.edit(index, text))
+
+    def delete(self, index: int) -> None:
+        """Delete a line."""
+        self._run(self.conversation.delete(index))
+
+    def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        self._run(self.conversation.delete_from(index))
+
+    def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines out of prompts."""
+        self._run(self.conversation.hide(start, end))
+
+    def unhide(self, start: int, end: int | None = None) -> None:
+        """Let hidden lines be part of prompts again."""
+        self._run(self.conversation.unhide(start, end))
+
+    def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
+        """Return a new conversation with a copy of the chat up to a line; call its ``blocking()`` to go on with it.
+
+        Args:
+            index: The last line of the branch.
+            store: Where the branch is saved; beside this conversation by default.
+        """
+        return self._run(self.conversation.branch(index, store=store))
+
+    def adopt(self, conversation: Conversation) -> None:
+        """Go on with another conversation that uses the same model, such as a branch."""
+        self.conversation = conversation
+
+    def undo(self) -> bool:
+        """Take back the last operation; returns False if there is none."""
+        return self._run(self.conversation.undo())
+
+    def save(self) -> None:
+        """Save the chat; every operation does so by itself."""
+        self._run(self.conversation.save())
+
+    def close(self) -> None:
+        """Save, close the model, and end the thread."""
+        if self._loop.is_closed():
+            return
+        self._run(self.conversation.aclose(), is_operation=False)
+        self._run(_end_tasks(), is_operation=False)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, _T], *, is_operation: bool = True) -> _T:
+        """Run a coroutine to its end.
+
+        Args:
+            work: The coroutine.
+            is_operation: It must not begin while the same thread reads a stream, and when the caller
+                is interrupted, it has stopped first. Reading a piece of a stream is none: its turn runs on until the
+                stream is closed.
+
+        Raises:
+            ConversationBusyError: This thread holds a stream open, for which the operation would wait forever.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
+        if is_operation:
+            try:
+                self._refuse_if_reading()
+            except ConversationBusyError:
+                work.close()
+                raise
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            while True:
+                # A signal that comes just before a thread begins to wait does not wake it up.
+                wait([future], timeout=SIGNAL_CHECK_SECONDS)
+                if future.done():
+                    return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            if not is_operation:
+                raise
+            with suppress(TavernKitError):  # it waits for the operation to end
+                asyncio.run_coroutine_threadsafe(self.conversation.save(), self._loop).result()
+            raise
+
+    def _refuse_if_reading(self) -> None:
+        if self._readers[threading.get_ident()]:
+            raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
+
+
+async def _end_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

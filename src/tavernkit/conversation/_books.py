@@ -1,0 +1,108 @@
+"""Lore books of every kind, for either platform: files of their own, inside cards, inside RisuAI's modules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tavernkit._values import JsonObject, is_object, thaw_object
+from tavernkit.cards import CharacterBook, load, parse_json
+from tavernkit.errors import FileFormatError, LoreParseError, Warn, WarningLog
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai import RisuModule
+    from tavernkit.silly_tavern import WorldBook
+
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def parse_book(data: bytes, name: str, warn: Warn) -> JsonObject:
+    """Return the JSON of a book: of a world file, an export of RisuAI's, a card's own book or a module's.
+
+    Args:
+        data: The content of the file.
+        name: The file's name.
+        warn: Called with what was repaired.
+
+    Raises:
+        FileFormatError: There is no book in it.
+    """
+    from tavernkit.risu_ai._lorebook.imports import export_lorebook
+
+    found = _book_file(data, name, warn)
+    if found is not None:
+        return found
+    bundle = load(data, warn=warn)
+    if bundle.book is not None:
+        return bundle.book.to_json()
+    if bundle.module is not None and bundle.module.lorebook:
+        return export_lorebook([thaw_object(entry) for entry in bundle.module.lorebook])
+    raise FileFormatError(f"{name} has no lore book")
+
+
+def world_book(book: JsonObject, name: str) -> WorldBook:
+    """Turn a book into a world book, as SillyTavern does when it imports the book or the card that has it.
+
+    Args:
+        book: The JSON of the book.
+        name: The name of the world.
+    """
+    from tavernkit.silly_tavern import WorldBook, import_world
+
+    if CharacterBook.fits(book):
+        return WorldBook.from_character_book(book, name=name)
+    return import_world(f"{name}.json", json.dumps(book), strict=True) or WorldBook(name, book)
+
+
+def risu_entries(book: JsonObject, warn: Warn) -> list[JsonObject]:
+    """Turn a book into RisuAI's entries, as RisuAI does when it imports the book or the card that has it.
+
+    Args:
+        book: The JSON of the book.
+        warn: Called with what could not be read.
+    """
+    from tavernkit.cards._risu_ai.lorebook import lorebook_from_book
+    from tavernkit.risu_ai._lorebook.imports import import_lorebook
+
+    if CharacterBook.fits(book):
+        return lorebook_from_book(CharacterBook.from_json(book, warn=warn))
+    return import_lorebook(book, warn=warn)
+
+
+def risu_module(book: JsonObject, name: str, warn: Warn) -> RisuModule:
+    """Turn a book into a module of its own, which is how RisuAI switches books on.
+
+    Args:
+        book: The JSON of the book.
+        name: The name of its file.
+        warn: Called with what could not be read.
+    """
+    from tavernkit.risu_ai import RisuModule
+
+    path = Path(name)
+    lorebook = risu_entries(book, warn)
+    return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": lorebook})
+
+
+def _book_file(data: bytes, name: str, warn: Warn) -> JsonObject | None:
+    """Return the JSON of a file that is a book and nothing else."""
+    from tavernkit.silly_tavern import import_world
+
+    if data.startswith(_PNG):
+        try:
+            world = import_world(Path(name).name, data, strict=True)
+        except LoreParseError:
+            return None  # a card, perhaps
+        found = world.to_json() if world is not None else None
+        return found if is_object(found) else None
+    if not (data.startswith(_BYTE_ORDER_MARKS) or data.lstrip()[:1] in (b"{", b"[")):
+        return None
+    warnings = WarningLog()
+    value = parse_json(data, what=name, warn=warnings)
+    if not is_object(value) or not ("entries" in value or value.get("type") == "risu"):
+        return None
+    for message in warnings.messages:
+        warn(message)
+    return value

@@ -1,0 +1,502 @@
+"""A chat with its model and its store: the object that bots are written with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from tavernkit._arguments import require, require_choice
+from tavernkit._turns import Chat, OnPiece, Turn, TurnKind
+from tavernkit.cards._character import User
+from tavernkit.conversation._attachments import AttachmentInput, load_attachments, send_with_attachments
+from tavernkit.conversation._formats import chat_name, reserve_names
+from tavernkit.conversation._installations import find_chat, local_time, open_folder_chat, open_save
+from tavernkit.conversation._keeping import ChatKeeper
+from tavernkit.conversation._model_host import ModelHost
+from tavernkit.conversation._opening import (
+    BookInput,
+    CardInput,
+    GroupInput,
+    Materials,
+    Platform,
+    PresetInput,
+    SettingsInput,
+    open_risu_ai,
+    open_silly_tavern,
+)
+from tavernkit.conversation._reply_stream import ReplyStream
+from tavernkit.conversation._stores import ConversationStore, FileStore, MemoryStore
+from tavernkit.conversation._tools import ToolBox, ToolInput
+from tavernkit.conversation._undo import UNDO_LIMIT, UndoHistory
+from tavernkit.dialects._attachments import Attachment
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.models._protocol import AsyncContext, Model
+from tavernkit.models._reply import ReplyPiece
+from tavernkit.prompt._plan import Plan
+from tavernkit.silly_tavern._files.data_folder import DataFolder
+from tavernkit.silly_tavern._files.preset import Preset
+
+if TYPE_CHECKING:
+    from tavernkit.conversation._blocking import BlockingConversation
+    from tavernkit.risu_ai._inputs import RisuAIInputs
+    from tavernkit.silly_tavern._inputs import SillyTavernInputs
+
+KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
+
+
+class Conversation(ModelHost, ChatKeeper, AsyncContext):
+    """One chat with its model and the place where it is saved.
+
+    >>> chat = Conversation.open(                                                     # doctest: +SKIP
+    ...     "seraphina.jsonl", card="seraphina.png", books=["eldoria.json"], preset="default.json",
+    ...     user="Ann", model=tk.model("openai:gpt-4o"),
+    ... )
+    >>> turn = await chat.send("Where am I?")                                         # doctest: +SKIP
+    >>> async for piece in chat.stream("And who are you?"):                           # doctest: +SKIP
+    ...     print(piece.text, end="")
+
+    Operations run one at a time; one that is started while another runs waits for it. The chat is saved before the
+    model is asked and after every operation. ``async with`` closes the model and waits until everything is saved.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        model: Model | None = None,
+        store: ConversationStore | None = None,
+        tools: Iterable[ToolInput] | ToolBox = (),
+        options: Mapping[str, object] | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        undo: UndoHistory | None = None,
+    ) -> None:
+        """Put a chat together with a model and a store. ``open()`` makes the chat, too.
+
+        Args:
+            chat: A chat of either platform.
+            model: Answers; without one only operations that ask nothing work.
+            store: Where the chat is saved; in memory by default.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own, e.g. ``{"temperature": 0.7}``.
+            undo_limit: How many operations can be undone.
+            undo: What can be undone, as the store had it; nothing by default.
+        """
+        ModelHost.__init__(self, model, tools, options)
+        history = UndoHistory(undo_limit) if undo is None else undo
+        ChatKeeper.__init__(self, chat, MemoryStore() if store is None else store, history)
+        self.last: Turn | None = None
+        """The newest turn: ``last.plan`` is the prompt that the last reply saw."""
+        chat.host = self
+
+    @classmethod
+    def open(
+        cls,
+        store: str | os.PathLike[str] | ConversationStore | None = None,
+        *,
+        card: CardInput | None = None,
+        members: Sequence[CardInput] = (),
+        group: GroupInput | None = None,
+        books: Sequence[BookInput] = (),
+        preset: PresetInput | None = None,
+        settings: SettingsInput | None = None,
+        user: str | User | None = None,
+        persona: str = "",
+        greeting: int = 0,
+        allow_scripts: bool = False,
+        model: Model | None = None,
+        tools: Iterable[ToolInput] = (),
+        options: Mapping[str, object] | None = None,
+        platform: Platform = "silly_tavern",
+        inputs: SillyTavernInputs | RisuAIInputs | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        warn: Warn = log_warning,
+    ) -> Self:
+        """Open a conversation of files or loaded values. A chat that the store has goes on, otherwise a new one begins.
+
+        Args:
+            store: Where the chat is saved: the path of a file in the platform's own format, or any store; in memory
+                by default.
+            card: The character.
+            members: The characters of a group.
+            group: The group's settings; one in which everybody may speak by default.
+            books: Lore books that are active, in either program's format.
+            preset: Prompts and samplers; the settings' own by default.
+            settings: SillyTavern's ``settings.json``, or RisuAI's settings of a save.
+            user: The user's name.
+            persona: The user's description.
+            greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate, -1 none
+                (SillyTavern only).
+            allow_scripts: Run the regex scripts inside the card and the preset, which SillyTavern asks about first.
+            model: Answers; ``tk.model("openai:gpt-4o")``.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own.
+            platform: ``silly_tavern`` or ``risu_ai``.
+            inputs: Everything else that builds of the platform take (``SillyTavernInputs``, ``RisuAIInputs``).
+            undo_limit: How many operations can be undone.
+            warn: Told about what is damaged in the files.
+
+        Raises:
+            ConfigError: Something is missing, or belongs to the other platform.
+            FileFormatError: A file is something else, or cannot be read.
+        """
+        require_choice("platform", platform, ("silly_tavern", "risu_ai"))
+        if card is None and not members:
+            raise ConfigError("pass card=, or members= for a group", code="CARD_REQUIRED")
+        box = ToolBox(tools)
+        given = Materials(
+            card=card,
+            members=members,
+            group=group,
+            books=books,
+            preset=preset,
+            settings=settings,
+            user=user,
+            persona=persona,
+            greeting=greeting,
+            allow_scripts=allow_scripts,
+            model=model,
+            tools=box,
+            undo=UndoHistory(undo_limit),
+            warn=warn,
+        )
+        place, name = _store(store, platform)
+        maker = open_silly_tavern if platform == "silly_tavern" else open_risu_ai
+        chat = maker(given, place, name, inputs)  # pyright: ignore[reportArgumentType]  # inputs of this platform
+        return cls(chat, model=model, store=place, tools=box, options=options, undo=given.undo)
+
+    @classmethod
+    def from_sillytavern(
+        cls,
+        folder: str | os.PathLike[str] | DataFolder,
+        character: str | None = None,
+        chat: str | None = None,
+        *,
+        group: str | None = None,
+        store: str | os.PathLike[str] | ConversationStore | None = None,
+        preset: str | os.PathLike[str] | Preset | None = None,
+        user: str | User | None = None,
+        greeting: int = 0,
+        model: Model | None = None,
+        tools: Iterable[ToolInput] = (),
+        options: Mapping[str, object] | None = None,
+        inputs: SillyTavernInputs | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        now: Callable[[], datetime] = local_time,
+        warn: Warn = log_warning,
+    ) -> Self:
+        """Open a chat of SillyTavern's data folder with everything that belongs to it, and save it there.
+
+        The chat's file, global variables in ``settings.json`` and the group's file are written; SillyTavern must not
+        run meanwhile.
+
+        Args:
+            folder: ``data/default-user`` of an installation.
+            character: The character: its file, or its name.
+            chat: The chat's name; the one used last by default, a new one if there is none or the name is new.
+            group: The group's name or id, instead of a character.
+            store: Save elsewhere instead, and leave the folder alone.
+            preset: A preset of the folder by its name, or another one; the one in use by default.
+            user: The user's name, instead of the persona's.
+            greeting: Which greeting a new chat begins with.
+            model: Answers.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own.
+            inputs: Everything else that builds take.
+            undo_limit: How many operations can be undone.
+            now: Says what time it is, for the name of a new chat.
+            warn: Told about what is damaged or not supported.
+
+        Raises:
+            ConfigError: There is no such character or group; the message names those there are.
+        """
+        box = ToolBox(tools)
+        undo = UndoHistory(undo_limit)
+        given = Materials(preset=preset, user=user, greeting=greeting, model=model, tools=box, undo=undo, warn=warn)
+        opened = folder if isinstance(folder, DataFolder) else DataFolder(folder, warn=warn)
+        made, place = open_folder_chat(
+            find_chat(opened, character, chat, group=group, now=now),
+            given,
+            store=None if store is None else _store(store, "silly_tavern")[0],
+            more=inputs,
+        )
+        return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
+
+    @classmethod
+    def from_risuai(
+        cls,
+        path: str | os.PathLike[str],
+        character: str | int,
+        chat: str | int | None = None,
+        *,
+        store: str | os.PathLike[str] | ConversationStore | None = None,
+        persona: str | int | None = None,
+        preset: str | int | None = None,
+        user: str | User | None = None,
+        model: Model | None = None,
+        tools: Iterable[ToolInput] = (),
+        options: Mapping[str, object] | None = None,
+        inputs: RisuAIInputs | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        warn: Warn = log_warning,
+    ) -> Self:
+        """Open a chat of a RisuAI save with everything that is switched on in it.
+
+        Without a store the chat is saved in the save itself, which is written anew as a whole each time. A chat file
+        of its own (``store="mira.json"``) is quicker; RisuAI imports it.
+
+        Args:
+            path: A local backup, a database file, or RisuAI's data folder (which is only read: pass a store).
+            character: Name, id or place of the character or group.
+            chat: Name, id or place of the chat; the open one by default.
+            store: Where the chat is saved; a chat that it has goes on.
+            persona: Switch to this persona first: its name, id or place.
+            preset: Switch to this preset first: its name or place.
+            user: The user's name, instead of the persona's.
+            model: Answers.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own.
+            inputs: Everything else that builds and sends take.
+            undo_limit: How many operations can be undone.
+            warn: Told about what is damaged.
+
+        Raises:
+            ConfigError: There is no such character, chat, persona or preset; the message names those there are.
+        """
+        box = ToolBox(tools)
+        given = Materials(user=user, model=model, tools=box, undo=UndoHistory(undo_limit), warn=warn)
+        made, place = open_save(
+            Path(path),
+            given,
+            character=character,
+            chat=chat,
+            persona=persona,
+            preset=preset,
+            store=None if store is None else _store(store, "risu_ai")[0],
+            more=inputs,
+        )
+        return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
+
+    @property
+    def lines(self) -> Sequence[Mapping[str, object]]:
+        """The lines of the chat, in the platform's own format."""
+        return self.chat.lines
+
+    async def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
+        """Send the user's message and return the reply; in a group, those of everybody whose turn it is.
+
+        An empty message asks for another reply, as an empty input box does in both programs.
+
+        Args:
+            text: What the user says.
+            attachments: Pictures, sounds and texts that go with it: paths, or ``Attachment`` values. Whether pictures
+                are sent is for the preset and the model to say.
+
+        Raises:
+            ModelError: There is no usable reply. The user's message and what has arrived stay in the chat.
+            StoreError: The chat could not be saved. Nothing was asked if the user's message could not.
+        """
+        require("text", text, str)
+        return await self._run("send", text, attachments=load_attachments(attachments))
+
+    def stream(
+        self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
+    ) -> ReplyStream:
+        """Do a turn and iterate over the reply as it arrives.
+
+        Leaving the loop stops the model; what has arrived is kept as a partial reply.
+
+        Args:
+            text: What the user says; for ``continue`` the text to begin with, for ``quiet`` the prompt, for ``speak``
+                the member of the group.
+            kind: The operation: ``send``, ``regenerate``, ``swipe``, ``continue``, ``impersonate``, ``quiet`` or
+                ``speak``.
+            attachments: What goes with the user's message.
+        """
+        require("text", text, str)
+        require_choice("kind", kind, KINDS)
+        loaded = load_attachments(attachments)
+        stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece, loaded))
+        self._streams.add(stream)
+        return stream
+
+    async def regenerate(self) -> Turn:
+        """Ask for the last reply again; in a group, for the last round."""
+        return await self._run("regenerate")
+
+    async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
+        """Show the reply beside the last one; right of the newest asks for another."""
+        require_choice("direction", direction, ("left", "right"))
+        return await self._turn("swipe", lambda: self.chat.swipe(direction))
+
+    async def continue_reply(self, text: str = "") -> Turn:
+        """Let the model go on with the last message."""
+        require("text", text, str)
+        return await self._run("continue", text)
+
+    async def impersonate(self) -> Turn:
+        """Let the model write the user's next message. It is returned, not stored."""
+        return await self._run("impersonate")
+
+    async def quiet(self, prompt: str) -> Turn:
+        """Ask something beside the chat. The answer is returned, not stored."""
+        require("prompt", prompt, str)
+        return await self._run("quiet", prompt)
+
+    async def speak(self, member: str) -> Turn:
+        """Let this member of the group speak next, even if muted."""
+        require("member", member, str)
+        return await self._run("speak", member)
+
+    def preview(self, text: str = "") -> Plan:
+        """Return the prompt that ``send()`` would send. Nothing is asked, and nothing changes."""
+        require("text", text, str)
+        return self.chat.preview(text)
+
+    async def choose_greeting(self, index: int) -> None:
+        """Show another greeting. 0 is the first message, 1 the first alternate."""
+        require("index", index, int)
+        await self._change(lambda: self.chat.choose_greeting(index))
+
+    async def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line.
+
+        Args:
+            index: The line, from 0; negative ones count from the end.
+            text: Its new text.
+        """
+        require("text", text, str)
+        await self._change(lambda: self.chat.edit(self._place(index), text))
+
+    async def delete(self, index: int) -> None:
+        """Delete a line."""
+        await self._change(lambda: self.chat.delete(self._place(index)))
+
+    async def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        await self._change(lambda: self.chat.delete_from(self._place(index)))
+
+    async def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines out of prompts.
+
+        Args:
+            start: The first line.
+            end: The last line; only the first by default.
+        """
+        await self._change(lambda: self.chat.hide(self._place(start), self._place(start if end is None else end)))
+
+    async def unhide(self, start: int, end: int | None = None) -> None:
+        """Let hidden lines be part of prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line; only the first by default.
+        """
+        await self._change(lambda: self.chat.unhide(self._place(start), self._place(start if end is None else end)))
+
+    async def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
+        """Return a new conversation with a copy of the chat up to a line. It uses the same model.
+
+        Args:
+            index: The last line of the branch.
+            store: Where the branch is saved; beside this conversation by default.
+        """
+        async with self._operation():
+            reserve_names(self.chat, self.store.names())
+            chat = self.chat.branch(self._place(index))
+            twin = Conversation(
+                chat,
+                model=self.model,
+                store=self.store.branch(chat_name(chat)) if store is None else store,
+                tools=self.tools,
+                options=self.options,
+                undo_limit=self._history.limit,
+            )
+            await twin.save()
+        return twin
+
+    def blocking(self) -> BlockingConversation:
+        """Return the same conversation for programs without an event loop."""
+        from tavernkit.conversation._blocking import BlockingConversation
+
+        return BlockingConversation(self)
+
+    async def aclose(self) -> None:
+        """Stop a reply that is still read, save, and close the model."""
+        await self._close()
+        if self.model is not None:
+            await self.model.aclose()
+
+    async def _run(
+        self,
+        kind: TurnKind,
+        text: str = "",
+        on_piece: OnPiece | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Turn:
+        chat = self.chat
+        if attachments and kind != "send":
+            raise ConfigError(f"attachments go with a message that is sent, not with {kind!r}")
+        turns: dict[TurnKind, Callable[[], Awaitable[Turn]]] = {
+            "send": lambda: send_with_attachments(chat, text, attachments) if attachments else chat.send(text),
+            "regenerate": chat.regenerate,
+            "swipe": chat.swipe,
+            "continue": lambda: chat.continue_reply(text),
+            "impersonate": chat.impersonate,
+            "quiet": lambda: chat.quiet(text),
+            "speak": lambda: chat.speak(text),
+        }
+        return await self._turn(kind, turns[kind], on_piece)
+
+    async def _turn(self, kind: TurnKind, work: Callable[[], Awaitable[Turn]], on_piece: OnPiece | None = None) -> Turn:
+        shown = False
+
+        def tell(piece: ReplyPiece) -> None:
+            nonlocal shown
+            shown = shown or bool(piece.text)
+            if on_piece is not None:
+                on_piece(piece)
+
+        async with self._operation():
+            self._exchanges, self._on_piece = [], tell if on_piece is not None else None
+            try:
+                self.last = await work()
+            except BaseException:
+                exchanges = tuple(self._exchanges)
+                if exchanges:
+                    self.last = Turn(kind=kind, text=exchanges[-1].reply.text, exchanges=exchanges)
+                raise
+            finally:
+                self._on_piece = None
+        if self.last.text and not shown:  # it was there already, or could not be streamed
+            tell(ReplyPiece(text=self.last.text))
+        return self.last
+
+    def _place(self, index: int) -> int:
+        """Return a line's place counted from the start."""
+        require("index", index, int)
+        count = len(self.chat.lines)
+        if not -count <= index < count:
+            raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")
+        return index % count
+
+    async def _change(self, work: Callable[[], None]) -> None:
+        async with self._operation():
+            work()
+
+
+def _store(
+    given: str | os.PathLike[str] | ConversationStore | None, platform: Platform
+) -> tuple[ConversationStore, str]:
+    """Return a store and the name of its chat."""
+    if given is None:
+        return MemoryStore(), "chat"
+    if isinstance(given, ConversationStore):
+        return given, str(getattr(given, "name", "") or Path(getattr(given, "path", "chat")).stem)
+    require("store", given, str | os.PathLike[str], "a path or a ConversationStore")
+    path, wanted = Path(given), ".jsonl" if platform == "silly_tavern" else ".json"
+    if path.suffix.lower() != wanted:
+        raise ConfigError(f"{path} must end in {wanted}, as chats of {platform} do; for others pass FileStore(path)")
+    return FileStore(path), path.stem

@@ -1,0 +1,101 @@
+"""Chats as stores keep them: in their program's own format, and what that format has no place for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+from tavernkit._turns import Chat, Host, OnPiece, ToolOutcome
+from tavernkit._values import Json, JsonObject
+from tavernkit.conversation._stores import SavedChat
+from tavernkit.conversation._undo import IN_THE_FILE, UNDO, UndoHistory
+from tavernkit.errors import ConfigError
+from tavernkit.models._reply import Reply, ToolCall
+from tavernkit.prompt._plan import Plan
+from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
+from tavernkit.risu_ai._files.chat_file import ChatFile, write_chats
+from tavernkit.risu_ai._objects import RisuChat
+from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
+
+GLOBALS: Final = "global_variables"
+FILE: Final = "file"
+"""The key of the digest of the file that a state belongs to."""
+
+_OF_ONE_RUN: Final = frozenset(("last_generation_type", "branches"))
+"""Parts that SillyTavern forgets when it is closed, or finds again in its folder."""
+
+
+def saved_chat(chat: Chat, undo: UndoHistory | None = None) -> SavedChat:
+    """Return a chat as a store keeps it.
+
+    Args:
+        chat: The chat.
+        undo: What can be undone.
+    """
+    snapshot = chat.snapshot()
+    if isinstance(chat, SillyTavernChat):
+        file = chat.state.file_text().encode("utf-8", "surrogatepass")
+    elif isinstance(chat, RisuAIChat):
+        file = write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
+    else:  # a chat of the application's own
+        return SavedChat(file=json.dumps(snapshot, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    skipped = IN_THE_FILE | _OF_ONE_RUN
+    state: JsonObject = {key: value for key, value in snapshot.items() if key not in skipped and value}
+    if undo is not None and (steps := undo.to_json(snapshot)):
+        state[UNDO] = steps
+    if set(state) - {GLOBALS, UNDO}:
+        state[FILE] = _digest(file)
+    return SavedChat(file=file, state=state)
+
+
+def restore_state(chat: Chat, saved: SavedChat | None) -> None:
+    """Give a chat that was made of a file the state that was saved with the file.
+
+    If another program has changed the file since, only global variables are taken.
+    """
+    if saved is None or not saved.state:
+        return
+    same = saved.state.get(FILE) == _digest(saved.file)
+    state: dict[str, Json] = {key: value for key, value in saved.state.items() if key == GLOBALS or same}
+    for key in (FILE, UNDO):
+        state.pop(key, None)
+    if state:
+        chat.restore({**chat.snapshot(), **state})
+
+
+def chat_name(chat: Chat) -> str:
+    """Return the name that a chat's program gives it."""
+    if isinstance(chat, SillyTavernChat):
+        return chat.chat_id
+    return chat.chat.name if isinstance(chat, RisuAIChat) else ""
+
+
+def reserve_names(chat: Chat, names: Iterable[str]) -> None:
+    """Keep a chat from giving one of these names to a branch."""
+    if isinstance(chat, SillyTavernChat):
+        chat.state.branches.update(names)
+
+
+class _NoHost:
+    """Stands in until a conversation is the host."""
+
+    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
+        self._refuse()
+
+    async def checkpoint(self) -> None:
+        self._refuse()
+
+    async def call_tool(self, call: ToolCall) -> ToolOutcome:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError("this chat belongs to no conversation yet")
+
+
+NO_HOST: Final[Host] = _NoHost()
+
+
+def _digest(file: bytes) -> str:
+    return hashlib.sha256(file).hexdigest()

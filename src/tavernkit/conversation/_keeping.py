@@ -1,0 +1,113 @@
+"""Operations one at a time, saved before they ask and when they end, and undone."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tavernkit._turns import Chat
+from tavernkit.conversation._formats import saved_chat
+from tavernkit.conversation._reply_stream import ReplyStream
+from tavernkit.conversation._stores import ConversationStore, SavedChat
+from tavernkit.conversation._undo import UndoHistory
+from tavernkit.conversation.errors import ConversationBusyError
+from tavernkit.errors import ConfigError
+
+
+class ChatKeeper:
+    """Keeps one chat in its store. Operations wait for those before them."""
+
+    def __init__(self, chat: Chat, store: ConversationStore, undo: UndoHistory) -> None:
+        self.chat = chat
+        self.store = store
+        self._history = undo
+        self._streams: weakref.WeakSet[ReplyStream] = weakref.WeakSet()
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._saved: SavedChat | None = None
+        self._closed = False
+
+    @asynccontextmanager
+    async def _operation(self) -> AsyncGenerator[None]:
+        """Do something that changes the chat: it can be undone, and is saved whatever happens."""
+        async with self._exclusive():
+            self._history.begin(self.chat.snapshot())
+            try:
+                yield
+            finally:
+                self._history.end(self.chat.snapshot())
+                await self.checkpoint()
+
+    @asynccontextmanager
+    async def _exclusive(self) -> AsyncGenerator[None]:
+        """Wait for operations before this one, and let none begin.
+
+        Raises:
+            ConversationBusyError: This task itself is in the middle of an operation.
+            ConfigError: The conversation is closed.
+        """
+        if any(stream.read_by_current_task for stream in self._streams):
+            raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
+        if self._owner is not None and self._owner is asyncio.current_task():
+            raise ConversationBusyError("another operation is running in this task, and cannot end before this one")
+        async with self._lock:
+            if self._closed:
+                raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
+            self._owner = asyncio.current_task()
+            try:
+                yield
+            finally:
+                self._owner = None
+
+    async def undo(self) -> bool:
+        """Take back the last operation with everything it changed; returns False if there is none.
+
+        A store keeps what can be undone with the chat, so that it can be undone after a restart as well.
+        """
+        async with self._exclusive():
+            before = self._history.take()
+            if before is None:
+                return False
+            self.chat.restore(before)
+            await self.checkpoint()
+            return True
+
+    @property
+    def can_undo(self) -> bool:
+        """True if there is an operation to undo."""
+        return len(self._history) > 0
+
+    async def save(self) -> None:
+        """Save the chat. Every operation does so by itself; call it after changing ``chat`` directly."""
+        async with self._exclusive():
+            await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        """Save the chat as it is now. The chat calls this in the middle of operations."""
+        saved = saved_chat(self.chat, self._history)
+        if saved == self._saved:
+            return
+        # A thread cannot be stopped: cancelling waits for it, so that saves never overtake each other.
+        work = asyncio.ensure_future(asyncio.to_thread(self.store.save, saved))
+        cancelled = False
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                cancelled = True
+            except Exception:  # noqa: BLE001  # raised below
+                break
+        work.result()
+        self._saved = saved
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _close(self) -> None:
+        """Stop replies that are still read, and let no operation begin any more."""
+        for stream in tuple(self._streams):
+            await stream.aclose()
+        async with self._lock:
+            self._closed = True

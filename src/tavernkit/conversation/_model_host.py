@@ -1,0 +1,84 @@
+"""The side of a conversation that its chat sees: a model that is asked, and tools that are run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from tavernkit._arguments import require
+from tavernkit._turns import Exchange, OnPiece, ToolOutcome
+from tavernkit._values import JsonObject
+from tavernkit.cache import PromptCache
+from tavernkit.conversation._tools import ToolBox, ToolInput
+from tavernkit.errors import ConfigError
+from tavernkit.models._accumulate import Accumulator
+from tavernkit.models._protocol import Model
+from tavernkit.models._reply import Reply, ReplyPiece, ToolCall, Usage
+from tavernkit.prompt._plan import Plan
+
+
+class ModelHost:
+    """Asks a model, runs tools, and adds up what was asked."""
+
+    def __init__(
+        self,
+        model: Model | None,
+        tools: Iterable[ToolInput] | ToolBox = (),
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        require("model", model, Model | None, "a model such as tk.model('openai:gpt-4o')")
+        self.model = model
+        self.options: JsonObject = dict(options or {})  # pyright: ignore[reportAttributeAccessIssue]  # JSON by contract
+        self.cache: PromptCache | None = None
+        """Set one (``PromptCache("anthropic")``) to have what the provider should have cached added up, beside what it
+        reports: ``cache.report``."""
+        self.tools = tools if isinstance(tools, ToolBox) else ToolBox(tools)
+        self._exchanges: list[Exchange] = []
+        self._on_piece: OnPiece | None = None
+        self._usage: Usage | None = None
+        self._asked_at = time.monotonic()
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all requests so far, with those that came from the provider's prompt cache."""
+        return self._usage or Usage()
+
+    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
+        """Send a prompt to the model. The chat calls this."""
+        if self.model is None:
+            raise ConfigError("this conversation has no model: pass model=tk.model(…)", code="MODEL_REQUIRED")
+        request = plan.request(self.model.dialect, options=self.options)
+        collected = Accumulator(self.model.name)
+        if self.cache is not None:
+            now = time.monotonic()
+            self.cache.send(plan, idle_seconds=now - self._asked_at)
+            self._asked_at = now
+
+        def pass_on(piece: ReplyPiece) -> None:
+            for take in (collected.add, on_piece, self._on_piece):
+                if take is not None:
+                    take(piece)
+
+        try:
+            # Requests beside the reply (summaries, triggers) take no pieces, and are not shown.
+            if self._on_piece is None or on_piece is None:
+                reply = await self.model.send(request)
+            else:
+                reply = await self.model.send(request, on_delta=pass_on)
+        except BaseException as error:
+            interrupted = str(error) or type(error).__name__
+            self._note(Exchange(plan=plan, reply=collected.reply(interrupted=interrupted)))
+            raise
+        self._note(Exchange(plan=plan, reply=reply))
+        if self.cache is not None:
+            self.cache.receive(reply.usage)
+        return reply
+
+    async def call_tool(self, call: ToolCall) -> ToolOutcome:
+        """Run a tool that the model asked for. The chat calls this."""
+        return await self.tools.call(call)
+
+    def _note(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        usage = exchange.reply.usage
+        self._usage = usage if self._usage is None else self._usage + usage

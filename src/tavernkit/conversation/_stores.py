@@ -1,0 +1,267 @@
+"""Where conversations are saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import field
+from pathlib import Path
+from typing import Final, Protocol, TypeVar, runtime_checkable
+
+from tavernkit._arguments import require
+from tavernkit._dataclass import dataclass
+from tavernkit._values import Json, JsonObject, is_object
+from tavernkit.cards._silly_tavern.names import sanitize
+from tavernkit.conversation._atomic import remove_parts, write_atomically
+from tavernkit.conversation.errors import StoreConflictError, StoreError
+
+STATE_SUFFIX: Final = ".state.json"
+
+_TABLE: Final = """CREATE TABLE IF NOT EXISTS conversations
+(name TEXT PRIMARY KEY, file BLOB NOT NULL, state TEXT NOT NULL)"""
+_NAMES: Final = "SELECT name FROM conversations ORDER BY name"
+_LOAD: Final = "SELECT file, state FROM conversations WHERE name = ?"
+_SAVE: Final = "INSERT OR REPLACE INTO conversations (name, file, state) VALUES (?, ?, ?)"
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedChat:
+    """A chat as stores keep it."""
+
+    file: bytes
+    """The chat in its program's own format: what SillyTavern or RisuAI opens."""
+    state: JsonObject = field(default_factory=dict[str, Json])
+    """What that format has no place for, above all global variables; mostly empty."""
+
+
+@runtime_checkable
+class ConversationStore(Protocol):
+    """Where one conversation is saved. Write your own with these four methods.
+
+    They are called one at a time, ``save()`` in a worker thread. Whatever they raise reaches the caller of the
+    operation; the chat in memory stays as it is and is saved again with the next operation.
+    """
+
+    def load(self) -> SavedChat | None:
+        """Return what was saved last; None if there is nothing yet."""
+        ...
+
+    def save(self, chat: SavedChat) -> None:
+        """Save a chat. When this returns, a crash must not lose it; when it raises, the old one must still be there."""
+        ...
+
+    def names(self) -> Iterable[str]:
+        """Return the names that a branch cannot have, because they are taken."""
+        ...
+
+    def branch(self, name: str) -> ConversationStore:
+        """Return the empty store of a branch of the chat, beside this one."""
+        ...
+
+
+class MemoryStore:
+    """Keeps a conversation as long as the program runs."""
+
+    def __init__(self, saved: SavedChat | None = None) -> None:
+        self.saved = saved
+
+    def load(self) -> SavedChat | None:
+        """Return what was saved last."""
+        return self.saved
+
+    def save(self, chat: SavedChat) -> None:
+        """Keep a chat."""
+        self.saved = chat
+
+    def names(self) -> Iterable[str]:
+        """Return nothing: chats in memory have no names."""
+        return ()
+
+    def branch(self, name: str) -> MemoryStore:
+        """Return an empty store."""
+        return MemoryStore()
+
+
+class FileStore:
+    """Keeps a conversation in a file of its own program: SillyTavern's JSONL, RisuAI's JSON.
+
+    What has no place in such a file (global variables, which SillyTavern keeps in its settings) goes to a second file.
+    A file that another program has changed since is not overwritten.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, state: str | os.PathLike[str] | None = None) -> None:
+        """Name the files; they need not exist.
+
+        Args:
+            path: The chat.
+            state: What the chat's format has no place for; ``NAME.state.json`` beside the chat by default. Chats that
+                name the same file share their global variables.
+        """
+        require("path", path, str | os.PathLike[str])
+        self.path = Path(path)
+        self.state = default_state(self.path) if state is None else Path(state)
+        self._file = WatchedFile(self.path)
+        self._state: JsonObject | None = None
+
+    def load(self) -> SavedChat | None:
+        """Read the files."""
+        content = self._file.read()
+        self._state = _read_state(self.state)
+        if content is None:
+            return SavedChat(file=b"", state=self._state) if self._state else None
+        return SavedChat(file=content, state=self._state)
+
+    def save(self, chat: SavedChat) -> None:
+        """Write the files; each is replaced as a whole."""
+        if chat.state != (self._state or {}):
+            content = json.dumps(chat.state, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
+            save_file(self.state, content)
+            self._state = chat.state
+        self._file.write(chat.file)
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the chats in the same folder."""
+        return [path.stem for path in self.path.parent.glob(f"*{self.path.suffix}")]
+
+    def branch(self, name: str) -> FileStore:
+        """Return the store of a new file in the same folder."""
+        own_state = self.state == default_state(self.path)
+        return FileStore(free_path(self.path, name), state=None if own_state else self.state)
+
+    def back_up(self) -> Path:
+        """Copy a damaged chat to a file beside it, before it is saved without what could not be read."""
+        copy = free_path(self.path, f"{self.path.stem} (damaged)")
+        save_file(copy, self.path.read_bytes())
+        return copy
+
+
+class WatchedFile:
+    """A file that is replaced as a whole, and only if no one else has changed it since it was read or written here."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._mark: tuple[int, ...] | None = None
+        self._watched = False
+
+    def read(self) -> bytes | None:
+        """Read the file; None if there is none."""
+        remove_parts(self.path)
+        try:
+            self._mark, self._watched = _mark(self.path), True
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read: {error}") from error
+
+    def write(self, content: bytes) -> None:
+        """Replace the file."""
+        if not self._watched:
+            remove_parts(self.path)
+        elif _mark(self.path) != self._mark:
+            raise StoreConflictError(
+                f"{self.path} was changed by another program and is not overwritten: open the conversation again"
+            )
+        save_file(self.path, content)
+        self._mark, self._watched = _mark(self.path), True
+
+
+def save_file(path: Path, content: bytes) -> None:
+    """Replace a file as a whole.
+
+    Raises:
+        StoreError: It could not be written; the file is as it was.
+    """
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be saved: {error.strerror or error}") from error
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read_state(path: Path) -> JsonObject:
+    remove_parts(path)
+    try:
+        state: object = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
+    return state if is_object(state) else {}
+
+
+def free_path(path: Path, name: str) -> Path:
+    """Return the path of a new file beside another one; a number is added to names that are taken."""
+    stem, number = sanitize(name) or path.stem, 2
+    found = path.with_name(f"{stem}{path.suffix}")
+    while found.exists():
+        found, number = path.with_name(f"{stem} {number}{path.suffix}"), number + 1
+    return found
+
+
+def default_state(path: Path) -> Path:
+    """Return the file beside a chat for what the chat's format has no place for."""
+    return path.with_suffix(STATE_SUFFIX)
+
+
+class SqliteStore:
+    """Keeps conversations in a SQLite database, each under a name."""
+
+    def __init__(self, path: str | os.PathLike[str], name: str = "chat") -> None:
+        """Name the database, which need not exist, and the conversation.
+
+        Args:
+            path: The database file.
+            name: The conversation, e.g. the channel of a bot.
+        """
+        require("path", path, str | os.PathLike[str])
+        require("name", name, str)
+        self.path = Path(path)
+        self.name = name
+        self._lock = threading.Lock()
+
+    def names(self) -> list[str]:
+        """Return the names of all conversations in the database."""
+        return self._within(lambda database: [str(row[0]) for row in database.execute(_NAMES)])
+
+    def load(self) -> SavedChat | None:
+        """Read the conversation."""
+        row = self._within(lambda database: database.execute(_LOAD, (self.name,)).fetchone())
+        if row is None:
+            return None
+        try:
+            state: object = json.loads(row[1])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StoreError(f"{self.path}: the state of {self.name!r} cannot be read: {error}") from error
+        return SavedChat(file=bytes(row[0]), state=state if is_object(state) else {})
+
+    def save(self, chat: SavedChat) -> None:
+        """Write the conversation in one transaction."""
+        state = json.dumps(chat.state)
+        self._within(lambda database: database.execute(_SAVE, (self.name, chat.file, state)))
+
+    def branch(self, name: str) -> SqliteStore:
+        """Return the store of another conversation in the same database."""
+        return SqliteStore(self.path, name)
+
+    def _within(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock, closing(sqlite3.connect(self.path)) as database, database:
+                database.execute(_TABLE)
+                return work(database)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self.path}: {error}") from error

@@ -1,0 +1,108 @@
+"""Google's Gemini API."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from tavernkit._arguments import checked
+from tavernkit._values import Json, JsonObject, is_object
+from tavernkit.dialects._attachments import Attachment, attachments_of
+from tavernkit.dialects._messages import warn_about_loss
+from tavernkit.dialects._shapes import DEFAULT_PLACEHOLDER, camel_case, google_part, merge_neighbours, snake_case
+from tavernkit.dialects._tool_calls import ToolCall, result_object, tool_calls
+from tavernkit.dialects._tool_results import settle_tool_results
+from tavernkit.dialects._tools import google_tool_config, google_tools
+from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt._message import Message
+
+
+@checked
+def convert(
+    messages: Sequence[Message],
+    *,
+    strict_alternation: bool = False,
+    attachments: bool | None = None,
+    tools: Sequence[Mapping[str, object]] | None = None,
+    tool_choice: object = None,
+    placeholder: str = DEFAULT_PLACEHOLDER,
+    rest_names: bool = False,
+    warn: Warn = log_warning,
+    **_: object,
+) -> JsonObject:
+    """Return ``{"system_instruction"?, "contents"}``, and ``tools`` and ``tool_config`` when tools are given.
+
+    With ``rest_names=True`` fields have the names of the REST interface, ``systemInstruction`` and so on.
+
+    With ``strict_alternation=True`` turns alternate and begin with the user, tool calls and results become function
+    parts, attachments become data parts, and empty text is left out.
+    """
+    media = strict_alternation if attachments is None else attachments
+    warn_about_loss(messages, "google", warn, tools=not strict_alternation, attachments=not media)
+    system = [message.content for message in messages if message.role == "system"]
+    chat = [message for message in messages if message.role != "system"]
+    payload: JsonObject = {}
+    if strict_alternation:
+        system = [text for text in system if text]
+        chat = settle_tool_results(chat, warn)
+    if system:
+        payload["systemInstruction"] = {"parts": [google_part("text", text) for text in system]}
+    contents = [
+        {"role": "model" if message.role == "assistant" else "user", "parts": parts}
+        for message, parts in zip(chat, _all_parts(chat, strict_alternation, media, warn), strict=True)
+    ]
+    if strict_alternation:
+        contents = merge_neighbours(contents, "parts")
+        if not contents or contents[0]["role"] != "user":
+            contents.insert(0, {"role": "user", "parts": [google_part("text", placeholder)]})
+    payload["contents"] = list(contents)
+    if not rest_names:
+        payload = _object(snake_case(payload))
+    if tools:
+        payload["tools"] = google_tools(tools)
+        config = google_tool_config(tool_choice)
+        if config is not None:
+            payload["tool_config"] = config
+    return _object(camel_case(payload)) if rest_names else payload
+
+
+def _object(value: Json) -> JsonObject:
+    assert is_object(value)
+    return value
+
+
+def _all_parts(chat: Sequence[Message], strict: bool, media: bool, warn: Warn) -> list[Json]:
+    unanswered: deque[ToolCall] = deque()
+    everything: list[Json] = []
+    for position, message in enumerate(chat):
+        parts: list[Json] = []
+        if media and message.attachments:
+            parts += [_data_part(each) for each in attachments_of(message, position, warn)]
+        if strict and message.role == "tool":
+            parts.append(_response(message, unanswered.popleft()))
+        elif message.content or not strict:
+            parts.append(google_part("text", message.content))
+        if strict and message.role == "assistant":
+            calls = tool_calls(message, warn)
+            unanswered.extend(calls)
+            parts += [_call(call) for call in calls]
+        everything.append(parts)
+    return everything
+
+
+def _call(call: ToolCall) -> JsonObject:
+    beside: JsonObject = {"thoughtSignature": call.signature} if call.signature else {}
+    return google_part("functionCall", {"name": call.name, "args": call.arguments}, **beside)
+
+
+def _response(message: Message, call: ToolCall) -> JsonObject:
+    result = result_object(message.content)
+    response: JsonObject = {"result": message.content} if result is None else result
+    return google_part("functionResponse", {"name": call.name, "response": response})
+
+
+def _data_part(attachment: Attachment) -> JsonObject:
+    if attachment.data is not None:
+        return google_part("inlineData", {"mimeType": attachment.mime_type, "data": attachment.data})
+    address = attachment.url or attachment.file_id
+    return google_part("fileData", {"mimeType": attachment.mime_type, "fileUri": address})

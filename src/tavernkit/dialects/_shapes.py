@@ -1,0 +1,159 @@
+"""What providers' messages are made of, described once.
+
+Dialects, SillyTavern's and RisuAI's own converters and the models decide differently when a piece is written; what it
+looks like is the provider's, and is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+from tavernkit._values import Json, JsonObject, is_list, is_object
+
+AnthropicKind: TypeAlias = Literal[
+    "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"
+]
+ANTHROPIC_BLOCKS: Final[Mapping[AnthropicKind, tuple[str, ...]]] = {
+    "text": ("text",),
+    "image": ("source",),
+    "document": ("source", "title"),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id", "content", "is_error"),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+}
+"""Blocks of Anthropic's messages and their fields, besides ``type`` and ``cache_control``."""
+ANTHROPIC_THINKING: Final = ("thinking", "redacted_thinking")
+"""Blocks that must go back unchanged."""
+
+GoogleKind: TypeAlias = Literal["text", "inlineData", "fileData", "functionCall", "functionResponse"]
+GOOGLE_PARTS: Final[Mapping[GoogleKind, tuple[str, ...]]] = {
+    "text": (),
+    "inlineData": ("mimeType", "data"),
+    "fileData": ("mimeType", "fileUri"),
+    "functionCall": ("name", "args"),
+    "functionResponse": ("name", "response"),
+}
+"""Parts of Google's contents and the fields of their values; a text has none."""
+GOOGLE_BESIDE: Final = ("thought", "thoughtSignature", "mediaResolution")
+"""What may stand beside the value of a part."""
+_OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
+"""Fields of Google's whose content is the caller's own JSON."""
+
+OpenAIKind: TypeAlias = Literal["text", "image_url", "video_url", "audio_url", "input_audio", "file"]
+OPENAI_PARTS: Final[Mapping[OpenAIKind, tuple[str, ...]]] = {
+    "text": (),
+    "image_url": ("url", "detail"),
+    "video_url": ("url",),
+    "audio_url": ("url",),
+    "input_audio": ("data", "format"),
+    "file": ("file_id", "filename", "file_data"),
+}
+"""Parts of a message's content in OpenAI's shape and the fields of their values; a text has none."""
+
+
+def anthropic_block(kind: AnthropicKind, **fields: Json) -> JsonObject:
+    """Make a block of an Anthropic message.
+
+    >>> anthropic_block("text", text="Hi")
+    {'type': 'text', 'text': 'Hi'}
+
+    Args:
+        kind: The kind of block.
+        fields: Its fields, out of ``ANTHROPIC_BLOCKS``.
+    """
+    return {"type": kind, **fields}
+
+
+def anthropic_base64(media_type: Json, data: Json) -> JsonObject:
+    """Make the ``source`` of an image or document that is sent along."""
+    return {"type": "base64", "media_type": media_type, "data": data}
+
+
+def google_part(kind: GoogleKind, value: Json, **beside: Json) -> JsonObject:
+    """Make a part of a Google content, with the names of its REST interface.
+
+    >>> google_part("text", "Hi")
+    {'text': 'Hi'}
+
+    Args:
+        kind: The kind of part.
+        value: The text, or an object with the fields of ``GOOGLE_PARTS``.
+        beside: What stands beside it, out of ``GOOGLE_BESIDE``.
+    """
+    return {kind: value, **beside}
+
+
+def openai_part(kind: OpenAIKind, value: Json) -> JsonObject:
+    """Make a part of a message's content in OpenAI's shape.
+
+    >>> openai_part("image_url", {"url": "https://a.example/b.png"})
+    {'type': 'image_url', 'image_url': {'url': 'https://a.example/b.png'}}
+
+    Args:
+        kind: The kind of part.
+        value: The text, or an object with the fields of ``OPENAI_PARTS``.
+    """
+    return {"type": kind, kind: value}
+
+
+def split_data_url(url: object) -> tuple[str, str] | None:
+    """Return the media type and the base64 data of a ``data:`` address, or None for any other."""
+    if not isinstance(url, str) or not url.startswith("data:") or ";base64," not in url:
+        return None
+    media_type, _, data = url.removeprefix("data:").partition(";base64,")
+    return media_type, data
+
+
+REMEMBERED_NAMES = 256
+
+
+def camel_case(value: Json) -> Json:
+    """Write the names of fields as Google's REST interface does; what is the caller's own JSON stays."""
+    return _renamed(value, _camel)
+
+
+def snake_case(value: Json) -> Json:
+    """Write the names of fields as Google's libraries do; what is the caller's own JSON stays."""
+    return _renamed(value, _snake)
+
+
+def _renamed(value: Json, rename: Callable[[str], str]) -> Json:
+    if is_object(value):
+        return {
+            rename(name): item if isinstance(item, str) or _camel(name) in _OPAQUE else _renamed(item, rename)
+            for name, item in value.items()
+        }
+    return [_renamed(item, rename) for item in value] if isinstance(value, list) else value
+
+
+@lru_cache(REMEMBERED_NAMES)  # a request has the same few names thousands of times
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@lru_cache(REMEMBERED_NAMES)
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+DEFAULT_PLACEHOLDER = "[Start]"
+"""Said by the user when a conversation would begin with the model."""
+
+
+def merge_neighbours(turns: Iterable[JsonObject], parts_key: str) -> list[JsonObject]:
+    """Join neighbouring turns of one role into one; turns without any part are dropped."""
+    merged: list[JsonObject] = []
+    for turn in turns:
+        parts = turn[parts_key]
+        if not is_list(parts) or not parts:
+            continue
+        last = merged[-1] if merged else None
+        if last is not None and last["role"] == turn["role"] and is_list(joined := last[parts_key]):
+            joined.extend(parts)
+        else:
+            merged.append({**turn, parts_key: list(parts)})
+    return merged

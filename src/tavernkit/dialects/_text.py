@@ -1,0 +1,28 @@
+"""One text for models without chat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tavernkit._text.traced import join
+from tavernkit._values import Json, JsonObject, is_sequence
+from tavernkit.dialects._messages import warn_about_loss
+from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt._message import Message
+
+
+def convert(
+    messages: Sequence[Message], *, stop_sequences: object = None, warn: Warn = log_warning, **_: object
+) -> JsonObject:
+    """Return ``{"prompt", "stop_sequences"}``: contents that are not empty, one to a line."""
+    warn_about_loss(messages, "text", warn, tools=True, attachments=True)
+    stops = stop_sequences if is_sequence(stop_sequences) else (stop_sequences,)
+    listed: list[Json] = [_text(stop) for stop in stops if stop is not None]
+    return {
+        "prompt": join("\n", [message.content for message in messages if message.content]),
+        "stop_sequences": listed,
+    }
+
+
+def _text(stop: object) -> str:
+    return str(stop).lower() if isinstance(stop, bool) else str(stop)

@@ -1,0 +1,97 @@
+"""Tool calls as they stand in a message's metadata, and tool results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit.dialects._messages import metadata_value
+from tavernkit.errors import Warn
+from tavernkit.prompt._message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call a model made. ``arguments`` is always an object, whatever the model wrote."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+    signature: str | None = None
+
+
+def tool_calls(message: Message, warn: Warn) -> list[ToolCall]:
+    """Return the calls of a message; arguments that are no object become an empty one, with a warning."""
+    raw = metadata_value(message, "tool_calls")
+    if not is_sequence(raw):
+        return []
+    return [call for call in (_parse(each, warn) for each in raw) if call is not None]
+
+
+def tool_call_id(message: Message) -> str:
+    """Return which call a tool message answers; empty when it does not say."""
+    value = metadata_value(message, "tool_call_id")
+    return "" if value is None else str(value)
+
+
+def result_object(content: str) -> JsonObject | None:
+    """Return a tool's result as an object, if it is written as one."""
+    return _json_object(content)
+
+
+def failed(content: str) -> bool:
+    """Return True if a tool's result is an envelope that says ``"ok": false``."""
+    envelope = _json_object(content)
+    return envelope is not None and envelope.get("ok") is False
+
+
+def _parse(raw: object, warn: Warn) -> ToolCall | None:
+    if not is_mapping(raw):
+        warn(f"a tool call that is not an object was left out: {thaw(raw)!r:.200}")
+        return None
+    function = raw.get("function")
+    called: Mapping[str, object] = function if is_mapping(function) else {}
+    name = _text(called.get("name"))
+    signature = raw.get("signature")
+    return ToolCall(
+        id=_text(raw.get("id")),
+        name=name,
+        arguments=_arguments(called.get("arguments"), name, warn),
+        signature=signature if isinstance(signature, str) else None,
+    )
+
+
+def _arguments(value: object, name: str, warn: Warn) -> JsonObject:
+    if value is None:
+        return {}
+    if is_mapping(value):
+        return thaw_object(value)
+    parsed = _json_object(value) if isinstance(value, str) else None
+    if parsed is None:
+        warn(f"the arguments of a call of tool {name!r} are no JSON object and were left out: {thaw(value)!r:.500}")
+        return {}
+    return parsed
+
+
+def _json_object(text: str) -> JsonObject | None:
+    if "{" not in text:
+        return None
+    try:
+        value: object = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if is_object(value) else None
+
+
+def _refuse_constant(name: str) -> object:
+    # Python reads NaN and Infinity, which no provider takes.
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,68 @@
+"""Tool results where providers want them: right after the turn that asked for them, one for each call."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+
+from tavernkit.dialects._tool_calls import ToolCall, tool_call_id, tool_calls
+from tavernkit.errors import Warn
+from tavernkit.prompt._message import Message
+
+NO_RESULT = '{"ok":false,"errors":[{"code":"NO_RESULT","message":"the tool gave no result"}]}'
+"""Stands in for a result that is missing: without one, providers refuse the whole request."""
+
+
+def settle_tool_results(messages: Sequence[Message], warn: Warn) -> list[Message]:
+    """Move tool results to their calls, answer open calls with ``NO_RESULT``, make stray results user text.
+
+    After every assistant message stands exactly one tool message for each of its calls, in the order of the calls.
+    """
+    calls = {position: _calls(message) for position, message in enumerate(messages) if message.role == "assistant"}
+    answers, strays = _match(messages, calls)
+    settled: list[Message] = []
+    for position, message in enumerate(messages):
+        if message.role != "tool":
+            settled.append(message)
+            settled += [
+                answers.get((position, index)) or _no_result(call, warn)
+                for index, call in enumerate(calls.get(position, ()))
+            ]
+        elif position in strays:
+            warn(f"tool message {position} answers no call in this prompt and is sent as user text")
+            settled.append(message.replace(role="user", metadata=None))
+    return settled
+
+
+def _match(
+    messages: Sequence[Message], calls: dict[int, list[ToolCall]]
+) -> tuple[dict[tuple[int, int], Message], set[int]]:
+    # Ids may repeat: the latest turn is answered first, its calls in their order.
+    waiting: defaultdict[str, list[deque[tuple[int, int]]]] = defaultdict(list)
+    answers: dict[tuple[int, int], Message] = {}
+    strays: set[int] = set()
+    for position, message in enumerate(messages):
+        for index, call in enumerate(calls.get(position, ())):
+            turns = waiting[call.id]
+            if not turns or turns[-1][-1][0] != position:
+                turns.append(deque())
+            turns[-1].append((position, index))
+        if message.role == "tool":
+            turns = waiting[tool_call_id(message)]
+            if not turns:
+                strays.add(position)
+                continue
+            answers[turns[-1].popleft()] = message
+            if not turns[-1]:
+                turns.pop()
+    return answers, strays
+
+
+def _calls(message: Message) -> list[ToolCall]:
+    # What is wrong with a call is reported when it is converted.
+    return tool_calls(message, lambda _: None)
+
+
+def _no_result(call: ToolCall, warn: Warn) -> Message:
+    warn(f"the call {call.id!r} of tool {call.name!r} has no result in this prompt; a result that says so is sent")
+    return Message(role="tool", content=NO_RESULT, metadata={"tool_call_id": call.id})

@@ -1,0 +1,138 @@
+"""Macros and CBS in a text: unknown names, wrong arguments, blocks that are not closed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit.budget import default_estimator
+from tavernkit.cache._volatile import volatile_macros
+from tavernkit.cards._validation_rules import Severity
+from tavernkit.lint._finding import Finding, line_and_column
+from tavernkit.lint._time_limit import has_time
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._cbs import CBSEngine
+    from tavernkit.silly_tavern._macros import Diagnostic, MacroEngine
+
+Language = Literal["silly_tavern", "risu_ai", "any"]
+"""Whose macros a text is written in; ``any`` for files that both programs read."""
+
+MAX_TEXT = 200_000
+"""Longer texts are checked up to here."""
+
+_CBS_BLOCK = re.compile(r"\{\{\s*[#:]")
+_DELIBERATE = frozenset({"slot", "outlet", "0"})
+"""Names that mean something only where the text is used."""
+
+_SEVERITIES = {
+    "syntax": Severity.WARNING,
+    "unknown_macro": Severity.WARNING,
+    "block": Severity.ERROR,
+    "limit": Severity.ERROR,
+    "internal_error": Severity.WARNING,
+    "runtime_warning": Severity.WARNING,
+}
+
+
+def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Finding]:
+    """Check a text as it would be expanded; nothing it does has an effect."""
+    if "{{" not in text or not has_time():
+        return
+    if len(text) > MAX_TEXT:
+        message = f"is long: only the first {MAX_TEXT} characters are checked"
+        yield Finding(where=where, message=message, severity=Severity.INFO, code="LONG_TEXT")
+        text = text[:MAX_TEXT]
+    if language == "risu_ai" or (language == "any" and _CBS_BLOCK.search(text)):
+        yield from _cbs(text, where)
+        return
+    from tavernkit.silly_tavern._macros import MacroEnvironment, Overrides
+
+    environment = MacroEnvironment(character_name="Character")
+    for each in _macro_engine().evaluate(text, environment, Overrides(original="original")).diagnostics:
+        if not has_time():
+            return
+        finding = _macro_finding(each, text, where, language)
+        if finding is not None:
+            yield finding
+
+
+def lint_head_text(text: str, where: str) -> Iterator[Finding]:
+    """Check a text that stands before the chat: macros that change it make a prompt cache useless."""
+    for name, kind in volatile_macros(text[:MAX_TEXT]).items():
+        if kind == "variable":
+            continue  # it changes when somebody changes it
+        place = text.lower().find(f"{{{{{name}")
+        line, column = line_and_column(text, place) if place >= 0 else (None, None)
+        lost = default_estimator().estimate(text[max(place, 0) : MAX_TEXT])
+        yield Finding(
+            where=where,
+            message=f"{{{{{name}}}}} changes in every prompt: prompt caches miss {lost:,} tokens of this text "
+            "and all that follows it, the chat too",
+            severity=Severity.INFO,
+            code="BREAKS_CACHE",
+            hint="put it behind the chat (post-history instructions, depth 0), or build with volatile='tail'",
+            line=line,
+            column=column,
+        )
+
+
+def _macro_finding(found: Diagnostic, text: str, where: str, language: Language) -> Finding | None:
+    line, column = line_and_column(text, found.position)
+    severity = _SEVERITIES.get(found.kind, Severity.INFO)
+    code, hint = found.kind.upper(), ""
+    if found.kind == "unknown_macro":
+        name = found.macro.lower()
+        if name in _DELIBERATE:
+            return None
+        if _cbs_engine().registry.has(found.macro):
+            severity, code = Severity.INFO, "RISU_AI_ONLY"
+            hint = "a CBS function of RisuAI; SillyTavern sends it as text"
+        else:
+            hint = _nearest(name) or "it is sent as text"
+    elif found.unclosed:
+        severity, code = Severity.ERROR, "UNCLOSED_BLOCK"
+    return Finding(
+        where=where, message=found.message, severity=severity, code=code, hint=hint, line=line, column=column
+    )
+
+
+def _cbs(text: str, where: str) -> Iterator[Finding]:
+    from tavernkit.risu_ai._cbs.context import CBSContext
+
+    context = CBSContext(char="Character", user="User", writes="run")
+    for found in _cbs_engine().evaluate(text, context).diagnostics:
+        unclosed = found.kind == "unclosed"
+        line, column = line_and_column(text, found.position)
+        yield Finding(
+            where=where,
+            message=found.message,
+            line=line,
+            column=column,
+            severity=Severity.ERROR if unclosed else Severity.WARNING,
+            code="UNCLOSED_BLOCK" if unclosed else "CBS",
+        )
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    names = {each.name.lower(): each.name for each in _macro_engine().registry}
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {{{{{names[near[0]]}}}}}?" if near else ""
+
+
+@cache
+def _macro_engine() -> MacroEngine:
+    from tavernkit.silly_tavern._macros import MacroEngine
+
+    return MacroEngine()
+
+
+@cache
+def _cbs_engine() -> CBSEngine:
+    from tavernkit.risu_ai._cbs import CBSEngine
+
+    return CBSEngine()

@@ -1,0 +1,82 @@
+"""What every lore engine takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject
+
+if TYPE_CHECKING:
+    from tavernkit.budget._report import TrimReport
+
+TokenCounter = Callable[[str], int]
+"""Counts the tokens of a text."""
+
+
+class LoreEntry(Protocol):
+    """An entry as every platform has it: what people call it, and the book it is in. Platforms know much more."""
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def book(self) -> str:
+        """The book it is in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoreRow:
+    """One entry after a scan: whether it is in the prompt, and why or why not."""
+
+    id: str
+    title: str
+    book: str
+    active: bool
+    reason: str
+    keys: Sequence[str] = ()
+    content: str = ""
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {**asdict(self), "keys": list(self.keys)}
+
+
+class LoreResult(Protocol):
+    """What a scan gives: the entries that go into the prompt, and why the others do not."""
+
+    @property
+    def activated_entries(self) -> Sequence[LoreEntry]:
+        """Entries that matched and fit the budget."""
+        ...
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of all activated entries."""
+        ...
+
+    @property
+    def trim_report(self) -> TrimReport | None:
+        """What was called up and did not fit the lore budget; nothing if all did."""
+        ...
+
+    def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
+        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        ...
+
+
+InputT_contra = TypeVar("InputT_contra", contravariant=True)
+ResultT_co = TypeVar("ResultT_co", bound=LoreResult, covariant=True)
+
+
+class LoreEngine(Protocol[InputT_contra, ResultT_co]):
+    """Decides which entries a chat calls up."""
+
+    def scan(self, scan_input: InputT_contra) -> ResultT_co:
+        """Scan the chat of ``scan_input`` (each platform has its own)."""
+        ...

@@ -1,0 +1,159 @@
+"""Puts the pieces of a reply together: the one accumulator, for every provider."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import field, replace
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_sequence
+from tavernkit.models._reply import FinishReason, Reply, ReplyPiece, ToolCall, ToolCallPiece, Usage
+from tavernkit.models.errors import ModelError
+
+EMPTY_ARGUMENTS = "{}"
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+    extra: dict[str, FrozenJson] = field(default_factory=dict[str, FrozenJson])
+
+    def whole(self, position: int) -> ToolCall:
+        return ToolCall(
+            id=self.id or f"call_{position + 1}",
+            name=self.name,
+            arguments="".join(self.arguments) or EMPTY_ARGUMENTS,
+            extra=freeze_object(self.extra),
+        )
+
+
+class Accumulator:
+    """Collects the pieces of one reply.
+
+    >>> collected = Accumulator()
+    >>> for text in ("Hel", "lo"):
+    ...     _ = collected.add(ReplyPiece(text=text))
+    >>> collected.reply().text
+    'Hello'
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._model = model
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: list[_Call] = []
+        self._places: dict[int, int] = {}
+        self._finish_reason: FinishReason | None = None
+        self._usage: Usage | None = None
+        self._logprobs = _LogProbs()
+        self._extra: dict[str, FrozenJson] = {}
+        self._raw: FrozenObject | None = None
+        self.started = False
+        """True once the model has said something."""
+
+    def add(self, piece: ReplyPiece) -> ReplyPiece:
+        """Take a piece; returns it with the places of its tool calls in the reply."""
+        self.started = self.started or piece.spoken
+        self._text.append(piece.text)
+        self._reasoning.append(piece.reasoning)
+        self._refusal.append(piece.refusal)
+        self._finish_reason = piece.finish_reason or self._finish_reason
+        self._usage = piece.usage or self._usage
+        self._logprobs.add(piece.logprobs)
+        self._model = piece.model or self._model
+        self._extra.update(piece.extra)
+        if piece.raw is not None and (self._raw is None or piece.usage is not None or self._usage is None):
+            self._raw = piece.raw
+        if not piece.tool_calls:
+            return piece
+        return replace(piece, tool_calls=tuple(self._add_call(call) for call in piece.tool_calls))
+
+    def _add_call(self, piece: ToolCallPiece) -> ToolCallPiece:
+        # Some servers give all calls the same index: a piece with another id begins another call.
+        place = self._places.get(piece.index)
+        if place is None or (piece.id and self._calls[place].id not in ("", piece.id)):
+            place = self._places[piece.index] = len(self._calls)
+            self._calls.append(_Call())
+        call = self._calls[place]
+        call.id = call.id or piece.id or ""
+        call.name = call.name or piece.name or ""
+        call.arguments.append(piece.arguments)
+        call.extra.update(piece.extra or {})
+        return piece if piece.index == place else replace(piece, index=place)
+
+    def reply(self, *, interrupted: str = "") -> Reply:
+        """Return everything so far as a reply.
+
+        Args:
+            interrupted: Why there is no more of it.
+        """
+        return Reply(
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            refusal="".join(self._refusal),
+            tool_calls=tuple(call.whole(position) for position, call in enumerate(self._calls)),
+            finish_reason=self._finish_reason or "unknown",
+            usage=self._usage or Usage(),
+            logprobs=self._logprobs.whole(),
+            model=self._model,
+            interrupted=interrupted,
+            extra=freeze_object(self._extra),
+            raw=self._raw or EMPTY_OBJECT,
+        )
+
+
+class _LogProbs:
+    """The probabilities of all pieces put together: lists of tokens follow each other."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, list[object]] = {}
+        self._rest: dict[str, object] | None = None
+
+    def add(self, piece: FrozenObject | None) -> None:
+        if piece is None:
+            return
+        self._rest = self._rest or {}
+        for name, value in piece.items():
+            if is_sequence(value):
+                # Lists grow here: to join whole ones again with every token would take minutes.
+                self._lists.setdefault(name, []).extend(value)
+            else:
+                self._rest[name] = value
+
+    def whole(self) -> FrozenObject | None:
+        return None if self._rest is None else freeze_object({**self._rest, **self._lists})
+
+
+async def keep_partial(pieces: AsyncGenerator[ReplyPiece], model: str = "") -> AsyncGenerator[ReplyPiece]:
+    """Pass pieces on; an error in the middle of a reply gets what came before as its ``partial``."""
+    collected = Accumulator(model)
+    try:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield collected.add(piece)
+    except ModelError as error:
+        if error.partial is None and collected.started:
+            error.partial = collected.reply(interrupted=str(error) or type(error).__name__)
+        raise
+
+
+async def collect(
+    pieces: AsyncIterator[ReplyPiece], on_delta: Callable[[ReplyPiece], object] | None = None, *, model: str = ""
+) -> Reply:
+    """Read a stream to its end.
+
+    Args:
+        pieces: The stream.
+        on_delta: Called with each piece.
+        model: The name of the model, unless the stream names it.
+    """
+    collected = Accumulator(model)
+    async for piece in pieces:
+        placed = collected.add(piece)
+        if on_delta is not None:
+            on_delta(placed)
+    return collected.reply()

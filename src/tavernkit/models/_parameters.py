@@ -1,0 +1,436 @@
+"""Which options providers and models take: tables, asked by the model that a request goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import field
+from fnmatch import fnmatchcase
+from typing import Final
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, thaw
+from tavernkit.errors import Warn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderRule:
+    """What a protocol calls options. ``taken`` None means that unknown options are passed on."""
+
+    name: str
+    taken: frozenset[str] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names on the wire, by OpenAI's names."""
+    max_stop: int | None = None
+    """How many stop strings are taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRule:
+    """What some models of a protocol do not take."""
+
+    dialect: str
+    models: tuple[str, ...]
+    """Patterns of names, with ``*``. Names with a slash are those of routers, which translate options themselves."""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused: tuple[str, ...] = ()
+    exclusive: tuple[tuple[str, ...], ...] = ()
+    """Options of which only the first one given is sent."""
+    max_stop: int | None = None
+
+    def applies_to(self, dialect: str, model: str) -> bool:
+        """Return True if the rule is about this model."""
+        return dialect == self.dialect and any(fnmatchcase(model.lower(), pattern) for pattern in self.models)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFields:
+    """What one server takes, for servers that differ from what their protocol and the names of their models suggest.
+
+    >>> fields = ServerFields(taken={"max_tokens", "temperature", "min_p", "stop"}, always={"cache_prompt": True})
+    """
+
+    taken: Set[str] | None = None
+    """The only options that it knows, by their names on the wire; then no rule about models counts."""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names on the wire, by OpenAI's names."""
+    always: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Fields of every request, over everything else."""
+
+    def __post_init__(self) -> None:
+        if self.taken is not None:
+            object.__setattr__(self, "taken", frozenset(self.taken))
+        object.__setattr__(self, "always", freeze_object(self.always))
+
+    def name(self, option: str) -> str:
+        """Return what the server calls an option; one of the two limits stands for the other."""
+        named = self.renamed.get(option, option)
+        if self.taken is not None and named not in self.taken and named in LENGTHS:
+            return next((other for other in LENGTHS if other in self.taken), named)
+        return named
+
+
+LENGTHS: Final = ("max_tokens", "max_completion_tokens")
+"""What OpenAI-compatible servers call the longest reply."""
+
+STANDARD_OPTIONS: Final = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "seed",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+)
+"""Options of a preset that models take; the others are for the program that the preset belongs to."""
+
+GOOGLE_GENERATION: Final = frozenset(
+    (
+        "temperature",
+        "topP",
+        "topK",
+        "seed",
+        "presencePenalty",
+        "frequencyPenalty",
+        "maxOutputTokens",
+        "candidateCount",
+        "thinkingConfig",
+        "responseModalities",
+    )
+)
+"""Google's options that are part of ``generationConfig``."""
+
+VLLM_KEYS: Final = (
+    "model", "prompt", "best_of", "echo", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "n",
+    "presence_penalty", "seed", "stop", "stream", "suffix", "temperature", "top_p", "user", "use_beam_search",
+    "top_k", "min_p", "repetition_penalty", "length_penalty", "early_stopping", "stop_token_ids", "ignore_eos",
+    "min_tokens", "skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens",
+    "include_stop_str_in_output", "response_format", "guided_json", "guided_regex", "guided_choice",
+    "guided_grammar", "guided_decoding_backend", "guided_whitespace_pattern",
+)  # fmt: skip
+TOGETHER_KEYS: Final = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "min_p",
+    "presence_penalty", "frequency_penalty", "stream", "stop",
+)  # fmt: skip
+INFERMATIC_KEYS: Final = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "stream", "stop",
+    "presence_penalty", "frequency_penalty", "min_p", "seed", "ignore_eos", "n", "best_of", "min_tokens",
+    "spaces_between_special_tokens", "skip_special_tokens", "logprobs",
+)  # fmt: skip
+OPENAI_TEXT_KEYS: Final = (
+    "model", "prompt", "stream", "temperature", "top_p", "frequency_penalty", "presence_penalty", "stop", "seed",
+    "logit_bias", "logprobs", "max_tokens", "n", "best_of",
+)  # fmt: skip
+OPENAI_TEXT_STOPS: Final = 4
+OLLAMA_OPTIONS: Final = (
+    "num_predict", "num_ctx", "num_batch", "stop", "temperature", "repeat_penalty", "presence_penalty",
+    "frequency_penalty", "top_k", "top_p", "tfs_z", "typical_p", "seed", "repeat_last_n", "min_p",
+)  # fmt: skip
+"""Fields that text-completion servers take, as recorded from SillyTavern's requests to them."""
+
+_ONE_LIMIT: Final = {"max_completion_tokens": "max_tokens"}
+
+
+def _text_rule(name: str, keys: tuple[str, ...] | None = None, *, max_stop: int | None = None) -> ProviderRule:
+    """The rule of a server that speaks OpenAI's text completions."""
+    taken = None if keys is None else frozenset((*keys, "stream_options"))
+    return ProviderRule(name=name, taken=taken, renamed=_ONE_LIMIT, max_stop=max_stop)
+
+
+PROVIDERS: Final[Mapping[str, ProviderRule]] = {
+    "openai": ProviderRule(name="OpenAI"),
+    "text": ProviderRule(name="text completion", renamed=_ONE_LIMIT),
+    "vllm": _text_rule("vLLM", VLLM_KEYS),
+    "featherless": _text_rule("Featherless", VLLM_KEYS),
+    "togetherai": _text_rule("Together AI", TOGETHER_KEYS),
+    "infermaticai": _text_rule("Infermatic", INFERMATIC_KEYS),
+    "generic": _text_rule("the server", OPENAI_TEXT_KEYS, max_stop=OPENAI_TEXT_STOPS),
+    "huggingface": _text_rule("Hugging Face", max_stop=4),
+    "llamacpp": ProviderRule(
+        name="llama.cpp",
+        renamed={
+            "max_tokens": "n_predict",
+            "max_completion_tokens": "n_predict",
+            "repetition_penalty": "repeat_penalty",
+        },
+    ),
+    "ollama": ProviderRule(
+        name="Ollama",
+        taken=frozenset((*OLLAMA_OPTIONS, "keep_alive", "think")),
+        renamed={
+            "max_tokens": "num_predict",
+            "max_completion_tokens": "num_predict",
+            "repetition_penalty": "repeat_penalty",
+        },
+    ),
+    "kobold": ProviderRule(
+        name="KoboldAI",
+        taken=frozenset(
+            (
+                "max_length",
+                "max_context_length",
+                "temperature",
+                "top_p",
+                "top_k",
+                "top_a",
+                "min_p",
+                "typical",
+                "tfs",
+                "rep_pen",
+                "rep_pen_range",
+                "rep_pen_slope",
+                "sampler_order",
+                "sampler_seed",
+                "mirostat",
+                "mirostat_tau",
+                "mirostat_eta",
+                "grammar",
+                "singleline",
+            )
+        ),
+        renamed={
+            "max_tokens": "max_length",
+            "max_completion_tokens": "max_length",
+            "repetition_penalty": "rep_pen",
+            "typical_p": "typical",
+            "seed": "sampler_seed",
+        },
+    ),
+    "novelai": ProviderRule(
+        name="NovelAI",
+        taken=frozenset(
+            (
+                "max_length",
+                "min_length",
+                "temperature",
+                "top_p",
+                "top_k",
+                "top_a",
+                "min_p",
+                "typical_p",
+                "tail_free_sampling",
+                "repetition_penalty",
+                "repetition_penalty_range",
+                "repetition_penalty_slope",
+                "repetition_penalty_frequency",
+                "repetition_penalty_presence",
+                "phrase_rep_pen",
+                "prefix",
+                "order",
+                "math1_temp",
+                "math1_quad",
+                "math1_quad_entropy_scale",
+                "generate_until_sentence",
+                "num_logprobs",
+            )
+        ),
+        renamed={
+            "max_tokens": "max_length",
+            "max_completion_tokens": "max_length",
+            "frequency_penalty": "repetition_penalty_frequency",
+            "presence_penalty": "repetition_penalty_presence",
+        },
+        max_stop=0,
+    ),
+    "cohere_v2": ProviderRule(
+        name="Cohere",
+        taken=frozenset(
+            (
+                "max_tokens",
+                "temperature",
+                "p",
+                "k",
+                "seed",
+                "frequency_penalty",
+                "presence_penalty",
+                "logprobs",
+                "safety_mode",
+                "strict_tools",
+                "thinking",
+                "documents",
+            )
+        ),
+        renamed={"max_completion_tokens": "max_tokens", "top_p": "p", "top_k": "k"},
+        max_stop=5,
+    ),
+    "anthropic": ProviderRule(
+        name="Anthropic",
+        taken=frozenset(
+            (
+                "max_tokens",
+                "temperature",
+                "top_p",
+                "top_k",
+                "thinking",
+                "output_config",
+                "metadata",
+                "service_tier",
+                "container",
+            )
+        ),
+        renamed={"max_completion_tokens": "max_tokens"},
+    ),
+    "google": ProviderRule(
+        name="Google",
+        taken=GOOGLE_GENERATION | {"safetySettings", "cachedContent", "labels"},
+        renamed={
+            "top_p": "topP",
+            "top_k": "topK",
+            "presence_penalty": "presencePenalty",
+            "frequency_penalty": "frequencyPenalty",
+            "max_tokens": "maxOutputTokens",
+            "max_completion_tokens": "maxOutputTokens",
+            "n": "candidateCount",
+            "thinking_config": "thinkingConfig",
+            "response_modalities": "responseModalities",
+            "safety_settings": "safetySettings",
+            "cached_content": "cachedContent",
+        },
+        max_stop=5,
+    ),
+}
+"""Rules of protocols; one that is not listed takes everything."""
+
+_SAMPLERS: Final = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+)
+_EXTRA_SAMPLERS: Final = ("top_k", "top_a", "min_p", "repetition_penalty")
+"""Samplers that OpenAI's own models refuse; servers of open models take them."""
+_NEUTRAL: Final[Mapping[str, float]] = {
+    "temperature": 1,
+    "top_p": 1,
+    "top_k": 0,
+    "top_a": 0,
+    "min_p": 0,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "repetition_penalty": 1,
+}
+"""Where samplers do nothing."""
+_NEW_LIMIT: Final = {"max_tokens": "max_completion_tokens"}
+
+MODELS: Final[tuple[ModelRule, ...]] = (
+    ModelRule(dialect="openai", models=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*"), refused=_EXTRA_SAMPLERS),
+    ModelRule(dialect="openai", models=("o1*",), renamed=_NEW_LIMIT, refused=_SAMPLERS),
+    ModelRule(dialect="openai", models=("o3*", "o4*"), renamed=_NEW_LIMIT, refused=(*_SAMPLERS, "stop")),
+    ModelRule(
+        dialect="openai",
+        models=("gpt-5", "gpt-5-mini*", "gpt-5-nano*", "gpt-5-pro*", "gpt-5-codex*", "gpt-5-20*"),
+        renamed=_NEW_LIMIT,
+        refused=(*_SAMPLERS, "stop"),
+    ),
+    ModelRule(
+        dialect="openai",
+        models=("gpt-5.[0-9]*",),
+        renamed=_NEW_LIMIT,
+        refused=("frequency_penalty", "presence_penalty", "logit_bias", "stop"),
+    ),
+    ModelRule(dialect="openai", models=("gpt-5-chat*",), renamed=_NEW_LIMIT),
+    ModelRule(dialect="openai", models=("gpt-3*", "gpt-4*", "chatgpt-*", "gpt-5-chat*", "o1*"), max_stop=4),
+    ModelRule(
+        dialect="anthropic",
+        models=("claude-opus-4-[1-9]*", "claude-sonnet-4-5*", "claude-haiku-4-5*"),
+        exclusive=(("temperature", "top_p"),),
+    ),
+)
+"""Rules of models; all that apply count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The options that are sent, by their names on the wire."""
+
+    options: JsonObject
+    stop: list[Json]
+
+
+def accepted(
+    dialect: str,
+    model: str,
+    options: FrozenObject,
+    stop: Sequence[str],
+    warn: Warn,
+    fields: ServerFields | None = None,
+) -> Accepted:
+    """Pick and rename the options that a model takes; the others are left out with a warning that names them.
+
+    Args:
+        dialect: The protocol.
+        model: The model that is asked.
+        options: The options, by OpenAI's names.
+        stop: Stop strings.
+        warn: Called with what is left out.
+        fields: What the server takes, if it is known.
+    """
+    if fields is not None and fields.taken is not None:
+        return _taken(fields, fields.taken, options, stop, warn)
+    provider = PROVIDERS.get(dialect, ProviderRule(name=dialect))
+    rules = [rule for rule in MODELS if rule.applies_to(dialect, model)]
+    renamed = {**provider.renamed}
+    for rule in rules:
+        renamed.update(rule.renamed)
+    renamed.update(fields.renamed if fields is not None else {})
+    refused = {name for rule in rules for name in rule.refused}
+    for group in (group for rule in rules for group in rule.exclusive):
+        refused.update([name for name in group if options.get(name) is not None][1:])
+    sent: JsonObject = {}
+    unknown: list[str] = []
+    unwanted: list[str] = []
+    for name, value in options.items():
+        target = renamed.get(name, name)
+        if value is None:
+            continue
+        if provider.taken is not None and target not in provider.taken:
+            unknown.append(name)
+        elif name in refused:
+            unwanted.append(name)
+        else:
+            sent[target] = thaw(value)
+    if stop and "stop" in refused:
+        unwanted.append("stop")
+        stop = ()
+    _tell(provider.name, unknown, options, warn)
+    _tell(model, unwanted, options, warn)
+    return Accepted(sent, _stops(stop, provider, rules, warn))
+
+
+def _tell(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
+    """Warn about options that are left out; those that change nothing where they stand need no word."""
+    unsent = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
+    if unsent:
+        warn(f"{who} does not take {', '.join(unsent)}: left out of the request")
+
+
+def _taken(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:
+    """Pick the options that a server says it knows."""
+    given = {name: value for name, value in options.items() if value is not None}
+    unknown = [name for name in given if fields.name(name) not in taken]
+    if stop and "stop" not in taken:
+        unknown.append("stop")
+        stop = ()
+    _tell("the server", unknown, options, warn)
+    sent = {fields.name(name): thaw(value) for name, value in given.items() if fields.name(name) in taken}
+    return Accepted(sent, list[Json](stop))
+
+
+def _stops(stop: Sequence[str], provider: ProviderRule, rules: Sequence[ModelRule], warn: Warn) -> list[Json]:
+    limits = [limit for limit in (provider.max_stop, *(rule.max_stop for rule in rules)) if limit is not None]
+    allowed = min(limits, default=len(stop))
+    if stop and not allowed:
+        warn(f"{provider.name} takes no stop strings as text: left out of the request")
+    elif len(stop) > allowed:
+        warn(f"only {allowed} stop strings are taken: {', '.join(map(repr, stop[allowed:]))} left out of the request")
+    return list[Json](stop[:allowed])

@@ -1,0 +1,158 @@
+"""The unit a prompt is composed of, and what was left out of one."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Sequence
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
+from tavernkit.errors import ConfigError
+from tavernkit.prompt._message import Message
+
+KNOWN_INSERTION_POINTS = (
+    "relative",
+    "in_chat",
+    "before_char_defs",
+    "after_char_defs",
+    "before_example_messages",
+    "after_example_messages",
+    "top_of_an",
+    "bottom_of_an",
+    "outlet",
+)
+"""Insertion points with a meaning of their own. Any other name is allowed."""
+
+KNOWN_BUDGET_GROUPS = ("system", "examples", "lore", "history", "custom", "default")
+"""Budget groups that the trimmer knows. Any other name is allowed."""
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One piece of a prompt, with where it goes, what it costs to lose, and where it came from.
+
+    ``metadata["source"]`` is its provenance (stage, kind, id, name, title for people, reason); blocks that share
+    ``metadata["eviction_bundle"]`` are kept or dropped together. ``message_metadata`` goes to the message's metadata.
+    """
+
+    role: str
+    content: str
+    id: str = field(default_factory=_new_id)
+    name: str | None = None
+    attachments: Sequence[FrozenJson] | None = None
+    message_metadata: FrozenObject | None = None
+    slot: str | None = None
+    enabled: bool = True
+    removable: bool = True
+    insertion_point: str = "relative"
+    depth: int = 0
+    order: int = 100
+    priority: int = 100
+    token_budget_group: str = "default"
+    tags: Sequence[str] = ()
+    metadata: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        if self.depth < 0:
+            raise ConfigError(f"Block.depth must be 0 or more, not {self.depth}")
+        if self.attachments is not None:
+            object.__setattr__(self, "attachments", freeze(self.attachments))
+        if self.message_metadata is not None:
+            object.__setattr__(self, "message_metadata", freeze_object(self.message_metadata))
+        if self.tags:
+            object.__setattr__(self, "tags", tuple(self.tags))
+        if self.metadata is not EMPTY_OBJECT:
+            object.__setattr__(self, "metadata", freeze_object(self.metadata))
+
+    def replace(self, **changes: object) -> Block:
+        """Return a changed copy with the same id (unless the id is changed)."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def enable(self) -> Block:
+        """Return an enabled copy."""
+        return _with_flag(self, enabled=True)
+
+    def disable(self) -> Block:
+        """Return a disabled copy."""
+        return _with_flag(self, enabled=False)
+
+    @property
+    def disabled(self) -> bool:
+        """Whether the block is left out of the messages."""
+        return not self.enabled
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the block goes into the chat at a depth."""
+        return self.insertion_point == "in_chat"
+
+    @property
+    def relative(self) -> bool:
+        """Whether the block stands where it is in the order."""
+        return self.insertion_point == "relative"
+
+    @property
+    def source(self) -> FrozenJson:
+        """Its provenance, ``metadata["source"]``, or nothing."""
+        return self.metadata.get("source")
+
+    def to_message(self) -> Message:
+        """Return what a dialect gets of it."""
+        return Message(
+            role=self.role,
+            content=self.content,
+            name=self.name,
+            attachments=self.attachments,
+            metadata=self.message_metadata,
+        )
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {each.name: thaw(getattr(self, each.name)) for each in dataclasses.fields(self)}
+
+
+def _with_flag(block: Block, *, enabled: bool) -> Block:
+    # Trimming switches thousands of blocks: every other field was checked and frozen when the block was made.
+    twin = object.__new__(Block)
+    for name in Block.__slots__:
+        object.__setattr__(twin, name, getattr(block, name))
+    object.__setattr__(twin, "enabled", enabled)
+    return twin
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Something that could have been in the prompt and is not.
+
+    ``kind`` says what it is (``lore_entry``, ``history``, ``example``, ``prompt``, ``injection``), ``id`` and ``name``
+    which one, ``reason`` why it is out, in words a person can read.
+    """
+
+    kind: str
+    id: str
+    reason: str
+    name: str | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Something that stands elsewhere than the platform would put it, because a cache strategy moved it."""
+
+    kind: str
+    id: str
+    name: str
+    """What people call it."""
+    reference: str
+    """Where the platform puts it."""
+    place: str
+    """Where it is."""
+    reason: str
+    """Why it was moved."""
+    tokens: int | None = None

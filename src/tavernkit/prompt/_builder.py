@@ -1,0 +1,125 @@
+"""Reusable objects that build plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Generic, Self, TypeVar, Unpack
+
+from tavernkit._arguments import require
+from tavernkit.cards._character import Participant
+from tavernkit.errors import PipelineError
+from tavernkit.prompt._context import BuildState, Context
+from tavernkit.prompt._inputs import CommonInputs
+from tavernkit.prompt._pipeline import Pipeline
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._trace import TraceCollector
+from tavernkit.stores._history import HistoryLike
+
+ContextT = TypeVar("ContextT", bound=Context)
+StateT = TypeVar("StateT", bound=BuildState[Context])
+
+
+class BaseBuilder(Generic[ContextT, StateT]):
+    """Inputs that stay the same over many builds, and a pipeline.
+
+    Platforms name their context and state classes, and add ``build`` and its relatives with their typed inputs. What
+    a build is given wins over the builder's own inputs. A builder can be shared between threads.
+
+    Args:
+        pipeline: The steps of a build.
+        inputs: Inputs of every build.
+    """
+
+    context_class: ClassVar[type[Context]] = Context
+    state_class: ClassVar[type[BuildState[Context]]] = BuildState
+
+    def __init__(self, pipeline: Pipeline[StateT], inputs: Mapping[str, object]) -> None:
+        require("pipeline", pipeline, Pipeline)
+        self.context_class.make(**inputs)  # a wrong input is refused here, not at the first build
+        self.pipeline = pipeline
+        self._inputs = dict(inputs)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What engines have compiled and remembered is not part of a pickle: it is made anew."""
+        return {name: value for name, value in vars(self).items() if name != "services"}
+
+    def make_state(self, context: ContextT) -> StateT:
+        """Make the workspace of one build."""
+        return self.state_class(context)  # pyright: ignore[reportReturnType]  # StateT is what state_class makes
+
+    def with_pipeline(self, pipeline: Pipeline[StateT]) -> Self:
+        """Return a builder that runs another pipeline."""
+        require("pipeline", pipeline, Pipeline)
+        return self._copy(pipeline, self._inputs)
+
+    def run(self, context: ContextT) -> Plan:
+        """Build from a ready context: the same context gives the same plan."""
+        require("context", context, self.context_class)
+        state = self.make_state(context)
+        self.pipeline.run(state)
+        return finished_plan(state)
+
+    def _context(self, inputs: Mapping[str, object]) -> ContextT:
+        self.context_class.check_inputs(inputs)
+        return self.context_class(**{**self._inputs, **inputs})  # pyright: ignore[reportReturnType, reportArgumentType]  # checked; ContextT is what context_class makes
+
+    def _replaced(self, inputs: Mapping[str, object]) -> Self:
+        changed = {**self._inputs, **inputs}
+        self.context_class.make(**changed)
+        return self._copy(self.pipeline, changed)
+
+    def _copy(self, pipeline: Pipeline[StateT], inputs: dict[str, object]) -> Self:
+        # Not by copy.copy, which goes by way of a pickle: what engines have compiled is shared.
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), pipeline=pipeline, _inputs=inputs)
+        return twin
+
+
+class CoreInputs(CommonInputs, total=False):
+    """Inputs of a build that belongs to no platform."""
+
+    character: Participant | None
+    """Who answers."""
+    history: HistoryLike
+    """The chat so far."""
+
+
+class Builder(BaseBuilder[Context, BuildState[Context]]):
+    """Builds plans with an application's own pipeline.
+
+    Args:
+        pipeline: The steps of a build.
+        inputs: Inputs of every build: the fields of ``Context``.
+    """
+
+    def __init__(self, pipeline: Pipeline[BuildState[Context]], **inputs: Unpack[CoreInputs]) -> None:
+        super().__init__(pipeline, inputs)
+
+    def make_context(self, **inputs: Unpack[CoreInputs]) -> Context:
+        """Make the frozen context of one build."""
+        return self._context(inputs)
+
+    def build(self, **inputs: Unpack[CoreInputs]) -> Plan:
+        """Run the pipeline over a fresh state and return the plan, with every warning and the trace on it."""
+        return self.run(self.make_context(**inputs))
+
+    def replace(self, **inputs: Unpack[CoreInputs]) -> Self:
+        """Return a builder with some inputs changed."""
+        return self._replaced(inputs)
+
+
+def finished_plan(state: BuildState[Context]) -> Plan:
+    """Take the plan of a state, bringing its warnings, omissions and trace up to date."""
+    if state.plan is None:
+        raise PipelineError("the pipeline made no plan: one of its steps must set state.plan")
+    plan = state.plan.replace(
+        warnings=(*state.warnings, *state.warning_counts.left_out),
+        omissions=tuple(state.omissions),
+        variables=state.variables.changes(),
+        degraded=tuple(dict.fromkeys(state.degraded)),
+        again=state.again,
+    )
+    collector = state.context.instrumenter
+    if isinstance(collector, TraceCollector):
+        plan = plan.replace(trace=collector.to_trace(plan.fingerprint()))
+    return plan

@@ -1,0 +1,323 @@
+"""What a build knows of the outside world, and what its steps hand each other."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import cache
+from random import Random, getrandbits
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
+
+from tavernkit._arguments import check_values, require
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping, thaw_object
+from tavernkit.cards._character import Participant
+from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
+from tavernkit.errors import ConfigError, StrictModeError, Warn, WarningCounts, log_warning
+from tavernkit.prompt._block import Block, Omission
+from tavernkit.prompt._hooks import HookRegistry
+from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._inputs import CommonInputs, Estimator
+from tavernkit.prompt._trace import Instrumenter
+from tavernkit.stores._history import ChatHistory, wrap_history
+from tavernkit.stores._variables import InMemoryVariablesStore, VariablesOverlay, VariablesStore
+
+if TYPE_CHECKING:
+    from tavernkit.prompt._plan import Plan
+    from tavernkit.prompt._source_mapping import Again
+
+
+_ACRONYM_END = re.compile(r"(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD_END = re.compile(r"([a-z0-9])([A-Z])")
+
+
+def underscore(key: str) -> str:
+    """Write a key in ``snake_case``; the ``::`` of nested names becomes ``/``."""
+    key = _ACRONYM_END.sub("_", key.replace("::", "/"))
+    return _WORD_END.sub(r"\1_\2", key).replace("-", "_").lower()
+
+
+def random_numbers(seed: int | str) -> Callable[[], float]:
+    """Return random numbers that are the same for the same seed, which may be any text: a stored one, too."""
+    return Random(seed.encode("utf-8", "surrogatepass") if isinstance(seed, str) else seed).random
+
+
+REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
+STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
+"""How a platform makes a prompt fit: its own way, or one of the generic trimmer's."""
+
+CACHE = "cache"
+"""Cuts the history in large steps, so that many prompts begin alike. Not every platform has it."""
+
+FREEZE, TAIL = "freeze", "tail"
+LORE_PLACES = (REFERENCE, FREEZE)
+"""Where lore goes that fires by key: to its own place, or into the history where it fired, to stay there."""
+VOLATILE_PLACES = (REFERENCE, TAIL)
+"""Where texts go that move or change in every prompt: to their own places, or behind the history."""
+
+ON_OVERFLOW = ("error", "return")
+"""What happens when what must be in a prompt does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedClock:
+    """A clock that stands still: every build of a context sees the same time."""
+
+    moment: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __call__(self) -> datetime:
+        """Return the moment."""
+        return self.moment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The frozen input of one build; each platform adds its own typed fields.
+
+    Whatever a build needs from the world is in here (time and seed too), so a build is a pure function of it: the same
+    context gives the same bytes.
+    ``step_configs`` overrides options of steps by name for this build; ``data`` is the application's own, read with
+    ``context["key"]``. ``limits`` says how much the macros of all texts together may do.
+    """
+
+    type: str = "app"
+    id: str | None = None
+    character: Participant | None = None
+    user: Participant | None = None
+    history: ChatHistory = field(default_factory=lambda: wrap_history(None))
+    message: str = ""
+    generation_type: str = "normal"
+    dialect: str | None = None
+    variables: VariablesStore | None = None
+    macro_vars: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
+    injections: InjectionRegistry | None = None
+    hooks: HookRegistry | None = None
+    token_estimator: Estimator | None = None
+    model_hint: str | None = None
+    llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    clock: Callable[[], datetime] = field(default_factory=FixedClock)
+    seed: int | str | None = None
+    strict: bool = False
+    limits: Limits = DEFAULT_LIMITS
+    warn: Warn | None = log_warning
+    instrumenter: Instrumenter | None = None
+    step_configs: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: EMPTY_STEP_CONFIGS)
+    data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    drawn_seed: int = field(init=False, repr=False, compare=False, default_factory=lambda: getrandbits(64))
+    """Seeds the random numbers of builds that were given neither a seed nor random numbers."""
+
+    inputs_type: ClassVar[type] = CommonInputs
+    """The typed dictionary of everything this context can be made of."""
+
+    def __post_init__(self) -> None:
+        """Read the history, and freeze what the build must not see change."""
+        set_field = object.__setattr__
+        set_field(self, "step_configs", normalize_step_configs(self.step_configs))
+        set_field(self, "history", wrap_history(self.history))
+        set_field(self, "macro_vars", {str(key).lower(): value for key, value in self.macro_vars.items()})
+        set_field(self, "llm_options", freeze_object(self.llm_options))
+        if self.data:
+            keys = ((underscore(str(key)), value) for key, value in self.data.items())
+            set_field(self, "data", freeze_object({key: freeze(value) for key, value in keys if key.strip()}))
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, object]) -> Self:
+        """Make a context of a mapping: keys that name fields fill them, all others become ``data``.
+
+        ``module_configs`` is another name for ``step_configs``.
+        """
+        require("value", value, Mapping, "a Context or a mapping")
+        names = cls.input_names()
+        fields: dict[str, object] = {}
+        data: dict[str, object] = {}
+        for key, item in value.items():
+            name = underscore(str(key))
+            (fields if name in names else data)[name] = item
+        if (configs := data.pop("module_configs", None)) is not None:
+            fields.setdefault("step_configs", configs)
+        return cls.make(**{"data": data, **fields})
+
+    @classmethod
+    def input_names(cls) -> frozenset[str]:
+        """Names of all inputs this context takes."""
+        return _input_names(cls)
+
+    @classmethod
+    def make(cls, **inputs: object) -> Self:
+        """Make a context of keyword inputs.
+
+        Raises:
+            ConfigError: An input is unknown (the nearest known name is suggested) or of a wrong type.
+        """
+        cls.check_inputs(inputs)
+        return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names and types are checked above
+
+    def replace(self, **changes: object) -> Self:
+        """Return a changed copy."""
+        self._refuse_unknown(changes)
+        changed = dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # the callers are typed
+        object.__setattr__(changed, "drawn_seed", self.drawn_seed)
+        return changed
+
+    @classmethod
+    def check_inputs(cls, inputs: Mapping[str, object]) -> None:
+        """Refuse unknown inputs and inputs of a wrong type: the check at the door of every builder."""
+        cls._refuse_unknown(inputs)
+        check_values(inputs, cls.inputs_type, skip=("history",), wanted=_WANTED)
+
+    @classmethod
+    def _refuse_unknown(cls, inputs: Mapping[str, object]) -> None:
+        names = cls.input_names()
+        for name in inputs:
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known inputs: {', '.join(sorted(names))}"
+                raise ConfigError(f"unknown input {name!r}{hint}", code="UNKNOWN_INPUT")
+
+    def __getitem__(self, key: str) -> FrozenJson:
+        return self.data[key]
+
+    def get(self, key: str, default: FrozenJson = None) -> FrozenJson:
+        """Read the application's own data."""
+        return self.data.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.data
+
+
+@cache
+def _input_names(context_class: type[Context]) -> frozenset[str]:
+    return frozenset(each.name for each in dataclasses.fields(context_class) if each.init)
+
+
+_WANTED = {
+    "character": "a Character, such as tk.load(path).character",
+    "user": "a User, such as User(name='Ann')",
+}
+"""What error messages ask for where the type's name does not help."""
+
+EMPTY_STEP_CONFIGS: Mapping[str, Mapping[str, object]] = {}
+
+
+def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
+    """Bring step names into one form and check that every step's options are a mapping."""
+    if not is_mapping(value):
+        raise ConfigError(f"step_configs must map step names to options, not {type(value).__name__}")
+    configs: dict[str, Mapping[str, object]] = {}
+    for name, options in value.items():
+        if not is_mapping(options):
+            raise ConfigError(f"step_configs[{name!r}] must be a mapping of options, not {type(options).__name__}")
+        configs[str(name).strip().lower().replace("-", "_")] = dict(options)
+    return configs
+
+
+ContextT_co = TypeVar("ContextT_co", bound=Context, covariant=True)
+
+
+class DrawnNumbers:
+    """Random numbers of an application; those that were drawn are kept, so that a prompt can be built again."""
+
+    def __init__(self, source: Callable[[], float]) -> None:
+        self.source = source
+        self._drawn: list[float] = []
+
+    def __call__(self) -> float:
+        """Draw a number."""
+        number = self.source()
+        self._drawn.append(number)
+        return number
+
+    def again(self) -> Callable[[], float]:
+        """Return what gives the same numbers from the first one on."""
+        drawn = iter(tuple(self._drawn))
+        return lambda: next(drawn, 0.5)
+
+
+class BuildState(Generic[ContextT_co]):
+    """Workspace of one build. Platforms subclass it with typed attributes of their own."""
+
+    def __init__(self, context: ContextT_co) -> None:
+        self._context = context
+        self._inputs_open = False
+        self.variables: VariablesOverlay = VariablesOverlay(context.variables or InMemoryVariablesStore())
+        """The chat's variables: what the build writes is kept here until its turn is received."""
+        self.blocks: list[Block] = []
+        self.plan: Plan | None = None
+        self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
+        self.omissions: list[Omission] = []
+        self.warnings: list[str] = []
+        self.warning_counts = WarningCounts()
+        self.degraded: list[str] = []
+        self.metadata: dict[str, object] = {}
+        self.current_step: str | None = None
+        self.again: Again | None = None
+        """Builds a plan again with traced texts, for its source map."""
+
+    @property
+    def context(self) -> ContextT_co:
+        """The frozen input. Only before-build hooks may change it, with ``change_inputs()``."""
+        return self._context
+
+    @contextmanager
+    def inputs_open(self) -> Generator[None]:
+        """Allow ``change_inputs()`` for a while."""
+        before, self._inputs_open = self._inputs_open, True
+        try:
+            yield
+        finally:
+            self._inputs_open = before
+
+    def change_inputs(self, **changes: object) -> None:
+        """Replace inputs of this build (a message, the character, …) from a before-build hook."""
+        if not self._inputs_open:
+            raise ConfigError("inputs can only be changed in a before-build hook: register one in HookRegistry")
+        self._context = self._context.replace(**changes)
+
+    def warn(self, message: str) -> None:
+        """Report a problem with external input: kept, traced, raised in strict mode, else handed to the handler.
+
+        Of many that are alike only the first are; the others are counted.
+        """
+        if not self.warning_counts.take(message):
+            if self._context.strict:
+                raise StrictModeError(message)
+            return
+        self.warnings.append(message)
+        instrumenter = self._context.instrumenter
+        if instrumenter is not None:
+            instrumenter("warning", {"message": message, "step": self.current_step})
+        if self._context.strict:
+            raise StrictModeError(message)
+        if self._context.warn is not None:
+            self._context.warn(message)
+
+    def omit(self, omission: Omission) -> None:
+        """Record something that was left out, with the reason."""
+        self.omissions.append(omission)
+
+    def instrument(
+        self, event: str, lazy: Callable[[], Mapping[str, object]] | None = None, /, **payload: object
+    ) -> None:
+        """Notify the instrumenter, if there is one; ``lazy`` is called only then and adds to the payload."""
+        instrumenter = self._context.instrumenter
+        if instrumenter is not None:
+            instrumenter(event, {**payload, **lazy()} if lazy else payload)
+
+    def stat(self, key: str, value: object) -> None:
+        """Record a counter of the current step."""
+        self.instrument("stat", key=key, value=value, step=self.current_step)
+
+    def copy(self) -> Self:
+        """A copy for trying something out: containers are copied one level deep."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict)):
+                setattr(twin, name, copy.copy(value))  # pyright: ignore[reportUnknownArgumentType]  # any container
+        return twin

@@ -1,0 +1,233 @@
+"""An entry of a prompt manager: a prompt that may be switched, moved and made conditional."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Literal, Protocol, TypeVar
+
+from tavernkit._arguments import require
+from tavernkit._dataclass import dataclass
+from tavernkit._text.coerce import boolean, by_name_or_code
+from tavernkit._text.pattern_matcher import matches
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
+
+GenerationType = Literal["normal", "continue", "impersonate", "swipe", "regenerate", "quiet"]
+Role = Literal["system", "user", "assistant", "tool", "function"]
+
+D = TypeVar("D")
+
+_GENERATION_TYPES: tuple[GenerationType, ...] = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
+_GENERATION_TYPE_NAMES: Mapping[str, GenerationType] = {name: name for name in _GENERATION_TYPES}
+_ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool", "function")
+_ROLE_NAMES: Mapping[str, Role] = {name: name for name in _ROLES}
+
+
+def generation_type(value: object, default: D = "normal") -> GenerationType | D:
+    """Read a generation type by its name or code (0 to 5)."""
+    return by_name_or_code(value, _GENERATION_TYPES, _GENERATION_TYPE_NAMES, default)
+
+
+def generation_types(values: object) -> list[GenerationType]:
+    """Read a list of generation types (the triggers of a prompt); unknown ones are left out, each is named once."""
+    listed: Iterable[object] = values if is_sequence(values) else () if values is None else (values,)
+    read: list[GenerationType | None] = [generation_type(value, None) for value in listed]
+    return list(dict.fromkeys([one for one in read if one is not None]))
+
+
+def role(value: object, default: D = "system") -> Role | D:
+    """Read the role of a message by its name or code (0 system, 1 user, 2 assistant)."""
+    return by_name_or_code(value, _ROLES[:3], _ROLE_NAMES, default)
+
+
+DEFAULT_CHAT_DEPTH = 2
+MAX_CHAT_DEPTH = 100
+
+
+class HasName(Protocol):
+    """A participant whose name conditions look at."""
+
+    @property
+    def name(self) -> str:
+        """The name in the chat."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryConditions:
+    """What the conditions of entries are checked against: the newest message comes first."""
+
+    chat_scan_messages: Sequence[str] = ()
+    default_chat_depth: int = DEFAULT_CHAT_DEPTH
+    turn_count: int | None = None
+    character: HasName | None = None
+    character_creator: str = ""
+    character_version: str = ""
+    character_tags: Sequence[str] = ()
+    user: HasName | None = None
+    persona: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptEntry:
+    """One entry: its text, where it goes, for which generations, under which conditions."""
+
+    id: str
+    name: str = ""
+    content: str = ""
+    enabled: bool = True
+    pinned: bool = False
+    role: str = "system"
+    position: str = "relative"
+    depth: int = 4
+    order: int = 100
+    triggers: Sequence[str] = ()
+    forbid_overrides: bool = False
+    conditions: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.id)
+        object.__setattr__(self, "depth", abs(self.depth))
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, object]) -> PromptEntry | None:
+        """Read an entry (camelCase or snake_case); nothing when it has neither ``id`` nor ``key``."""
+        require("value", value, Mapping, "a mapping with id and content")
+        identifier = _pick(value, "id", "key")
+        if identifier is None or not str(identifier).strip():
+            return None
+        conditions = value.get("conditions")
+        position = str(_pick(value, "position") or "relative").lower()
+        return cls(
+            id=str(identifier),
+            name=str(_pick(value, "name") or identifier),
+            content=str(_pick(value, "content") or ""),
+            enabled=boolean(value.get("enabled"), True),
+            pinned=boolean(value.get("pinned"), False),
+            role=role(value.get("role"), "system"),
+            position="in_chat" if position in {"in_chat", "inchat", "chat"} else "relative",
+            depth=_integer(_pick(value, "depth"), 4),
+            order=_integer(_pick(value, "order"), 100),
+            triggers=tuple(generation_types(_pick(value, "triggers", "injection_trigger", "injectionTrigger"))),
+            forbid_overrides=boolean(_pick(value, "forbid_overrides", "forbidOverrides"), False),
+            conditions=freeze_object(conditions) if is_mapping(conditions) else EMPTY_OBJECT,
+        )
+
+    def triggered_by(self, generation_type: str) -> bool:
+        """Return True if it counts for a kind of generation; without triggers it counts for all."""
+        return not self.triggers or generation_type in self.triggers
+
+    def active_for(self, context: EntryConditions | None) -> bool:
+        """Return True if its conditions hold; without conditions they do."""
+        if not self.conditions:
+            return True
+        return context is not None and _holds(self.conditions, context)
+
+
+def _holds(condition: Mapping[str, object], context: EntryConditions) -> bool:
+    return all(check(condition[name], context) for name, check in _CHECKS if condition.get(name) is not None)
+
+
+def _all_hold(value: object, context: EntryConditions) -> bool:
+    return all(_nested(item, context) for item in _items(value))
+
+
+def _any_holds(value: object, context: EntryConditions) -> bool:
+    return any(_nested(item, context) for item in _items(value))
+
+
+def _nested(value: object, context: EntryConditions) -> bool:
+    return is_mapping(value) and _holds(value, context)
+
+
+def _chat_holds(value: object, context: EntryConditions) -> bool:
+    options: Mapping[str, object] = value if is_mapping(value) else {"any": value}
+    depth = min(max(_integer(options.get("depth"), context.default_chat_depth), 0), MAX_CHAT_DEPTH)
+    if depth == 0:
+        return False
+    text = "\n".join(context.chat_scan_messages[:depth])
+    case_sensitive = boolean(_pick(options, "case_sensitive", "caseSensitive"), False)
+    whole_words = boolean(_pick(options, "match_whole_words", "matchWholeWords"), False)
+
+    def found(pattern: object) -> bool:
+        return matches(str(pattern), text, case_sensitive=case_sensitive, match_whole_words=whole_words)
+
+    any_of, all_of = _items(options.get("any")), _items(options.get("all"))
+    return (not any_of or any(found(item) for item in any_of)) and all(found(item) for item in all_of)
+
+
+def _turns_hold(value: object, context: EntryConditions) -> bool:
+    turns = context.turn_count or 0
+    if not is_mapping(value):
+        return turns == _integer(value, -1)
+    least, most, equals, every = (value.get(name) for name in ("min", "max", "equals", "every"))
+    if every is not None and (_integer(every, 0) <= 0 or turns % _integer(every, 1) != 0):
+        return False
+    return (
+        (least is None or turns >= _integer(least, 0))
+        and (most is None or turns <= _integer(most, 0))
+        and (equals is None or turns == _integer(equals, -1))
+    )
+
+
+def _character_holds(value: object, context: EntryConditions) -> bool:
+    if context.character is None:
+        return False
+    options: Mapping[str, object] = value if is_mapping(value) else {"name": value}
+    fields = (
+        (options.get("name"), context.character.name),
+        (options.get("creator"), context.character_creator),
+        (_pick(options, "character_version", "characterVersion"), context.character_version),
+    )
+    if not all(_same(wanted, actual) for wanted, actual in fields if wanted is not None):
+        return False
+    tags = {_folded(tag) for tag in context.character_tags}
+    any_tags, all_tags = _items(_pick(options, "tags_any", "tagsAny")), _items(_pick(options, "tags_all", "tagsAll"))
+    return (not any_tags or any(_folded(tag) in tags for tag in any_tags)) and all(
+        _folded(tag) in tags for tag in all_tags
+    )
+
+
+def _user_holds(value: object, context: EntryConditions) -> bool:
+    if context.user is None:
+        return False
+    options: Mapping[str, object] = value if is_mapping(value) else {"name": value}
+    if options.get("name") is not None and not _same(options["name"], context.user.name):
+        return False
+    persona = options.get("persona")
+    return persona is None or any(matches(str(item), context.persona, case_sensitive=False) for item in _items(persona))
+
+
+_CHECKS: Sequence[tuple[str, Callable[[object, EntryConditions], bool]]] = (
+    ("all", _all_hold),
+    ("any", _any_holds),
+    ("chat", _chat_holds),
+    ("turns", _turns_hold),
+    ("character", _character_holds),
+    ("user", _user_holds),
+)
+
+
+def _same(wanted: object, actual: str) -> bool:
+    return _folded(wanted) == _folded(actual)
+
+
+def _folded(value: object) -> str:
+    return str(value).strip().lower()
+
+
+def _items(value: object) -> Sequence[object]:
+    if value is None:
+        return ()
+    return value if is_sequence(value) else (value,)
+
+
+def _pick(value: Mapping[str, object], *names: str) -> object:
+    return next((value[name] for name in names if value.get(name) is not None), None)
+
+
+def _integer(value: object, default: int) -> int:
+    try:
+        return int(value)  # pyright: ignore[reportArgumentType]  # anything that is not integer-like gives the default
+    except (TypeError, ValueError, OverflowError):
+        return default

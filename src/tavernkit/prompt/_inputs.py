@@ -1,0 +1,70 @@
+"""What a build of any platform can be given; each platform adds its own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Protocol, TypedDict
+
+from tavernkit.cards._character import Participant
+from tavernkit.cards._limits import Limits
+from tavernkit.errors import Warn
+from tavernkit.prompt._hooks import HookRegistry
+from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._trace import Instrumenter
+from tavernkit.stores._variables import VariablesStore
+
+
+class Estimator(Protocol):
+    """Counts tokens; never raises."""
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        """Return the number of tokens of a text."""
+        ...
+
+
+class CommonInputs(TypedDict, total=False):
+    """Inputs that every platform takes. All are optional; what is not given has a default."""
+
+    type: str
+    """The kind of application, for its own hooks and steps; ``app`` by default."""
+    id: str | None
+    """The application's own name for this build."""
+    user: Participant | None
+    """Who talks to the character: ``User(name="Ann", persona="A traveller.")``."""
+    message: str
+    """What the user says now: the text in the input box."""
+    generation_type: str
+    """The kind of turn, such as ``normal``, ``continue``, ``impersonate``, ``swipe``, ``regenerate``, ``quiet``."""
+    dialect: str | None
+    """``text`` builds one prompt text; otherwise messages are built."""
+    variables: VariablesStore | None
+    """The variables of the chat. A build reads them and changes nothing: see ``plan.variables``."""
+    macro_vars: Mapping[str, object]
+    """More macros for this build: name to value."""
+    injections: InjectionRegistry | None
+    """Texts that the application puts into the prompt itself."""
+    hooks: HookRegistry | None
+    """The application's functions before and after a build."""
+    token_estimator: Estimator | None
+    """Counts tokens instead of the platform's own counter."""
+    model_hint: str | None
+    """The model whose tokens are counted, if the preset does not say."""
+    llm_options: Mapping[str, object]
+    """Options for the model that go over the preset's own."""
+    clock: Callable[[], datetime]
+    """Says what time it is; the time of the context by default."""
+    seed: int | str | None
+    """Makes random macros and probabilities repeatable."""
+    strict: bool
+    """Raise an error where a build would only warn."""
+    limits: Limits
+    """How much the macros of all texts together may do."""
+    warn: Warn | None
+    """Called with every warning; the log by default."""
+    instrumenter: Instrumenter | None
+    """Receives what steps do: a ``TraceCollector``, or an exporter."""
+    step_configs: Mapping[str, Mapping[str, object]]
+    """Options of steps, by name of the step."""
+    data: Mapping[str, object]
+    """The application's own values, for its hooks and steps."""

@@ -1,0 +1,68 @@
+"""A chat message as dialects see it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import date
+from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
+
+SendDate: TypeAlias = date | int | float | str
+"""When a message was sent: a date or time, a number (seconds or milliseconds, as the source has it) or text."""
+
+_NOTHING = (None,) * 6
+
+KNOWN_ROLES = ("system", "user", "assistant", "tool", "function")
+"""The roles dialects know. Any other name is allowed and passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: who speaks and what is said, plus what tools and media need.
+
+    ``metadata`` keys that dialects read: ``tool_calls`` (in OpenAI's shape), ``tool_call_id``, ``signature``.
+    Attachments and metadata are copied and frozen deeply.
+    """
+
+    role: str
+    content: str
+    name: str | None = None
+    swipes: Sequence[str] | None = None
+    swipe_id: int | None = None
+    send_date: SendDate | None = None
+    attachments: Sequence[FrozenJson] | None = None
+    metadata: FrozenObject | None = None
+
+    def __post_init__(self) -> None:
+        rest = (self.name, self.swipes, self.swipe_id, self.send_date, self.attachments, self.metadata)
+        if type(self.role) is str and type(self.content) is str and rest == _NOTHING:
+            return  # most messages have no more than that, and they are made by the thousand
+        if self.swipes is not None:
+            object.__setattr__(self, "swipes", tuple(self.swipes))
+        if self.attachments is not None:
+            object.__setattr__(self, "attachments", freeze(self.attachments))
+        if self.metadata is not None:
+            object.__setattr__(self, "metadata", freeze_object(self.metadata))
+
+    def replace(self, **changes: object) -> Message:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def to_dict(self) -> dict[str, str]:
+        """Role, content and a name that is not empty."""
+        plain = {"role": self.role, "content": self.content}
+        if self.name:
+            plain["name"] = self.name
+        return plain
+
+    def to_serializable_dict(self) -> JsonObject:
+        """Everything that is set, ready for ``json``; dates in ISO 8601."""
+        plain: JsonObject = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                plain[field.name] = value.isoformat() if isinstance(value, date) else thaw(value)
+        return plain

@@ -1,0 +1,424 @@
+"""The frozen result of a build."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
+from tavernkit.budget._report import TrimReport
+from tavernkit.cards._source import FileContent
+from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
+from tavernkit.lore._contracts import LoreResult
+from tavernkit.prompt._block import Block, Moved, Omission
+from tavernkit.prompt._message import Message
+from tavernkit.prompt._squash import merge_in_chat, squash_system
+from tavernkit.prompt._trace import Trace
+from tavernkit.stores._variables import VariableChanges
+
+if TYPE_CHECKING:
+    from tavernkit.models._request import Request, WireRequest
+    from tavernkit.prompt._explain import Explanation
+    from tavernkit.prompt._source_map import SourceMap
+    from tavernkit.prompt._source_mapping import Again
+    from tavernkit.prompt._source_spans import Place, Span, TextSource, Use
+
+SCHEMA_VERSION = 1
+"""The schema of saved plans. A field that an older TavernKit could not do without makes a new one."""
+
+ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
+"""Dialects whose payload is a list of messages."""
+
+ObjectDialect: TypeAlias = Literal["anthropic", "google", "cohere", "text"]
+"""Dialects whose payload is an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpan:
+    """Which characters of a rendered prompt came from which block."""
+
+    start: int
+    end: int
+    block_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedText:
+    """A prompt as one text, for models without chat: with the origin of its characters and where to stop."""
+
+    text: str
+    spans: Sequence[TextSpan] = ()
+    stop_sequences: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes to the model, piece by piece, with where each came from and what was left out.
+
+    ``rendered`` is the whole text when the build was for a text model; otherwise dialects work on the messages.
+    ``counting_note`` says how far token counts may be off, where the model's own tokenizer was not at hand.
+    """
+
+    blocks: Sequence[Block] = ()
+    outlets: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    lore_result: LoreResult | None = None
+    trim_report: TrimReport | None = None
+    greeting: str | None = None
+    greeting_index: int | None = None
+    warnings: Sequence[str] = ()
+    degraded: Sequence[str] = ()
+    trace: Trace | None = None
+    llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    omissions: Sequence[Omission] = ()
+    rendered: RenderedText | None = None
+    counting_note: str = ""
+    sampling: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Options for any model, in OpenAI's names: temperature, limits, stop strings, tools."""
+    variables: VariableChanges = field(default_factory=VariableChanges)
+    """What the build would change in the chat's variables, once its turn is received."""
+    moved: Sequence[Moved] = ()
+    """What a cache strategy put elsewhere than the platform would."""
+    metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """What the chat's header has to hold once the turn is received, so that the next prompt begins like this one."""
+    count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+    raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
+    """Gives the texts of files before their macros were expanded, by kind and id of their source, if asked for."""
+    again: Again | None = field(default=None, repr=False, compare=False)
+    """Builds the plan again with traced texts, for ``source_map()``."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        if isinstance(self.blocks, Iterator):
+            set_field(self, "blocks", tuple(self.blocks))
+        set_field(self, "blocks", tuple(self.blocks))
+        set_field(self, "outlets", freeze_object(self.outlets))
+        set_field(self, "warnings", tuple(self.warnings))
+        set_field(self, "degraded", tuple(self.degraded))
+        set_field(self, "llm_options", freeze_object(self.llm_options))
+        set_field(self, "sampling", freeze_object(self.sampling))
+        set_field(self, "omissions", tuple(self.omissions))
+        set_field(self, "moved", tuple(self.moved))
+        set_field(self, "metadata_changes", freeze_object(self.metadata_changes))
+
+    def __repr__(self) -> str:
+        """Say what it is in a line: a prompt is too long to print by accident."""
+        report = self.trim_report
+        tokens = f", {report.final_tokens} tokens" if report is not None else ""
+        blocks = f"{len(self.blocks)} block{'' if len(self.blocks) == 1 else 's'}"
+        return f"<{type(self).__name__}: {blocks}{tokens}; print(plan.explain()) shows them>"
+
+    def _repr_html_(self) -> str:
+        """The explanation, as a notebook shows it."""
+        return self.explain().to_html()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
+        return {**vars(self), **self._unpickled}
+
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None}
+    """Fields that hold functions, and what a plan that is read back has instead."""
+
+    def replace(self, **changes: object) -> Plan:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def with_blocks(self, blocks: Iterable[Block]) -> Plan:
+        """Return a copy with other blocks."""
+        return self.replace(blocks=tuple(blocks))
+
+    def append_block(self, block: Block) -> Plan:
+        """Return a copy with a block at the end."""
+        return self.with_blocks((*self.blocks, block))
+
+    def insert_before(self, slot: str, block: Block) -> Plan:
+        """Return a copy with a block before the first one of ``slot`` (at the end if there is none)."""
+        positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
+        return self._insert(positions[0] if positions else len(self.blocks), block)
+
+    def insert_after(self, slot: str, block: Block) -> Plan:
+        """Return a copy with a block after the last one of ``slot`` (at the end if there is none)."""
+        positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
+        return self._insert(positions[-1] + 1 if positions else len(self.blocks), block)
+
+    @property
+    def has_greeting(self) -> bool:
+        """Whether the build chose a greeting."""
+        return bool(self.greeting)
+
+    @property
+    def enabled_blocks(self) -> tuple[Block, ...]:
+        """Blocks that go to the model."""
+        return tuple(block for block in self.blocks if block.enabled)
+
+    @property
+    def size(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    @property
+    def enabled_size(self) -> int:
+        """How many blocks go to the model."""
+        return sum(block.enabled for block in self.blocks)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages before any dialect."""
+        return self._prepared(squash=False)
+
+    @overload
+    def to_messages(
+        self, dialect: ListDialect = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> list[JsonObject]: ...
+
+    @overload
+    def to_messages(
+        self, dialect: ObjectDialect, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> JsonObject: ...
+
+    @overload
+    def to_messages(
+        self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object: ...
+
+    def to_messages(
+        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object:
+        """Return the provider's payload: for ``openai`` a list of ``{"role", "content"}``, see ``dialects``."""
+        if dialect == "text" and self.rendered is not None:
+            return {"prompt": self.rendered.text, "stop_sequences": list(self.rendered.stop_sequences)}
+        from tavernkit.dialects import convert
+
+        if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
+            dialect_options.setdefault("attachments", True)
+        squash = squash_system_messages and dialect == "openai"
+        return convert(self._prepared(squash=squash), dialect, **dialect_options)
+
+    def fingerprint(
+        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> str:
+        """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
+        messages = self.to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
+        return self.fingerprint_of(messages)
+
+    def fingerprint_of(self, payload: object) -> str:
+        """The same for what ``to_messages()`` has given."""
+        sent = thaw({"messages": payload, "llm_options": self.llm_options})
+        text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def request(
+        self,
+        dialect: str | None = None,
+        *,
+        model: str = "",
+        options: Mapping[str, object] | None = None,
+        reference: bool = False,
+        api_key: str | None = None,
+        base_url: str = "",
+        warn: Warn = log_warning,
+    ) -> Request:
+        """Return everything that is sent to a model: messages or text, options, stop strings and tools.
+
+        Args:
+            dialect: The provider's protocol (``openai``, ``anthropic``, ``google``, ``text``…; by default
+                ``openai``); with ``reference``, the name that the other program has for the provider (by default
+                the preset's own).
+            model: The model to ask; by default the one that sends the request, or with ``reference`` the preset's.
+            options: Options that go over the preset's own.
+            reference: Make exactly the HTTP request of the program that the preset belongs to.
+            api_key: The key for a reference request. By default ``<key>`` stands for it and the model that sends
+                the request puts in its own; with an empty text the request is that of a user without a key.
+            base_url: The address of a server that the user runs, for a reference request.
+            warn: Called with settings that a reference request has no place for.
+
+        Raises:
+            ConfigError: This plan belongs to no other program, or that program does not know the provider.
+        """
+        from tavernkit.models._request import KEY_MARK, Request
+
+        wire: WireRequest | None = None
+        if reference:
+            key = KEY_MARK if api_key is None else api_key
+            wire = self._reference_request(dialect, model=model, api_key=key, base_url=base_url, warn=warn)
+        chosen = _over(self.sampling or _standard(self.llm_options), options or {})
+        if self.rendered is not None:
+            stop = self.rendered.stop_sequences
+            return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text", wire=wire)
+        # A reference request names another program's provider.
+        protocol = "openai" if wire is not None or dialect is None else dialect
+        messages = self.messages if wire is not None else self._messages_for(protocol, model)
+        return Request(messages=tuple(messages), model=model, options=chosen, dialect=protocol, wire=wire)
+
+    def _messages_for(self, dialect: str, model: str) -> list[Message]:
+        """Return the messages that a model gets."""
+        del dialect, model
+        return self.messages
+
+    def _reference_request(
+        self, provider: str | None, *, model: str, api_key: str, base_url: str, warn: Warn
+    ) -> WireRequest:
+        raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")
+
+    def explain(self) -> Explanation:
+        """Explain what is in the prompt, from where, at what cost, and what was left out and why. Print the result."""
+        from tavernkit.prompt._explain import explain_plan
+
+        return explain_plan(self)
+
+    def source_map(self, dialect: str | None = None, *, reference: bool = False) -> SourceMap:
+        """Say for every character of the prompt where it came from. Made when first asked for, by building again.
+
+        Args:
+            dialect: Map the texts of this provider's payload instead of the messages; their ids are JSON pointers.
+            reference: Map the body of the request that the preset's own program would send, see ``request()``;
+                ``dialect`` is then that program's name for the provider.
+
+        Raises:
+            ConfigError: The plan was read from a pickle that has no map, or was put together by hand.
+        """
+        from tavernkit.prompt._source_mapping import map_plan
+
+        made: dict[tuple[str | None, bool], SourceMap] = vars(self).setdefault("_source_maps", {})
+        if (dialect, reference) not in made:
+            payload = partial(_payload, dialect=dialect, reference=reference) if dialect or reference else None
+            made[dialect, reference] = map_plan(self, self.again, payload)
+        return made[dialect, reference]
+
+    def where(self, words: str) -> list[Place]:
+        """Find words in the prompt, and say where they came from: see ``source_map()``."""
+        return self.source_map().where(words)
+
+    def at(self, message: int, offset: int) -> Span:
+        """Return the span of one character of a message (0 for a text prompt): see ``source_map()``."""
+        return self.source_map().at(message, offset)
+
+    def uses(self, source: TextSource | str) -> list[Use]:
+        """Say where a field or lore entry went, in how many tokens, and what of it did not arrive."""
+        return self.source_map().uses(source)
+
+    def to_dict(self) -> JsonObject:
+        """Blocks, messages and everything that was left out, ready for ``json``; ``from_dict()`` reads it back."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "blocks": [block.to_dict() for block in self.blocks],
+            "messages": [message.to_serializable_dict() for message in self.messages],
+            "rendered": None
+            if self.rendered is None
+            else {
+                "text": self.rendered.text,
+                "stop_sequences": list(self.rendered.stop_sequences),
+                "spans": [{"start": s.start, "end": s.end, "block_id": s.block_id} for s in self.rendered.spans],
+            },
+            "outlets": thaw(self.outlets),
+            "greeting": self.greeting,
+            "greeting_index": self.greeting_index,
+            "llm_options": thaw(self.llm_options),
+            "sampling": thaw(self.sampling),
+            "counting_note": self.counting_note,
+            "variables": self.variables.to_dict(),
+            "metadata_changes": thaw(self.metadata_changes),
+            "warnings": list(self.warnings),
+            "degraded": list(self.degraded),
+            "omissions": [dataclasses.asdict(omission) for omission in self.omissions],
+            "moved": [dataclasses.asdict(moved) for moved in self.moved],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Plan:
+        """Read what ``to_dict()`` gave, of this version of the schema or an older one.
+
+        The plan has the same blocks, messages, request and omissions. It is a plain ``Plan``, whatever platform
+        made it: lore results, trim reports and reference requests are not saved.
+
+        Raises:
+            ConfigError: It is not a saved plan, or one of a newer schema.
+        """
+        from tavernkit.prompt._saved_plan import read_plan
+
+        return read_plan(data)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``to_dict()`` to a file; ``load()`` reads it."""
+        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Plan:
+        """Read a plan that was saved with ``save()`` or ``tavernkit build --save``; see ``from_dict()``.
+
+        Args:
+            source: The path of the file, or its bytes.
+            warn: Called with what is odd in it.
+            strict: Raise instead.
+
+        Raises:
+            FileFormatError: It is not a saved plan, or one of a newer schema.
+        """
+        from tavernkit.prompt._saved_plan import load_plan
+
+        return load_plan(source, refuse_warning if strict else warn)
+
+    def debug_dump(self) -> str:
+        """Every block with its fields that are not the default, then its content."""
+        return "\n\n".join(_dump_block(block) for block in self.blocks)
+
+    def _insert(self, position: int, block: Block) -> Plan:
+        return self.with_blocks((*self.blocks[:position], block, *self.blocks[position:]))
+
+    def _prepared(self, *, squash: bool) -> list[Message]:
+        blocks = merge_in_chat(self.enabled_blocks)
+        if squash:
+            blocks = squash_system(blocks)
+        return [block.to_message() for block in blocks]
+
+
+def _payload(plan: Plan, *, dialect: str | None, reference: bool) -> object:
+    if not reference:
+        return plan.to_messages(dialect or "openai")
+    wire = plan.request(dialect, reference=True, warn=lambda _: None).wire
+    return wire.body if wire is not None else None
+
+
+def _over(own: FrozenObject, asked: Mapping[str, object]) -> FrozenObject:
+    """The preset's options with the caller's over them; a limit of the caller's replaces the preset's by any name."""
+    from tavernkit.models._parameters import LENGTHS
+
+    limited = any(asked.get(name) is not None for name in LENGTHS)
+    kept = {name: value for name, value in own.items() if not (limited and name in LENGTHS)}
+    return freeze_object({**kept, **asked})
+
+
+def _standard(options: FrozenObject) -> FrozenObject:
+    """The options that models take, out of those of a platform's own request."""
+    from tavernkit.models._parameters import STANDARD_OPTIONS
+
+    return {
+        name: options[name] for name in (*STANDARD_OPTIONS, "tools", "tool_choice") if options.get(name) is not None
+    }
+
+
+def _dump_block(block: Block) -> str:
+    notes = [block.id[:8]]
+    if block.in_chat:
+        notes.append(f"depth={block.depth}")
+    notes += [
+        f"{name}={value}"
+        for name, value, default in (
+            ("order", block.order, 100),
+            ("priority", block.priority, 100),
+            ("group", block.token_budget_group, "default"),
+        )
+        if value != default
+    ]
+    if block.tags:
+        notes.append(f"tags={','.join(block.tags)}")
+    slot = f" ({block.slot})" if block.slot else ""
+    disabled = " [DISABLED]" if block.disabled else ""
+    return f"[{block.role}]{slot}{disabled} {{{' '.join(notes)}}}\n{block.content}"

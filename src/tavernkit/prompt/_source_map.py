@@ -1,0 +1,198 @@
+"""Where every character of a prompt came from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tavernkit._arguments import require
+from tavernkit._values import Json, JsonObject
+from tavernkit.prompt._source_spans import KINDS, Cost, MappedText, Place, Span, TextSource, Use
+
+if TYPE_CHECKING:
+    from tavernkit.prompt._source_mapping import TracedTexts
+
+
+class SourceMap:
+    """The spans of every message, or of the text prompt, and of every block.
+
+    ``messages`` is what is sent, ``blocks`` what it was put together from, ``costs`` the tokens of each source in each
+    block. ``exact`` is False if the prompt could not be built again as it was (its variables or random numbers have
+    gone on): spans of what differs are ``aligned``.
+    """
+
+    def __init__(self, texts: TracedTexts) -> None:
+        self.exact = texts.exact
+        self._texts = texts
+
+    def __getstate__(self) -> dict[str, object]:
+        """A pickle has the finished spans."""
+        return {
+            "exact": self.exact,
+            "messages": self.messages,
+            "blocks": self.blocks,
+            "costs": self.costs,
+            "given": self.given,
+            "_unused": self._unused,
+        }
+
+    @cached_property
+    def messages(self) -> tuple[MappedText, ...]:
+        """Every message that is sent, or the text prompt, with its spans."""
+        return tuple(map(self._texts.message, range(len(self._texts.messages))))
+
+    @cached_property
+    def blocks(self) -> tuple[MappedText, ...]:
+        """Every block that is sent, with its spans and tokens."""
+        return self._texts.mapped_blocks()
+
+    @cached_property
+    def costs(self) -> tuple[Cost, ...]:
+        """The tokens of each source in each block; what they have in a block adds up to its tokens."""
+        return tuple(cost for block in self.blocks for cost in _costs(block, self._texts.count))
+
+    @cached_property
+    def given(self) -> tuple[TextSource, ...]:
+        """Every text that the build was given and that could have got into the prompt, all lore included."""
+        return tuple(dict.fromkeys((*self._texts.given(), *self.sources, *self._unused)))
+
+    @cached_property
+    def _unused(self) -> dict[TextSource, str]:
+        """What the build did not use, and why."""
+        return self._texts.unused()
+
+    @property
+    def sources(self) -> tuple[TextSource, ...]:
+        """Every source that is in the prompt, in the order of its first use."""
+        found: dict[TextSource, None] = {}
+        for text in self.messages:
+            for span in text.spans:
+                found.update(dict.fromkeys(span.sources))
+        return tuple(found)
+
+    def where(self, words: str) -> list[Place]:
+        """Find words in the prompt, and say where they came from."""
+        require("words", words, str)
+        found: list[Place] = []
+        for index, text in enumerate(self.messages):
+            at = text.text.find(words) if words else -1
+            while at >= 0:
+                found.append(_place(index, text, at, at + len(words)))
+                at = text.text.find(words, at + len(words))
+        return found
+
+    def at(self, message: int, offset: int) -> Span:
+        """Return the span of one character.
+
+        Args:
+            message: The index of the message, 0 for a text prompt.
+            offset: The character's place in its text.
+        """
+        text = self.messages[message]
+        found = next((span for span in text.spans if span.start <= offset < span.end), None)
+        if found is None:
+            raise IndexError(f"message {message} has {len(text.text)} characters, none at {offset}")
+        return found
+
+    def uses(self, source: TextSource | str) -> list[Use]:
+        """Say what became of a source; a text names all whose id or title has it (``lore:Eldoria``, ``description``).
+
+        All that the build was given is known, in the prompt or not. Of lore and chat lines that are not in it, the
+        use says why.
+        """
+        require("source", source, TextSource | str)
+        wanted = (
+            [source]
+            if isinstance(source, TextSource)
+            else [each for each in self.given if source in each.id or source == each.title]
+        )
+        return [self._use(each) for each in wanted]
+
+    def tokens_by_source(self) -> dict[TextSource, int]:
+        """Tokens of every source over all blocks, the most expensive first."""
+        counts: dict[TextSource, int] = {}
+        for cost in self.costs:
+            if cost.source is not None:
+                counts[cost.source] = counts.get(cost.source, 0) + cost.tokens
+        return dict(sorted(counts.items(), key=lambda each: -each[1]))
+
+    def shares(self) -> dict[str, int]:
+        """Count the characters of all messages by the kind of their span."""
+        counts: dict[str, int] = dict.fromkeys(KINDS, 0)
+        for text in self.messages:
+            for span in text.spans:
+                counts[span.kind] += len(span)
+        return counts
+
+    def to_dict(self) -> JsonObject:
+        """The whole map, ready for ``json``: sources once, spans with their ids."""
+        named: dict[str, Json] = {}
+        for source in self.sources:
+            named[source.id] = source.to_dict()
+        for cost in self.costs:
+            if cost.source is not None:
+                named.setdefault(cost.source.id, cost.source.to_dict())
+        return {
+            "exact": self.exact,
+            "sources": named,
+            "messages": [text.to_dict() for text in self.messages],
+            "costs": [cost.to_dict() for cost in self.costs],
+        }
+
+    def _use(self, source: TextSource) -> Use:
+        places: list[Place] = []
+        arrived: list[tuple[int, int]] = []
+        for index, text in enumerate(self.messages):
+            for span in text.spans:
+                for leaf in span.leaves():
+                    if leaf.source == source:
+                        places.append(_place(index, text, leaf.start, leaf.end))
+                        arrived.append((leaf.offset, leaf.offset + len(leaf)))
+        tokens = sum(cost.tokens for cost in self.costs if cost.source == source)
+        reason = "" if places else self._unused.get(source, "")
+        return Use(source, tuple(places), tokens, tuple(_gaps(arrived, len(source.text))), reason)
+
+
+def _place(index: int, text: MappedText, start: int, end: int) -> Place:
+    first = bisect_right(text.spans, start, key=lambda span: span.end)
+    last = bisect_left(text.spans, end, key=lambda span: span.start)
+    return Place(index, start, end, text.text[start:end], text.spans[first:last])
+
+
+def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+    at = 0
+    for start, end in sorted(arrived):
+        if start > at:
+            yield at, start
+        at = max(at, end)
+    if at < length:
+        yield at, length
+
+
+def _costs(block: MappedText, count: Callable[[str], int]) -> Iterator[Cost]:
+    """Share a block's tokens among its sources by what their texts would cost alone; the sum is the block's."""
+    texts: dict[TextSource | None, list[str]] = {}
+    for span in block.spans:
+        for leaf in span.leaves():
+            source = leaf.source or next(iter(leaf.sources), None) or next(iter(span.sources), None)
+            texts.setdefault(source, []).append(block.text[leaf.start : leaf.end])
+    if len(texts) < 2:
+        yield Cost(block.id, next(iter(texts), None), block.tokens)
+        return
+    weights = [max(count("".join(parts)), 0) for parts in texts.values()]
+    for source, tokens in zip(texts, shared(block.tokens, weights), strict=True):
+        yield Cost(block.id, source, tokens)
+
+
+def shared(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a number in proportion to weights, into whole numbers whose sum it is."""
+    whole = sum(weights)
+    if not whole:
+        return [total if index == 0 else 0 for index in range(len(weights))]
+    shares = [total * weight // whole for weight in weights]
+    rests = sorted(range(len(weights)), key=lambda index: (-(total * weights[index] % whole), index))
+    for index in rests[: total - sum(shares)]:
+        shares[index] += 1
+    return shares

@@ -1,0 +1,185 @@
+"""Spans of a prompt's texts and what they lead to: the values of a source map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject
+
+SpanKind: TypeAlias = Literal["verbatim", "expanded", "replaced", "added", "aligned"]
+"""What a span of a prompt is: see ``Span``."""
+
+KINDS: Sequence[SpanKind] = ("verbatim", "expanded", "replaced", "aligned", "added")
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """A text of a file or another input: ``kind`` says of what, ``name`` of which one, ``pointer`` where in it.
+
+    ``text`` is the whole text as it stands there; ``pointer`` is a JSON pointer (empty for an input that is a text).
+    """
+
+    kind: str
+    name: str
+    pointer: str
+    text: str = field(repr=False, compare=False)
+    title: str = field(default="", compare=False)
+
+    @property
+    def id(self) -> str:
+        """One word for it: ``card:Alice/data/description``."""
+        return f"{self.kind}:{self.name}{self.pointer}"
+
+    @property
+    def label(self) -> str:
+        """The words for people: what it is, its title or name, and where it stands."""
+        return " ".join(part for part in (self.kind, self.title or self.name, self.pointer) if part)
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "pointer": self.pointer,
+            "title": self.title,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters ``start`` to ``end`` of a text, and where they came from.
+
+    - ``verbatim``: they stand in ``source`` at ``offset``.
+    - ``expanded``: the macro ``name`` gave them; ``written`` has the spans of the macro itself, ``inner`` those of what
+      it gave (``{{description}}`` goes on to the card).
+    - ``replaced``: the script ``name`` wrote them; ``written`` has the spans of what they replaced, ``inner`` those of
+      what it kept.
+    - ``added``: the builder's own; ``name`` is the setting that asks for it, if one does.
+    - ``aligned``: found by comparing a text with what it was made of; ``inner`` says where they seem to stand.
+
+    Offsets of ``inner`` are those of the same text; offsets of ``written`` are those of the text that was written.
+    """
+
+    start: int
+    end: int
+    kind: SpanKind
+    source: TextSource | None = None
+    offset: int = 0
+    name: str = ""
+    inner: tuple[Span, ...] = ()
+    written: tuple[Span, ...] = ()
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def leaves(self) -> Iterator[Span]:
+        """The innermost spans: of what a macro gave, those that go on to its sources."""
+        if not self.inner:
+            yield self
+        for span in self.inner:
+            yield from span.leaves()
+
+    @property
+    def sources(self) -> tuple[TextSource, ...]:
+        """Every source that characters of this span stand in; for what a macro made, where the macro stands."""
+        found: dict[TextSource, None] = {}
+        for leaf in self.leaves():
+            if leaf.source is not None:
+                found[leaf.source] = None
+            else:
+                found.update(dict.fromkeys(source for span in leaf.written for source in span.sources))
+        return tuple(found)
+
+    def to_dict(self) -> JsonObject:
+        """Everything that is set, ready for ``json``; the source by its id."""
+        plain_form: JsonObject = {"start": self.start, "end": self.end, "kind": self.kind}
+        if self.source is not None:
+            plain_form |= {"source": self.source.id, "offset": self.offset}
+        if self.name:
+            plain_form["name"] = self.name
+        for key, spans in (("inner", self.inner), ("written", self.written)):
+            if spans:
+                plain_form[key] = [span.to_dict() for span in spans]
+        return plain_form
+
+
+@dataclass(frozen=True, slots=True)
+class MappedText:
+    """A text of a prompt with its spans, which cover it without gap or overlap."""
+
+    text: str
+    spans: tuple[Span, ...]
+    role: str = ""
+    id: str = ""
+    tokens: int = 0
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {
+            "id": self.id,
+            "role": self.role,
+            "text": self.text,
+            "tokens": self.tokens,
+            "spans": [span.to_dict() for span in self.spans],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Words in a prompt: the message (0 for a text prompt), the offsets in it, and the spans they belong to."""
+
+    message: int
+    start: int
+    end: int
+    text: str
+    spans: tuple[Span, ...]
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {
+            "message": self.message,
+            "start": self.start,
+            "end": self.end,
+            "text": self.text,
+            "spans": [span.to_dict() for span in self.spans],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What became of one source: where its characters went, at what cost, and which ones are not in the prompt."""
+
+    source: TextSource
+    places: tuple[Place, ...]
+    tokens: int
+    missing: tuple[tuple[int, int], ...]
+    """Start and end of the parts of the source's text that did not arrive as they are."""
+    reason: str = ""
+    """Why nothing of it is in the prompt, if that is known."""
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {
+            "source": self.source.to_dict(),
+            "tokens": self.tokens,
+            "places": [place.to_dict() for place in self.places],
+            "missing": [[start, end] for start, end in self.missing],
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens that a source, or the builder itself (no source), has in one block."""
+
+    block: str
+    source: TextSource | None
+    tokens: int
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for ``json``."""
+        return {"block": self.block, "source": None if self.source is None else self.source.id, "tokens": self.tokens}

@@ -1,0 +1,110 @@
+"""Copies of a build's inputs whose texts are traced, for both platforms."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from tavernkit._text.traced import Origin, trace
+from tavernkit._values import FrozenJson, is_mapping, is_sequence
+from tavernkit.cards._character import CARD_FIELDS, Character, Participant, User, fields_home
+from tavernkit.cards._fields import TEXT_FIELDS
+
+T = TypeVar("T")
+
+NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
+"""Keys whose texts are names of things, not words for a prompt."""
+
+
+def traced_text(text: str, kind: str, name: str, pointer: str, title: str = "") -> str:
+    """Trace a text of an input to the place it has there."""
+    return trace(text, Origin(kind, name, pointer, text, title)) if text else text
+
+
+def traced_fields(value: object, kind: str, name: str, pointer: str, keys: Mapping[str, str]) -> dict[str, object]:
+    """Trace texts of an object.
+
+    Args:
+        value: The object.
+        kind: What it is.
+        name: Which one it is.
+        pointer: Where it stands.
+        keys: The fields that hold texts, and their keys in files.
+    """
+    found = {field: getattr(value, field) for field in keys}
+    return {
+        field: traced_text(text, kind, name, f"{pointer}/{keys[field]}")
+        for field, text in found.items()
+        if isinstance(text, str) and text
+    }
+
+
+def traced_json(value: FrozenJson, kind: str, name: str, pointer: str) -> FrozenJson:
+    """Trace all texts of JSON, but for those that are names of things."""
+    if isinstance(value, str):
+        return traced_text(value, kind, name, pointer)
+    if is_mapping(value):
+        return {
+            key: cast("FrozenJson", item)
+            if key in NAMES
+            else traced_json(cast("FrozenJson", item), kind, name, f"{pointer}/{escaped(key)}")
+            for key, item in value.items()
+        }
+    if is_sequence(value):
+        items = cast("tuple[FrozenJson, ...]", value)
+        return tuple(traced_json(each, kind, name, f"{pointer}/{at}") for at, each in enumerate(items))
+    return value
+
+
+def traced_user(user: Participant | None) -> Participant | None:
+    """Trace the user's name and persona."""
+    if not isinstance(user, User):
+        return user
+    persona = traced_text(user.persona, "persona", user.name, "/persona")
+    return User(traced_text(user.name, "user", user.name, "/name"), persona)
+
+
+def traced_character(card: Character) -> Character:
+    """Trace the texts of a card, its book apart."""
+    home, where = fields_home(card.raw)
+    if not card.raw and card.version != "v1":  # made by a program: it stands where it would be written
+        where = "/data"
+    changes: dict[str, object] = {}
+    for key in TEXT_FIELDS:
+        text: str = getattr(card, key)
+        if text:
+            field = next(each for each in CARD_FIELDS if each.key == key)
+            written = next((name for name in (key, *field.aliases) if home.get(name) == text), key)
+            changes[key] = traced_text(text, "card", card.name, f"{where}/{written}")
+    changes["alternate_greetings"] = tuple(
+        traced_text(text, "card", card.name, f"{where}/alternate_greetings/{index}")
+        for index, text in enumerate(card.alternate_greetings)
+    )
+    if card.nickname:
+        changes["nickname"] = traced_text(card.nickname, "card", card.name, f"{where}/nickname")
+    depth_prompt = card.extensions.get("depth_prompt")
+    if depth_prompt is not None:
+        pointer = f"{where}/extensions/depth_prompt"
+        changes["extensions"] = {
+            **card.extensions,
+            "depth_prompt": traced_json(depth_prompt, "card", card.name, pointer),
+        }
+    return twin(card, changes)
+
+
+def twin(value: T, changes: Mapping[str, object]) -> T:
+    """Copy a frozen object with fields changed that are not checked again."""
+    if hasattr(value, "__dict__"):
+        copied = object.__new__(type(value))
+        copied.__dict__.update(value.__dict__, **changes)
+        return copied
+    copied = copy.copy(value)
+    for name, changed in changes.items():
+        object.__setattr__(copied, name, changed)
+    return copied
+
+
+def escaped(key: str) -> str:
+    """Write a key as a part of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,147 @@
+"""A plan in the form in which reports show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject
+from tavernkit.lore import LoreResult, LoreRow
+from tavernkit.prompt._explain import ExplainedOmission
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._source_map import SourceMap
+from tavernkit.report._source_families import FAMILIES, SourceFamily, family_of
+from tavernkit.report._sources import Words, tokens_of_lore, words_of
+
+MAX_UNTOUCHED = 2000
+"""Entries listed that no text touched: the page of a very large book stays one that a browser can show."""
+
+
+def lore_rows(result: LoreResult | None, *, limit: int = MAX_UNTOUCHED) -> list[LoreRow]:
+    """List the entries of a scan, those in the prompt first, and at most ``limit`` that no text touched."""
+    return [] if result is None else result.rows(untouched=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One block that goes to the model."""
+
+    position: int
+    role: str
+    family: SourceFamily
+    source: str
+    reason: str
+    tokens: int
+    content: str
+    name: str | None = None
+    words: Sequence[Words] = ()
+    """The content cut where the origin of its words changes, if the sources were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one family of sources costs."""
+
+    family: SourceFamily
+    tokens: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What is in a prompt, what each source costs, what the lore did, what was left out, what was odd."""
+
+    parts: Sequence[Part]
+    shares: Sequence[Share]
+    lore: Sequence[LoreRow]
+    left_out: Sequence[ExplainedOmission]
+    warnings: Sequence[str]
+    total_tokens: int
+    budget_tokens: int | None
+    source_map: SourceMap | None = None
+    lore_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What each entry costs that is in the prompt, by its id, if the sources were asked for."""
+    hints: Sequence[str] = ()
+    """What could be better."""
+
+    def to_dict(self) -> JsonObject:
+        """The same, ready for ``json``."""
+        overview: JsonObject = {
+            "blocks": [
+                {
+                    "position": part.position,
+                    "role": part.role,
+                    "family": part.family.name,
+                    "source": part.source,
+                    "reason": part.reason,
+                    "tokens": part.tokens,
+                    "name": part.name,
+                    "content": part.content,
+                }
+                for part in self.parts
+            ],
+            "tokens_by_source": {share.family.name: share.tokens for share in self.shares},
+            "lore": [
+                {**row.to_dict(), **({"tokens": self.lore_tokens[row.id]} if row.id in self.lore_tokens else {})}
+                for row in self.lore
+            ],
+            "left_out": [{"what": row.what, "reason": row.reason, "tokens": row.tokens} for row in self.left_out],
+            "warnings": list(self.warnings),
+            "hints": list(self.hints),
+            "total_tokens": self.total_tokens,
+            "budget_tokens": self.budget_tokens,
+        }
+        if self.source_map is not None:
+            overview["source_map"] = self.source_map.to_dict()
+        return overview
+
+
+def overview(plan: Plan, *, sources: bool = False) -> Overview:
+    """Look at a plan as a whole.
+
+    Args:
+        plan: The plan.
+        sources: Say of all words where they come from, too; the prompt is built once more for that.
+    """
+    explanation = plan.explain()
+    source_map = plan.source_map() if sources else None
+    mapped = {text.id: text.spans for text in source_map.blocks} if source_map is not None else {}
+    blocks = {block.id: block for block in plan.enabled_blocks}
+    parts = [
+        Part(
+            position=row.position,
+            role=block.role,
+            family=family_of(block),
+            source=row.source,
+            reason=row.reason,
+            tokens=row.tokens or 0,
+            content=block.content,
+            name=block.name,
+            words=words_of(block.content, mapped.get(block.id, ())),
+        )
+        for row in explanation.blocks
+        if (block := blocks.get(row.block_id)) is not None
+    ]
+    total, lore = explanation.total_tokens, lore_rows(plan.lore_result)
+    return Overview(
+        parts=parts,
+        shares=_shares(parts),
+        lore=lore,
+        left_out=explanation.left_out,
+        warnings=explanation.warnings,
+        total_tokens=total if total is not None else sum(part.tokens for part in parts),
+        budget_tokens=explanation.budget_tokens,
+        source_map=source_map,
+        lore_tokens=tokens_of_lore(source_map, lore) if source_map is not None else {},
+        hints=explanation.hints,
+    )
+
+
+def _shares(parts: Sequence[Part]) -> list[Share]:
+    found = (
+        Share(family, sum(part.tokens for part in mine), len(mine))
+        for family in FAMILIES
+        if (mine := [part for part in parts if part.family is family])
+    )
+    return list(found)

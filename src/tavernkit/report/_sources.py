@@ -1,0 +1,89 @@
+"""Where words come from, in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit.lore import LoreRow
+from tavernkit.prompt._source_map import SourceMap
+from tavernkit.prompt._source_spans import Span, TextSource
+
+_BUILDER = "the builder itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words of a prompt that have one origin: the text of ``source`` from ``start`` to ``end``, and what changed them.
+
+    ``how`` says through which macros and scripts they came, outermost first. Words that a macro made of nothing have
+    the place of the macro.
+    """
+
+    text: str
+    kind: str
+    how: str
+    source: TextSource | None = None
+    start: int = 0
+    end: int = 0
+
+
+def words_of(text: str, spans: Sequence[Span], start: int = 0, end: int | None = None) -> list[Words]:
+    """Cut a text, or a part of it, where the origin of its words changes.
+
+    Args:
+        text: The text.
+        spans: Its spans.
+        start: Where the part begins.
+        end: Where it ends; by default with the text.
+    """
+    part = (start, len(text) if end is None else end)
+    return [words for span in spans for words in _words(text, span, (), part)]
+
+
+def tokens_of_lore(source_map: SourceMap, rows: Sequence[LoreRow]) -> Mapping[str, int]:
+    """Return what each lore entry costs that is in the prompt, by the id of its row."""
+    counts = [(source, tokens) for source, tokens in source_map.tokens_by_source().items() if source.kind == "lore"]
+    found: dict[str, int] = {}
+    for row in rows:
+        if row.active:
+            mine = [tokens for source, tokens in counts if source.title == row.title and source.name in row.book]
+            found[row.id] = sum(mine)
+    return found
+
+
+def source_label(source: TextSource | None) -> str:
+    """Name a source, or the builder."""
+    return _BUILDER if source is None else source.label
+
+
+def _words(text: str, span: Span, outer: tuple[str, ...], part: tuple[int, int]) -> Iterator[Words]:
+    low, high = max(span.start, part[0]), min(span.end, part[1])
+    if low >= high:
+        return
+    steps = (*outer, *_step(span))
+    if span.inner:
+        for inner in span.inner:
+            yield from _words(text, inner, steps, part)
+        return
+    shown, how = text[low:high], ", ".join(steps)
+    if span.source is not None:
+        start = span.offset + low - span.start
+        yield Words(shown, span.kind, how, span.source, start, start + high - low)
+        return
+    written = next((leaf for each in span.written for leaf in each.leaves() if leaf.source is not None), None)
+    if written is None:
+        yield Words(shown, span.kind, how)
+    else:
+        yield Words(shown, span.kind, how, written.source, written.offset, written.offset + len(written))
+
+
+def _step(span: Span) -> Iterator[str]:
+    if span.kind == "expanded":
+        yield f"through {{{{{span.name}}}}}" if span.name else "through a macro"
+    elif span.kind == "replaced":
+        yield f"by the regex script {span.name}" if span.name else "changed on the way"
+    elif span.kind == "aligned":
+        yield "found by comparing"
+    elif span.kind == "added":
+        yield f"added because of {span.name}" if span.name else "added by the builder"

@@ -1,0 +1,199 @@
+"""Builds prompts as RisuAI does."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from functools import cache, partial
+from typing import Self, Unpack
+
+from tavernkit._arguments import require
+from tavernkit._text.traced import unknown_parts
+from tavernkit.errors import PipelineError
+from tavernkit.prompt._builder import BaseBuilder, finished_plan
+from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._pipeline import Pipeline
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._source_mapping import TracedBuild
+from tavernkit.risu_ai._chat.chat_log import with_messages
+from tavernkit.risu_ai._chat.groups import speakers
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._objects import RisuChat, RisuMessage
+from tavernkit.risu_ai._pipeline import PIPELINE
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._regex_scripts.runner import RememberedTexts
+from tavernkit.risu_ai._sending.drive import drive, drive_async
+from tavernkit.risu_ai._sending.exchange import AsyncModel, Model
+from tavernkit.risu_ai._sending.result import SendResult
+from tavernkit.risu_ai._sending.send import Send
+from tavernkit.risu_ai._services import Services
+from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai.errors import MemoryFailedError
+
+NEWEST_LINES = 8
+"""How many of the newest messages are traced in any case: functions such as ``{{lastmessage}}`` give them."""
+
+SHORT_TEXT = 8
+"""Builders add separators and names of their own; longer texts stand somewhere."""
+
+
+class Builder(BaseBuilder[RisuAIContext, RisuState]):
+    """Builds the prompts of one character or group, user, preset and settings, turn after turn.
+
+    >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
+    >>> plan = builder.build(history=chat, message="Who rules Eldoria?")          # doctest: +SKIP
+
+    Takes every input of ``RisuAIInputs``; what is passed to ``build()`` wins over the builder's own. Compiled
+    texts, scanned books, script results and token counts are kept for the next turn.
+
+    Args:
+        pipeline: The steps of a build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+        inputs: Inputs of every build.
+    """
+
+    context_class = RisuAIContext
+    state_class = RisuState
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline[RisuState] = PIPELINE,
+        services: Services | None = None,
+        **inputs: Unpack[RisuAIInputs],
+    ) -> None:
+        self.services = services if services is not None else Services()
+        super().__init__(pipeline, inputs)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, services=Services())
+
+    @property
+    def inputs(self) -> RisuAIInputs:
+        """The builder's own inputs."""
+        return RisuAIInputs(**self._inputs)  # pyright: ignore[reportArgumentType]  # checked when they were given
+
+    def make_context(self, **inputs: Unpack[RisuAIInputs]) -> RisuAIContext:
+        """Make the frozen context of one build."""
+        return self._context(inputs)
+
+    def make_state(self, context: RisuAIContext) -> RisuState:
+        """Make the workspace of one build."""
+        if context.memory is not None:
+            context = context.replace(memory=context.memory.remembering())
+        return RisuState(context, self.services)
+
+    def build(self, **inputs: Unpack[RisuAIInputs]) -> RisuPlan:
+        """Build one prompt. In a group the speaker is ``speaker``, else the first one ``decide()`` names."""
+        return self.run(self.make_context(**inputs))
+
+    def run(self, context: RisuAIContext) -> RisuPlan:
+        """Build from a ready context: the same context gives the same plan."""
+        require("context", context, RisuAIContext)
+        if context.owner.is_group and context.speaker is None:
+            context = context.replace(speaker=next(iter(decide(context).activated), None))
+        return self.run_state(self.make_state(context))
+
+    def _trace(
+        self,
+        context: RisuAIContext,
+        chat: RisuChat,
+        numbers: DrawnNumbers | None,
+        remembered: RememberedTexts,
+        plan: Plan,
+    ) -> TracedBuild:
+        """Build a context again with traced texts; the application's models are not asked again.
+
+        Messages of the chat that are blocks of the plan as they stand, but for the newest, are given their places
+        afterwards. If words of them turn up elsewhere, all are traced.
+        """
+        from tavernkit.risu_ai._sources import MessageTexts, traced_context
+
+        def run(context: RisuAIContext) -> RisuPlan:
+            state = RisuState(context, self.services.for_tracing())
+            state.remembered = remembered
+            return self.run_state(state)
+
+        def build(plain: Container[int]) -> RisuPlan:
+            traced = traced_context(context, chat, numbers, plain)
+            try:
+                return run(traced)
+            except PipelineError as error:
+                if not isinstance(error.__cause__, MemoryFailedError):
+                    raise
+                return run(traced.replace(memory=None))  # memory would have to ask something else
+
+        texts = MessageTexts(chat, plan)
+        plain = texts.whole - set(range(len(chat.messages) - NEWEST_LINES, len(chat.messages)))
+        plan = build(plain)
+        unknown = [
+            part for block in plan.blocks if not texts.has(block) for part in unknown_parts(block.content, SHORT_TEXT)
+        ]
+        if unknown and any(part in chat.messages[index].data for index in plain for part in unknown):
+            plan = build(())
+        lore = plan.lore_result
+
+        def unused() -> list[tuple[str, str]]:
+            return [(row.content, row.reason) for row in lore.rows() if not row.active] if lore is not None else []
+
+        return TracedBuild(plan, texts.of_block, unused)
+
+    def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
+        """Return a builder with some inputs changed; compiled things are shared."""
+        return self._replaced(inputs)
+
+    def decide(self, **inputs: Unpack[RisuAIInputs]) -> GroupDecision:
+        """Say who speaks next in a group, by its own rules: ``activated`` has the ids of its members in order."""
+        return decide(self.make_context(**inputs))
+
+    def run_state(self, state: RisuState) -> RisuPlan:
+        """Run the pipeline over a workspace, which the caller keeps."""
+        context = state.context
+        state.again = partial(self._trace, context, context.chat, state.numbers, state.remembered)
+        self.pipeline.run(state)
+        plan = finished_plan(state)
+        assert isinstance(plan, RisuPlan)
+        return plan
+
+    def send(self, model: Model, **inputs: Unpack[RisuAIInputs]) -> SendResult:
+        """Do a whole send: build, ask ``model`` (as often as RisuAI would), and take the reply into the chat.
+
+        ``model`` gets a ``ModelRequest`` and returns the reply or an iterable of its pieces; it raises
+        ``RequestFailedError`` when the provider refuses. In a group without a ``speaker`` all whose turn it is
+        speak.
+        """
+        return drive(Send(self, self.make_context(**inputs)).run(), model)
+
+    async def send_async(self, model: AsyncModel, **inputs: Unpack[RisuAIInputs]) -> SendResult:
+        """The same with a ``model`` that returns an awaitable or an asynchronous iterable of pieces."""
+        require("model", model, AsyncModel)
+        return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
+
+
+def decide(context: RisuAIContext) -> GroupDecision:
+    """Decide who speaks next; outside of a group the character does."""
+    if not context.owner.is_group:
+        return GroupDecision(activated=(context.owner.id,), generation_types=(context.generation_type,))
+    chat = context.chat
+    if context.message:
+        chat = with_messages(chat, (*chat.messages, RisuMessage(role="user", data=context.message)))
+    chosen = tuple(speakers(context.owner, context.members, chat, context.random_source))
+    return GroupDecision(
+        activated=chosen,
+        generation_types=(context.generation_type,) * len(chosen),
+        strategy="order" if context.owner.raw.get("orderByOrder") else "talkness",
+        generation_type=context.generation_type,
+        is_user_input=bool(context.message),
+        seed=context.seed,
+    )
+
+
+def build(**inputs: Unpack[RisuAIInputs]) -> RisuPlan:
+    """Build one prompt from the inputs of a ``Builder``; compiled things are kept between calls all the same."""
+    return _shared().build(**inputs)
+
+
+@cache
+def _shared() -> Builder:
+    return Builder()

@@ -1,0 +1,206 @@
+"""Puts what changes where it does not break a prompt cache: ``lore="freeze"`` and ``volatile="tail"``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tavernkit.cache._volatile import changes_by_itself
+from tavernkit.prompt._block import Moved
+from tavernkit.risu_ai._caching.frozen_lore import (
+    CHAT_KEY,
+    FrozenLore,
+    digest,
+    read_frozen,
+    split_lore,
+)
+from tavernkit.risu_ai._chat.character_fields import character_fields
+from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage, is_frozen, title_of
+from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult
+from tavernkit.risu_ai._memory import uses_memory
+from tavernkit.risu_ai._prompt_template.cards import (
+    AuthorNoteCard,
+    CacheCard,
+    ChatCard,
+    ChatMLCard,
+    PlainCard,
+    SlotCard,
+    TemplateCard,
+)
+from tavernkit.risu_ai._prompt_template.lore_places import in_lorebook_slot
+from tavernkit.risu_ai._state import RisuState
+
+BEHIND = "behind the chat"
+MOVES = "every message would move it"
+CHANGES = "a function of CBS makes it another text in every prompt"
+NOTE = "the note is changed while the chat goes on"
+REWRITTEN = "it is written anew while the chat goes on"
+COMES_AND_GOES = "lore that comes and goes would change the head of the prompt"
+
+
+def freeze_lore(state: RisuState, result: LorebookResult) -> Sequence[ActiveLore]:
+    """Make messages of the chat out of lore that fired by key, and return the rest, which keeps its places.
+
+    An entry whose message is still in the prompt is not said again. Reads ``chat``, writes ``frozen_lore`` and
+    ``active_lore``.
+    """
+    settings = state.context.settings.raw
+    if character_fields(state.context.owner).supa_memory and uses_memory(settings) and state.context.memory is not None:
+        state.warn('lore="freeze" does nothing while the character uses long-term memory, which rewrites the chat')
+        return result.actives
+    sent, _ = sent_messages(state.chat)
+    frozen = read_frozen(state.chat.raw.get(CHAT_KEY), sent)
+    state.frozen_lore = frozen
+    if not sent:
+        return result.actives
+    newest, shown = sent[-1], _shown(state, [chat_id(message) for message in sent])
+    present = {lore.id for lore in frozen if lore.after in shown}
+    stays, fired = split_lore(result)
+    for lore, identity, place in fired:
+        text = "" if identity in present else state.texts(lore.text)
+        if text:
+            present.add(identity)
+            frozen.append(
+                FrozenLore(
+                    after=chat_id(newest) or "",
+                    line=digest(newest.data),
+                    id=identity,
+                    title=lore.title or lore.source,
+                    text=text,
+                    role=lore.role,
+                    cause=lore.reason,
+                    reference=place,
+                )
+            )
+    state.active_lore = frozenset(identity for _, identity, _ in fired)
+    return stays
+
+
+def _shown(state: RisuState, ids: Sequence[str | None]) -> set[str]:
+    """The messages from the one on with which the prompt before began."""
+    first = state.chat.raw.get("lastMemory")
+    start = ids.index(first) if isinstance(first, str) and first in ids else 0
+    return {each for each in ids[start:] if each}
+
+
+def say_again(state: RisuState, messages: Sequence[PromptMessage]) -> None:
+    """Remember that lore stands behind the newest message now, because its own message is no longer in the prompt.
+
+    Args:
+        state: The build.
+        messages: The lore.
+    """
+    sent, _ = sent_messages(state.chat)
+    known = {lore.id: lore for lore in state.frozen_lore}
+    for message in messages:
+        lore = known[str(message.source.get("id"))]
+        state.frozen_lore.append(replace(lore, after=chat_id(sent[-1]) or "", line=digest(sent[-1].data)))
+
+
+def moved_lore(state: RisuState, sent: Iterable[PromptMessage]) -> list[Moved]:
+    """Return the report of lore that is in the prompt as messages of the chat.
+
+    Args:
+        state: The build.
+        sent: The messages of the prompt.
+    """
+    frozen = {lore.id: lore for lore in state.frozen_lore}
+    numbers = {chat_id(message): number for number, message in enumerate(sent_messages(state.chat)[0])}
+    found: list[Moved] = []
+    for message in sent:
+        lore = frozen.get(str(message.source.get("id"))) if is_frozen(message) else None
+        if lore is not None:
+            where, tokens = f"behind message #{numbers.get(lore.after, 0)}", state.counter.message(message)
+            found.append(Moved("lore", lore.id, lore.title, lore.reference, where, COMES_AND_GOES, tokens))
+    return found
+
+
+def tail_template(state: RisuState) -> Sequence[TemplateCard] | None:
+    """Return the template with cards that move or change behind the last card of the chat, and report them."""
+    template = state.template
+    chats = [place for place, card in enumerate(template or ()) if isinstance(card, ChatCard)]
+    if template is None or not chats:
+        return template
+    moved: list[TemplateCard] = []
+    for place, card in enumerate(template[: chats[-1]]):
+        reason = _why_card(state, card, between=place > chats[0])
+        if reason:
+            moved.append(card)
+            where = "inside the chat" if place > chats[0] else "before the chat"
+            _report(state, card.type, getattr(card, "name", "") or f"{card.type} card", where, reason)
+    gone = {id(card) for card in moved}
+    head = [card for card in template[: chats[-1] + 1] if id(card) not in gone]
+    return (*head, *moved, *template[chats[-1] + 1 :])
+
+
+def tail_order(state: RisuState, order: Sequence[str]) -> list[str]:
+    """Return ``formatingOrder`` with the slots that change behind the chat, and report them."""
+    names = list(order)
+    last = max((names.index(name) for name in ("chats", "lastChat") if name in names), default=-1)
+    moved: list[str] = []
+    for name in names[: max(last, 0)]:
+        slot = state.slots.named(name) or ()
+        reason = NOTE if name == "authorNote" else CHANGES if _slot_changes(state, name) else ""
+        if reason and slot:
+            moved.append(name)
+            _report(state, name, title_of(slot[0].source), "before the chat", reason, slot)
+    head = [name for name in names[: last + 1] if name not in moved]
+    return [*head, *moved, *names[last + 1 :]]
+
+
+def report_depth(state: RisuState, message: PromptMessage, where: str) -> None:
+    """Report that something from a depth stands behind the chat.
+
+    Args:
+        state: The build.
+        message: It.
+        where: Where RisuAI has it.
+    """
+    source = message.source
+    _report(state, str(source.get("kind")), title_of(source), where, MOVES, [message], str(source.get("id") or ""))
+
+
+def _why_card(state: RisuState, card: TemplateCard, *, between: bool) -> str:
+    """Why a card should stand behind the chat; nothing if it need not."""
+    if isinstance(card, (ChatCard, CacheCard)):
+        return ""
+    if between:
+        return MOVES
+    if isinstance(card, AuthorNoteCard):
+        return NOTE if state.slots.author_note else ""
+    if isinstance(card, SlotCard) and card.type == "memory":
+        return REWRITTEN if state.slots.memory else ""
+    text = card.text if isinstance(card, (PlainCard, ChatMLCard)) else getattr(card, "inner_format", "")
+    if changes_by_itself(text) or (isinstance(card, SlotCard) and _slot_changes(state, card.type)):
+        return CHANGES
+    return ""
+
+
+def _slot_changes(state: RisuState, name: str) -> bool:
+    """Return True if the text behind a slot changes by itself."""
+    character, preset, settings = state.character, state.preset, state.context.active_settings
+    lore = (entry.text for entry in state.lore if in_lorebook_slot(entry))
+    persona = state.texts.context.persona
+    texts = {
+        "description": (character.description, character.personality, character.scenario),
+        "lorebook": tuple(lore),
+        "persona": (settings.persona_prompt, persona.prompt if persona is not None else ""),
+        "main": (preset.main_prompt, state.fields.system_prompt, settings.additional_prompt),
+        "jailbreak": (preset.jailbreak,),
+        "globalNote": (preset.global_note, state.fields.replace_global_note),
+    }
+    return any(changes_by_itself(text or "") for text in texts.get(name.removesuffix("Prompt"), ()))
+
+
+def _report(
+    state: RisuState,
+    kind: str,
+    name: str,
+    reference: str,
+    reason: str,
+    messages: Sequence[PromptMessage] = (),
+    identifier: str = "",
+) -> None:
+    tokens = state.counter.messages(messages) if messages else None
+    state.moved.append(Moved(kind, identifier or kind, name, reference, BEHIND, reason, tokens))

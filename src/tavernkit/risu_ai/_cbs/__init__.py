@@ -1,0 +1,27 @@
+"""CBS, RisuAI's Curly Braced Syntax: the language that its cards, lore, scripts and templates are written in."""
+
+from tavernkit.risu_ai._cbs.call import CBSCall
+from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, CBSResult
+from tavernkit.risu_ai._cbs.engine import CBSEngine
+from tavernkit.risu_ai._cbs.escapes import unescape
+from tavernkit.risu_ai._cbs.functions import standard_registry
+from tavernkit.risu_ai._cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
+from tavernkit.risu_ai._cbs.registry import CBSFunction, CBSRegistry, FunctionGroup
+from tavernkit.risu_ai._cbs.signals import FunctionFailure
+
+__all__ = [
+    "CBSCall",
+    "CBSDiagnostic",
+    "CBSEngine",
+    "CBSFunction",
+    "CBSRegistry",
+    "CBSResult",
+    "FunctionFailure",
+    "FunctionGroup",
+    "MediaSettings",
+    "ShownInlay",
+    "replace_assets",
+    "replace_inlays",
+    "standard_registry",
+    "unescape",
+]

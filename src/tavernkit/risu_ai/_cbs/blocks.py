@@ -1,0 +1,185 @@
+"""Blocks: what opens one, and what becomes of its body when it closes."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from tavernkit._text.js_values import join_surrogates, trim, trim_start
+from tavernkit._text.traced import join
+from tavernkit.risu_ai._cbs.conditions import Variables, evaluate_when, is_true
+from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS
+from tavernkit.risu_ai._cbs.lists import parse_array, replace_all, stringify
+from tavernkit.risu_ai.errors import CBSLimitError
+
+BlockKind = Literal["ignore", "parse", "if_pure", "pure", "pure_display", "escape", "code", "when", "each", "function"]
+
+PURE_KINDS = frozenset[BlockKind]({"ignore", "pure", "pure_display", "escape", "each", "function"})
+"""Blocks whose body is collected without being evaluated."""
+
+ELSE_TAG = "{{:else}}"
+
+FIXED_OPENERS: dict[str, BlockKind] = {
+    "#pure": "pure",
+    "#pure_display": "pure_display",
+    "#puredisplay": "pure_display",
+    "#code": "code",
+    "#escape": "escape",
+}
+"""Openers that must be written exactly so."""
+
+OPENER_NAMES = ("#if", "#when", "#each", "#func", *FIXED_OPENERS)
+
+
+class Block(NamedTuple):
+    """An open block. ``detail`` is what its kind needs: the expression of an ``each``, the name of a function."""
+
+    kind: BlockKind
+    opener: str
+    holds: bool = True
+    keep: bool = False
+    detail: str = ""
+
+    @property
+    def pure(self) -> bool:
+        """Whether the body is collected without being evaluated."""
+        return self.kind in PURE_KINDS
+
+
+def open_block(tag: str, variables: Variables) -> Block | None:
+    """Return the block that a tag opens, or nothing when it opens none."""
+    if tag.startswith("#when"):
+        return _open_when(tag, variables)
+    if tag.startswith("#if"):
+        return _open_if(tag)
+    if tag.startswith("#each"):
+        return _open_each(tag)
+    if tag.startswith("#func"):
+        words = tag.split(" ")
+        return Block("function", tag, detail=words[1]) if len(words) > 1 else None
+    kind = FIXED_OPENERS.get(tag)
+    return None if kind is None else Block(kind, tag)
+
+
+def _second_word(tag: str) -> str:
+    words = tag.split(" ", 2)
+    return words[1] if len(words) > 1 else ""
+
+
+def _open_if(tag: str) -> Block:
+    if not is_true(_second_word(tag)):
+        return Block("ignore", tag)
+    return Block("if_pure" if tag.startswith("#if_pure") else "parse", tag)
+
+
+def _open_when(tag: str, variables: Variables) -> Block:
+    if tag.startswith("#when::"):
+        holds, mode = evaluate_when(tag[7:], variables)
+        if mode == "legacy":
+            return Block("parse" if holds else "ignore", tag)
+        return Block("when", tag, holds, mode == "keep")
+    return Block("when", tag, tag.startswith("#when ") and is_true(_second_word(tag)))
+
+
+def _open_each(tag: str) -> Block:
+    expression = trim(tag[5:])
+    keep = expression.startswith("::keep ")
+    if keep:
+        expression = trim(expression[7:])
+    if expression.startswith("as "):
+        expression = trim(expression[3:])
+    return Block("each", tag, keep=keep, detail=expression)
+
+
+def close_block(block: Block, body: str) -> str:
+    """Return what a block prints. Those of kind ``each`` and ``function`` print nothing by themselves."""
+    match block.kind:
+        case "when":
+            return _when_body(block, body)
+        case "parse":
+            return _dedented(body)
+        case "if_pure":
+            return body
+        case "pure":
+            return trim(body)
+        case "pure_display":
+            return trim(body).replace("{{", r"\{\{").replace("}}", r"\}\}")
+        case "escape":
+            return trim(body).translate(_ESCAPES)
+        case "code":
+            return _code_body(body)
+        case _:
+            return ""
+
+
+_ESCAPES = str.maketrans("{}()", "\ue9b8\ue9b9\ue9ba\ue9bb")
+
+
+def _dedented(body: str) -> str:
+    body = trim(body)
+    if "\n" not in body:
+        return body
+    return trim(join("\n", [trim_start(line) for line in body.split("\n")]))
+
+
+def _when_body(block: Block, body: str) -> str:
+    if "\n" not in body:
+        before, found, after = body.partition(ELSE_TAG)
+        return before if block.holds else after if found else ""
+    lines = body.split("\n")
+    other = next((index for index, line in enumerate(lines) if trim(line) == ELSE_TAG), None)
+    if not block.holds:
+        lines = [] if other is None else lines[other + 1 :]
+    elif other is not None:
+        lines = lines[:other]
+    if not block.keep:
+        written = [index for index, line in enumerate(lines) if trim(line)]
+        lines = lines[written[0] : written[-1] + 1] if written else []
+    return join("\n", lines)
+
+
+_UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_CHARACTER_ESCAPE = re.compile("\\\\([^\n\r\u2028\u2029])")
+_CONTROL_CHARACTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "a", "x": "\0"}
+
+
+def _code_body(body: str) -> str:
+    text = trim(body).replace("\n", "").replace("\t", "")
+    if "\\" not in text:
+        return text
+    text = _UNICODE_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+    text = _CHARACTER_ESCAPE.sub(lambda found: _CONTROL_CHARACTERS.get(found[1], found[1]), text)
+    return join_surrogates(text)
+
+
+def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
+    """Return what an ``each`` puts into the source right behind its closer, to be scanned next."""
+    expression = block.detail
+    before, found, name = expression.rpartition(" as ")
+    if found:
+        name = trim(name)
+    else:
+        before, found, name = expression.rpartition(" ")
+        if not found:
+            return ""
+    template = body if block.keep else _dedented(body)
+    slot = f"{{{{slot::{name}}}}}"
+    pieces: list[str] = []
+    size = 0
+    for item in parse_array(before):
+        piece = replace_all(template, slot, item if isinstance(item, str) else stringify(item), limit=limit)
+        size += max(len(piece), len(template))  # a template that shrinks is work as well
+        if size > limit:
+            raise CBSLimitError(f"an each makes more than {limit} characters", limit="MAX_CHARACTERS")
+        pieces.append(piece)
+    inserted = join_surrogates(join("", pieces))
+    return inserted if block.keep else trim(inserted)
+
+
+def legacy_block(content: str) -> str | None:
+    """Evaluate ``{# ... #}``; nothing when it is not a block of that kind."""
+    logic, found, body = content.partition("\n")
+    words = logic.split(" ")
+    if not found or words[0] != "if":
+        return None
+    return "" if len(words) > 1 and words[1] in ("", "0", "-1") else trim(body)

@@ -1,0 +1,183 @@
+"""The engine: texts in, texts out, compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+from tavernkit._macros.budget import BuildBudget
+from tavernkit._text.js_values import join_surrogates
+from tavernkit._values import LRUCache
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai._cbs.compiler import Compiler, Program
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, CBSResult, Report
+from tavernkit.risu_ai._cbs.folding import Folder
+from tavernkit.risu_ai._cbs.functions import standard_registry
+from tavernkit.risu_ai._cbs.limits import (
+    CACHED_INSERT_BYTES,
+    CACHED_TEXT_BYTES,
+    MAX_COMPILED_TEXT,
+    MAX_FOLDED_INSERTS,
+    MAX_TREE_DEPTH,
+)
+from tavernkit.risu_ai._cbs.nodes import Takeover, fill
+from tavernkit.risu_ai._cbs.registry import CBSRegistry
+from tavernkit.risu_ai._cbs.run import ParseArguments, Run, Session
+from tavernkit.risu_ai._cbs.scanner import Level, LevelKind, Scanner
+from tavernkit.risu_ai._cbs.signals import FunctionFailure
+from tavernkit.risu_ai._cbs.source import joined, prepare
+from tavernkit.risu_ai.errors import CBSError, CBSLimitError
+
+K = TypeVar("K", bound=Hashable)
+
+_NODE_BYTES = 400
+
+
+class ProgramCache(LRUCache[K, Program]):
+    """Keeps the most recently used programs up to about so many bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes, _weight)
+
+
+def _weight(_: object, program: Program) -> int:
+    return program.size * _NODE_BYTES + program.texts + len(program.source)
+
+
+class CBSEngine:
+    """Expands CBS texts. One engine serves all contexts and threads; it keeps what it compiled.
+
+    >>> CBSEngine().expand("Hi {{user}}!", CBSContext(char="Bel", user="Ann"))
+    'Hi Ann!'
+    """
+
+    def __init__(self, registry: CBSRegistry | None = None) -> None:
+        self.registry = standard_registry() if registry is None else registry
+        self._texts = ProgramCache[str](CACHED_TEXT_BYTES)
+        self._inserts = ProgramCache[tuple[str, LevelKind]](CACHED_INSERT_BYTES)
+        self._folder = Folder(self.registry)
+        self._version = self.registry.version
+
+    def expand(
+        self, text: str, context: CBSContext, *, warn: Warn | None = None, strict: bool = False, calls: int = 0
+    ) -> str:
+        """Expand a text as RisuAI does.
+
+        What RisuAI leaves in the text (an unknown name, a function that fails) is left and reported to ``warn``; a
+        text that makes RisuAI's parser throw, or that exceeds a limit, comes back as it was. In strict mode all of
+        that raises a ``CBSError``. ``calls`` is where RisuAI's call counter starts.
+        """
+        if not calls and "{" not in text and "<" not in text:
+            return join_surrogates(text)
+        send = log_warning if warn is None else warn
+        return self._expand(text, context, lambda found: send(str(found)), strict=strict, calls=calls)
+
+    def evaluate(self, text: str, context: CBSContext) -> CBSResult:
+        """Expand a text and give the diagnostics with it instead of reporting them."""
+        diagnostics: list[CBSDiagnostic] = []
+        expanded = self._expand(text, context, diagnostics.append, strict=False, calls=0)
+        return CBSResult(expanded, tuple(diagnostics))
+
+    def _expand(self, text: str, context: CBSContext, report: Report, *, strict: bool, calls: int) -> str:
+        if self._version != self.registry.version:
+            self._forget()
+        budget = context.cbs_budget
+        if budget is not None and budget.spent:
+            return self._refuse(text, budget, report, strict=strict)
+        session = Session(self, report, strict=strict)
+        text = join_surrogates(text)
+        try:
+            return session.parse(text, ParseArguments(context, calls))
+        except FunctionFailure as failure:
+            if strict:
+                raise CBSError(str(failure)) from failure
+            report(CBSDiagnostic("failure", f"the text is kept as it was: {failure}"))
+        except CBSLimitError as error:
+            if strict:
+                raise
+            report(CBSDiagnostic("limit", f"the text is kept as it was: {error}"))
+        finally:
+            if budget is not None:
+                budget.spend(session.steps, session.characters)
+        return text
+
+    def _refuse(self, text: str, budget: BuildBudget, report: Report, *, strict: bool) -> str:
+        """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
+        if strict:
+            raise CBSLimitError("the texts of this build take too much together", limit="MAX_BUILD_STEPS")
+        if not budget.reported:
+            budget.reported = True
+            report(
+                CBSDiagnostic("limit", "the texts of this build take too much together: the rest are kept as they are")
+            )
+        return join_surrogates(text)
+
+    def constant(self, text: str) -> str | None:
+        """Give the expansion of a text that is the same in every context; nothing for any other text."""
+        if "{" not in text and "<" not in text:
+            return join_surrogates(text)
+        if len(text) > MAX_COMPILED_TEXT or type(text) is not str:
+            return None
+        if self._version != self.registry.version:
+            self._forget()
+        program = self._compile(join_surrogates(text))
+        return program.text if program.depth <= MAX_TREE_DEPTH else None
+
+    def execute(self, run: Run) -> str:
+        """Expand the text of a run: its tree as far as it goes, then the scanner."""
+        text = run.text
+        if "{" not in text and "<" not in text:
+            return text
+        session = run.session
+        # A traced text is scanned: programs are kept for all texts that are equal, and these differ in their pieces.
+        program = self._compile(text) if len(text) <= MAX_COMPILED_TEXT and type(text) is str else None
+        if program is None or not session.enter(program.depth):
+            text = prepare(text)
+            return self._scan(run, [], Takeover(text), len(text))
+        if program.text is not None:
+            session.leave(program.depth)
+            return program.text
+        session.step(program.size)
+        out: list[str] = []
+        try:
+            fill(program.parts, run, out)
+        except Takeover as takeover:
+            unfinished = takeover.with_traceback(None)  # which would keep all frames alive
+        else:
+            return joined(out)
+        finally:
+            session.leave(program.depth)
+        return self._scan(run, out, unfinished, len(program.source))
+
+    def compile_insert(self, text: str, base: LevelKind) -> Program | None:
+        """Compile what an ``each`` inserts into a level of that kind; nothing if it is too large for that.
+
+        What is inserted while a text runs may insert more: that is left to the run, whose steps are counted.
+        """
+        if len(text) > MAX_COMPILED_TEXT:
+            return None
+        key = (text, base)
+        program = self._inserts.get(key)
+        if program is None:
+            program = Compiler(text, self._folder, base=base, inserted=MAX_FOLDED_INSERTS).compile()
+            self._inserts.put(key, program)
+        return program
+
+    def _compile(self, text: str) -> Program:
+        program = self._texts.get(text)
+        if program is None:
+            program = Compiler(prepare(text), self._folder).compile()
+            self._texts.put(text, program)
+        return program
+
+    def _scan(self, run: Run, out: list[str], takeover: Takeover, source_length: int) -> str:
+        levels = [Level(LevelKind.ROOT, out, 0), *reversed(takeover.levels)]
+        return Scanner(run, levels, takeover.text, source_length=source_length, tail=takeover.tail).scan()
+
+    def _forget(self) -> None:
+        """Drop what was compiled for the functions as they were."""
+        self._texts.clear()
+        self._inserts.clear()
+        self._folder = Folder(self.registry)
+        self._version = self.registry.version

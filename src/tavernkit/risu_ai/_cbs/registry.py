@@ -1,0 +1,131 @@
+"""The functions a CBS text can call: what they are named, what they take, what they say about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import cleandoc
+from typing import TYPE_CHECKING, TypeVar
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import WHITESPACE
+from tavernkit._values import Json
+from tavernkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._cbs.call import CBSCall
+
+Handler = Callable[["CBSCall"], Json]
+"""What a function does: text is printed, ``None`` keeps the tag (as does raising ``FunctionFailure``)."""
+
+H = TypeVar("H", bound=Handler)
+
+_IGNORED = str.maketrans("", "", WHITESPACE + "_-")
+
+
+def normalize(name: str) -> str:
+    """Bring a name into the form under which it is registered: lower case, without white space, ``_`` and ``-``."""
+    return name.lower().translate(_IGNORED)
+
+
+@dataclass(frozen=True, slots=True)
+class CBSFunction:
+    """A function and its documentation.
+
+    A ``pure`` function looks at nothing but its arguments, so its result may be computed once. One that ``edits``
+    works on the text in front of its tag (``call.buffer``).
+    """
+
+    name: str
+    handler: Handler
+    subject: str
+    aliases: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    doc: str = ""
+    pure: bool = False
+    edits: bool = False
+
+
+class FunctionGroup:
+    """Functions of one subject; calling it makes the decorator that adds one.
+
+    >>> text = FunctionGroup("text")
+    >>> @text("shout", "yell", args=("text",), pure=True)
+    ... def shout(call):
+    ...     "The text with an exclamation mark."
+    ...     return call.text(0) + "!"
+    """
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self._functions: list[CBSFunction] = []
+
+    def __call__(
+        self, name: str, *aliases: str, args: tuple[str, ...] = (), pure: bool = False, edits: bool = False
+    ) -> Callable[[H], H]:
+        """Register the decorated function; its docstring is its documentation."""
+
+        def register(handler: H) -> H:
+            doc = cleandoc(handler.__doc__ or "")
+            self._functions.append(CBSFunction(name, handler, self.subject, aliases, args, doc, pure, edits))
+            return handler
+
+        return register
+
+    def __iter__(self) -> Iterator[CBSFunction]:
+        return iter(self._functions)
+
+
+class CBSRegistry:
+    """All functions an engine knows, by every name they have."""
+
+    def __init__(self, functions: Iterable[CBSFunction] = ()) -> None:
+        self._by_name: dict[str, CBSFunction] = {}
+        self.version = 0
+        for function in functions:
+            self.add(function)
+
+    def add(self, function: CBSFunction) -> None:
+        """Add a function; names it shares with an older one become its own."""
+        for name in (function.name, *function.aliases):
+            key = normalize(name)
+            if not key:
+                raise ConfigError(f"{name!r} cannot be called from a text; pass a name with letters in it")
+            self._by_name[key] = function
+        self.version += 1
+
+    def register(
+        self,
+        name: str,
+        handler: Handler,
+        *,
+        aliases: tuple[str, ...] = (),
+        args: tuple[str, ...] = (),
+        subject: str = "custom",
+    ) -> None:
+        """Add a handler under a name; its docstring is its documentation."""
+        self.add(CBSFunction(name, handler, subject, aliases, args, cleandoc(handler.__doc__ or "")))
+
+    def get(self, name: str) -> CBSFunction | None:
+        """Find a function by any of its names, in any spelling that RisuAI accepts."""
+        return self._by_name.get(name) or self._by_name.get(normalize(name))
+
+    def has(self, name: str) -> bool:
+        """Return True if a name is known."""
+        return self.get(name) is not None
+
+    def copy(self) -> CBSRegistry:
+        """An independent registry with the same functions."""
+        return CBSRegistry(self)
+
+    def describe(self) -> Mapping[str, tuple[CBSFunction, ...]]:
+        """Every function once, grouped by subject, for documentation."""
+        subjects: dict[str, list[CBSFunction]] = {}
+        for function in self:
+            subjects.setdefault(function.subject, []).append(function)
+        return {subject: tuple(functions) for subject, functions in subjects.items()}
+
+    def __iter__(self) -> Iterator[CBSFunction]:
+        return iter(dict.fromkeys(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,190 @@
+"""The state of an expansion: one session for a call of the engine, one run for every text inside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tavernkit._text.js_values import trim
+from tavernkit.risu_ai._cbs.blocks import Block
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, Report
+from tavernkit.risu_ai._cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
+from tavernkit.risu_ai._cbs.lists import replace_all
+from tavernkit.risu_ai._cbs.signals import Returned
+from tavernkit.risu_ai._cbs.source import Origins
+from tavernkit.risu_ai._cbs.temp import TempVariables
+from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._cbs.engine import CBSEngine
+
+CALL_LIMIT_TEXT = "ERROR: Call stack limit reached"
+"""What RisuAI prints instead of one call too many."""
+
+_QUOTED = 60
+_MORE = CBSDiagnostic("more", "further warnings about this text are left out")
+
+
+class ParseArguments:
+    """What RisuAI hands from one parse to the next, and counts in: never reset while the texts inside run."""
+
+    __slots__ = ("calls", "context", "functions")
+
+    def __init__(self, context: CBSContext, calls: int, functions: dict[str, str] | None = None) -> None:
+        self.context = context
+        self.calls = calls
+        self.functions = functions
+
+
+class Session:
+    """One call of the engine: where it reports, and what it has used up of the limits."""
+
+    __slots__ = ("_report", "_reported", "characters", "depth", "engine", "steps", "strict")
+
+    def __init__(self, engine: CBSEngine, report: Report, *, strict: bool) -> None:
+        self.engine = engine
+        self.strict = strict
+        self.depth = 0
+        self._report = report
+        self._reported: set[CBSDiagnostic] = set()
+        self.steps = 0
+        self.characters = 0
+
+    def step(self, count: int) -> None:
+        """Count work."""
+        self.steps += count
+        if self.steps > MAX_STEPS:
+            raise CBSLimitError(f"the text takes more than {MAX_STEPS} steps", limit="MAX_STEPS")
+
+    def read(self, tag: str) -> None:
+        """Count a tag that is about to be evaluated, if it is a long one."""
+        if len(tag) > SHORT_TAG:
+            self.step(len(tag) >> 3)
+
+    def produce(self, count: int) -> None:
+        """Count produced characters."""
+        self.characters += count
+        if self.characters > MAX_CHARACTERS:
+            raise CBSLimitError(f"the text makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
+
+    def enter(self, depth: int) -> bool:
+        """Begin to run a tree of that depth, if there is room for it; ``leave()`` ends it."""
+        if self.depth + depth > MAX_TREE_DEPTH:
+            return False
+        self.depth += depth
+        return True
+
+    def leave(self, depth: int) -> None:
+        """End what ``enter()`` began."""
+        self.depth -= depth
+
+    def report(self, found: CBSDiagnostic) -> None:
+        """Report a problem, each one once."""
+        if found in self._reported or len(self._reported) > MAX_WARNINGS:
+            return
+        self._reported.add(found)
+        self._report(found if len(self._reported) <= MAX_WARNINGS else _MORE)
+
+    def parse(self, text: str, args: ParseArguments, outside: int | None = None) -> str:
+        """Expand one text: RisuAI's parser. ``outside`` is where a text inside another one stands there."""
+        args.calls += 1
+        if args.calls > CALL_LIMIT:
+            return self.overflow(args.calls, outside)
+        run = Run(self, args, text, outside)
+        try:
+            return self.engine.execute(run)
+        except Returned as returned:
+            return returned.value
+
+    def overflow(self, depth: int, at: int | None) -> str:
+        """Report one call or nested text too many."""
+        message = f"more than {CALL_LIMIT - 1} function calls or nested texts"
+        if self.strict:
+            raise CBSStackOverflowError(message, depth=depth, max_depth=CALL_LIMIT, position=at)
+        self.report(CBSDiagnostic("limit", f"{message}: the rest print {CALL_LIMIT_TEXT!r}"))
+        return CALL_LIMIT_TEXT
+
+
+class Run:
+    """One text being expanded."""
+
+    __slots__ = ("_calls", "_nested", "_origins", "_outside", "args", "context", "functions", "session", "temp", "text")
+
+    def __init__(self, session: Session, args: ParseArguments, text: str, outside: int | None) -> None:
+        self.session = session
+        self.args = args
+        self.text = text
+        self.context = args.context
+        self.functions = {} if args.functions is None else args.functions
+        self.temp = TempVariables()
+        self._calls = args.calls
+        self._nested: ParseArguments | None = None
+        self._origins: Origins | None = None
+        self._outside = outside
+
+    def expand_nested(self, text: str, position: int) -> str:
+        """Expand a stored text (a field, a message): it shares a counter with the others of this run, nothing else."""
+        if self._nested is None:
+            context = self.context.replace(display=False) if self.context.display else self.context
+            self._nested = ParseArguments(context, self._calls)
+        self.session.step(1)
+        return self.session.parse(text, self._nested, self.locate(position))
+
+    def call(self, tag: str, position: int) -> str | None:
+        """Call a ``#func`` function (``call::name::arguments``); nothing when there is none of that name."""
+        args = self.args
+        if args.calls > CALL_LIMIT:
+            return self.session.overflow(args.calls, self.locate(position))
+        pieces = tag.split("::")[1:]
+        body = self.functions.get(pieces[0])
+        if body is None:
+            return None
+        if "{{arg::" in body:
+            for index, piece in enumerate(pieces):
+                self.session.step(1 + (len(body) >> 8))
+                body = replace_all(body, f"{{{{arg::{index}}}}}", piece)
+        args.functions = self.functions
+        return self.session.parse(body, args, self.locate(position))
+
+    def define(self, block: Block, body: str) -> None:
+        """Store the body of a ``#func`` block."""
+        self.functions[block.detail] = trim(body)
+
+    def locate(self, position: int) -> int:
+        """Turn an offset into this text into one into the text the engine was given."""
+        if self._outside is not None:
+            return self._outside
+        if self._origins is None:
+            self._origins = Origins(self.text)
+        return self._origins.of(position)
+
+    def inside(self, position: int) -> int | None:
+        """Let everything from here on count as being at a position; returns what to hand to ``outside()``."""
+        before, self._outside = self._outside, self.locate(position)
+        return before
+
+    def outside(self, before: int | None) -> None:
+        """End what ``inside()`` began."""
+        self._outside = before
+
+    def keep(self, tag: str, reason: str, position: int) -> str:
+        """Report that a tag stays in the text, and return it as it stands there."""
+        kept = "{{" + tag + "}}"
+        quoted = kept if len(kept) <= _QUOTED else f"{kept[: _QUOTED - 3]}..."
+        where = self.locate(position)
+        if self.session.strict:
+            raise CBSError(f"{quoted}: {reason}", position=where)
+        self.session.report(CBSDiagnostic("kept", f"{quoted} is kept as text: {reason}", where))
+        return kept
+
+    def no_block(self, tag: str, position: int) -> str:
+        """Keep a tag that opens no block; ``:else`` and its like are no mistake."""
+        return self.keep(tag, "no block opens like this", position) if tag.startswith("#") else f"{{{{{tag}}}}}"
+
+    def unclosed(self, block_type: str | None, position: int) -> None:
+        """Report a tag or block that the text ends in."""
+        where = self.locate(position)
+        message = f"the block {block_type} is not closed" if block_type else "a tag is not closed"
+        if self.session.strict:
+            raise CBSSyntaxError(message, position=where, block_type=block_type)
+        self.session.report(CBSDiagnostic("unclosed", message, where))

@@ -1,0 +1,188 @@
+"""RisuAI's scanner: one pass over the text with a stack of buffers. It can take over in the middle of a text."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tavernkit._text.traced import expanded, plain, substitute
+from tavernkit.risu_ai._cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
+from tavernkit.risu_ai._cbs.evaluate import evaluate, split_tag
+from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, LEVEL_SLOTS
+from tavernkit.risu_ai._cbs.run import Run
+from tavernkit.risu_ai._cbs.source import CLOSE, OPENER, OPENERS, TOKEN, joined, needs_joining
+
+
+class LevelKind(Enum):
+    """What a buffer collects."""
+
+    ROOT = "root"
+    TAG = "tag"
+    BLOCK = "block"
+    RAW = "raw"
+    NONE = "none"
+
+
+class Level:
+    """A buffer of the stack: what it collects so far, and where it was opened."""
+
+    __slots__ = ("block", "buffer", "kind", "position")
+
+    def __init__(self, kind: LevelKind, buffer: list[str], position: int, block: Block | None = None) -> None:
+        self.kind = kind
+        self.buffer = buffer
+        self.position = position
+        self.block = block
+
+    @property
+    def pure(self) -> bool:
+        """Whether the level keeps tags from being evaluated."""
+        return self.block is not None and self.block.pure
+
+
+class Scanner:
+    """Scans the rest of a text, given the levels that are open.
+
+    ``tail`` is how much of the end of the text is the end of the source, for positions: what ``each`` inserts stands
+    in front of it.
+    """
+
+    def __init__(self, run: Run, levels: list[Level], text: str, *, source_length: int, tail: int) -> None:
+        self._run = run
+        self._levels = levels
+        self._text = text
+        self._at = 0
+        self._waiting: list[tuple[str, int]] = []  # texts into which the current one was inserted, and where
+        self._pure = sum(level.pure for level in levels)
+        self._source_length = source_length
+        self._tail = tail
+
+    def scan(self) -> str:
+        """Return the text of all levels when the end is reached."""
+        while True:
+            while found := TOKEN.search(self._text, self._at):
+                start, end = found.span()
+                top = self._levels[-1]
+                if start > self._at:
+                    top.buffer.append(self._text[self._at : start])
+                self._at = end
+                self._take(self._text[start:end], top, start)
+                if self._levels[-1].kind is LevelKind.NONE:
+                    return self._run_out()
+            self._levels[-1].buffer.append(self._text[self._at :])
+            if not self._waiting:
+                return self._unwind()
+            self._text, self._at = self._waiting.pop()
+
+    def _take(self, token: str, top: Level, start: int) -> None:
+        if token in OPENERS:
+            self._push(LevelKind.TAG, self._position(start))
+        elif top.kind is not LevelKind.TAG:
+            top.buffer.append(token)
+        elif token == CLOSE:
+            self._close_tag(self._pop(), top.position)
+        else:
+            content = self._pop()
+            result = legacy_block(content)
+            self._append("{#" + content + "#}" if result is None else result)
+
+    def _run_out(self) -> str:
+        """Take the rest as RisuAI does when it has no more slots: nothing closes any more, and openers only open."""
+        for text, at in ((self._text, self._at), *reversed(self._waiting)):
+            self._append(substitute(OPENER, "<", text[at:]))
+        return self._unwind()
+
+    def _position(self, at: int) -> int:
+        text, at = self._waiting[0] if self._waiting else (self._text, at)
+        return self._source_length - min(len(text) - at, self._tail)
+
+    def _append(self, text: str) -> None:
+        self._levels[-1].buffer.append(text)
+
+    def _push(self, kind: LevelKind, position: int, block: Block | None = None) -> None:
+        if len(self._levels) + 1 >= LEVEL_SLOTS:
+            kind = LevelKind.NONE
+        self._levels.append(Level(kind, [], position, block))
+        self._pure += self._levels[-1].pure
+
+    def _pop(self) -> str:
+        text = joined(self._levels.pop().buffer)
+        if len(text) > FREE_CHARACTERS:
+            self._run.session.produce(len(text))
+        return text
+
+    def _close_tag(self, tag: str, position: int) -> None:
+        self._run.session.step(1)
+        first = tag[:1]
+        if first == "#" or first == ":":
+            self._open(tag, position)
+        elif first != "/" or tag[1:2] == "/" or not self._close_level(tag):
+            self._append(self._evaluate(tag, position))
+
+    def _open(self, tag: str, position: int) -> None:
+        if self._pure:
+            self._append("{{" + tag + "}}")
+            self._push(LevelKind.RAW, position)
+            return
+        self._run.session.read(tag)
+        block = open_block(tag, self._run.context)
+        if block is None:
+            self._append(self._run.no_block(tag, position))
+        else:
+            self._push(LevelKind.BLOCK, position, block)
+
+    def _close_level(self, tag: str) -> bool:
+        level = self._levels[-1]
+        if level.kind is LevelKind.RAW:
+            self._append(self._pop() + "{{" + tag + "}}")
+            return True
+        if level.kind is not LevelKind.BLOCK or level.block is None:
+            return False
+        self._pure -= level.pure
+        body = self._pop()
+        if level.block.kind == "each":
+            self._insert(expand_each(level.block, body))
+        elif level.block.kind == "function":
+            self._run.define(level.block, body)
+        else:
+            self._append(close_block(level.block, body))
+        return True
+
+    def _insert(self, text: str) -> None:
+        self._run.session.produce(len(text))
+        if not needs_joining(text, self._text[self._at : self._at + 1]):
+            self._waiting.append((self._text, self._at))
+            self._text = text
+        else:
+            rest = self._text[self._at :]
+            self._run.session.produce(len(rest))
+            if not self._waiting:
+                self._tail = min(self._tail, len(rest))
+            self._text = text + rest
+        self._at = 0
+
+    def _evaluate(self, tag: str, position: int) -> str:
+        if tag.startswith("call::"):
+            result = self._run.call(tag, position)
+            if result is not None:
+                return result
+        if self._pure:
+            return "{{" + tag + "}}"
+        result = evaluate(self._run, tag, self._levels[-1].buffer, position)
+        if type(self._run.text) is str:
+            return result
+        written = "{{" + tag + "}}"
+        return written if result == written else expanded(result, plain(split_tag(tag)[0]), written)
+
+    def _unwind(self) -> str:
+        texts: list[str] = []
+        for level in self._levels:
+            if level.kind is LevelKind.TAG:
+                texts.append("{{")
+            elif level.kind is not LevelKind.ROOT:
+                # RisuAI prints this in place of the opener of a block that is never closed
+                texts.append("<")
+            texts += level.buffer
+        if len(self._levels) > 1:
+            level = self._levels[1]
+            self._run.unclosed(level.block.opener if level.block else None, level.position)
+        return joined(texts)

@@ -1,0 +1,139 @@
+"""The chat a build works on, as the core's chat history."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+from tavernkit._values import EMPTY_OBJECT, is_mapping
+from tavernkit.errors import ConfigError
+from tavernkit.prompt._message import Message
+from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._files.chat_file import ChatFile
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.stores._history import to_message
+
+ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}
+"""RisuAI's roles of stored messages and what they are in a prompt."""
+
+_STORED_ROLES = {"assistant": "char", "char": "char", "bot": "char", "model": "char"}
+
+
+class RisuChatLog:
+    """A chat as a chat history: iterating gives messages, ``chat`` has all that RisuAI stores."""
+
+    __slots__ = ("chat",)
+
+    def __init__(self, chat: RisuChat) -> None:
+        self.chat = chat
+
+    def append(self, message: object) -> None:
+        """Add a message at the end: RisuAI's own, a core message, or a mapping of either."""
+        self.chat = with_messages(self.chat, (*self.chat.messages, stored_message(message)))
+
+    def __iter__(self) -> Iterator[Message]:
+        return (_core(message) for message in self.chat.messages)
+
+    def __len__(self) -> int:
+        return len(self.chat.messages)
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self.chat = with_messages(self.chat, ())
+
+    def last(self, count: int) -> list[Message]:
+        """Return the newest ``count`` messages, oldest first."""
+        return [_core(message) for message in self.chat.messages[-count:]] if count > 0 else []
+
+
+def chat_log(source: object) -> RisuChatLog:
+    """Make a log of nothing, a chat, a chat file with one chat, RisuAI's JSON of a chat, or any messages."""
+    if isinstance(source, RisuChatLog):
+        return source
+    if isinstance(source, RisuChat):
+        return RisuChatLog(source)
+    if isinstance(source, ChatFile):
+        if len(source.chats) != 1:
+            raise ConfigError(f"the chat file has {len(source.chats)} chats: pass one of them as history")
+        return RisuChatLog(RisuCharacter().opened(source.chats[0]))
+    if is_mapping(source):
+        if "message" not in source:
+            raise ConfigError("history must be a RisuChat, RisuAI's JSON of a chat, or a list of messages")
+        return RisuChatLog(RisuChat.from_json(source))
+    if source is None:
+        return RisuChatLog(RisuChat())
+    if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
+        raise ConfigError(f"history must be a chat or a list of messages, not {type(source).__name__}")
+    return RisuChatLog(with_messages(RisuChat(), (stored_message(each) for each in source)))
+
+
+def stored_message(value: object) -> RisuMessage:
+    """Make a stored message of RisuAI's own, a core message, or a mapping of either."""
+    if isinstance(value, RisuMessage):
+        return value
+    if is_mapping(value) and "data" in value:
+        return RisuMessage.from_json(value)
+    message = to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what is not a message
+    role = _STORED_ROLES.get(message.role, "user")
+    return RisuMessage(role=role, data=message.content, time=None, saying=None, raw=EMPTY_OBJECT)
+
+
+def with_messages(chat: RisuChat, messages: Iterable[RisuMessage]) -> RisuChat:
+    """A chat with other messages."""
+    return dataclasses.replace(chat, messages=tuple(messages))
+
+
+def with_text(message: RisuMessage, data: str) -> RisuMessage:
+    """A message with another text."""
+    return message if data == message.data else dataclasses.replace(message, data=data)
+
+
+def chat_id(message: RisuMessage) -> str | None:
+    """The id of a stored message, if it has one."""
+    found = message.raw.get("chatId")
+    return (found or None) if isinstance(found, str) else None
+
+
+def generation_id(message: RisuMessage) -> str:
+    """The id of the generation that a message comes from; nothing if it comes from none."""
+    info = message.raw.get("generationInfo")
+    found = info.get("generationId") if is_mapping(info) else None
+    return found if isinstance(found, str) else ""
+
+
+def with_ids(chat: RisuChat) -> RisuChat:
+    """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
+    without = [
+        index
+        for index, message in enumerate(chat.messages)
+        if not (type(found := message.raw.get("chatId")) is str and found)
+    ]
+    if not without:
+        return chat
+    messages = list(chat.messages)
+    for index in without:
+        messages[index] = _with_id(messages[index], index)
+    return with_messages(chat, messages)
+
+
+def _with_id(message: RisuMessage, index: int) -> RisuMessage:
+    made = made_id("message", index, message.role, message.data)
+    return dataclasses.replace(message, raw={**message.raw, "chatId": made})
+
+
+def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:
+    """The messages that are not disabled, and whether one of them cut off everything before it."""
+    if not any([message.raw.get("disabled") for message in chat.messages]):  # noqa: C419  # a list is quicker, for every chat
+        return chat.messages, False
+    found: list[RisuMessage] = []
+    for message in reversed(chat.messages):
+        disabled = message.raw.get("disabled")
+        if disabled == "allBefore":
+            return tuple(reversed(found)), True
+        if disabled is not True:
+            found.append(message)
+    return tuple(reversed(found)), False
+
+
+def _core(message: RisuMessage) -> Message:
+    return Message(role=ROLES.get(message.role, "assistant"), content=message.data)

@@ -1,0 +1,149 @@
+"""The message RisuAI's prompt assembly works on, before it becomes a block or a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_string, trim
+from tavernkit._text.traced import added
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw
+from tavernkit.cache._volatile import volatile_macros
+
+NEW_CHAT = "[Start a new chat]"
+"""The line between examples and chat."""
+
+NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO = "NewChat", "NewChatExample"
+"""The memos of that line before the chat and before an example."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PromptMessage:
+    """One message of a prompt in the making.
+
+    It can be changed, because RisuAI's assembly edits messages in place and prints some of them twice: two places
+    that show the same object show the same edits. ``role`` is ``None`` where RisuAI has no role for a card.
+    ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from and why
+    (see ``source_of()``), ``merged`` the same of what was joined to it, and ``printed`` where it was put, each time.
+    """
+
+    role: str | None
+    content: str
+    name: str | None = None
+    memo: str | None = None
+    removable: bool = False
+    attr: tuple[str, ...] = ()
+    multimodals: tuple[FrozenJson, ...] = ()
+    thoughts: tuple[str, ...] = ()
+    cache_point: bool = False
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    merged: tuple[FrozenObject, ...] = ()
+    printed: tuple[str, ...] = ()
+    cost: tuple[object, str, str | None, tuple[FrozenJson, ...], int] | None = field(default=None, repr=False)
+    """What was counted last: by whom, the content, name and media, and how many tokens they have."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> PromptMessage:
+        """Read a message written with RisuAI's keys."""
+        role, name, memo = data.get("role"), data.get("name"), data.get("memo")
+        return cls(
+            role=role if isinstance(role, str) else None,
+            content=to_string(data.get("content") or ""),
+            name=name if isinstance(name, str) else None,
+            memo=memo if isinstance(memo, str) else None,
+            removable=bool(data.get("removable")),
+            attr=_texts(data.get("attr")),
+            multimodals=_values(data.get("multimodals")),
+            thoughts=_texts(data.get("thoughts")),
+            cache_point=bool(data.get("cachePoint")),
+        )
+
+    def to_json(self) -> JsonObject:
+        """Write the message with RisuAI's keys; what is not set is left out."""
+        written: JsonObject = {"role": self.role, "content": self.content}
+        secondary: tuple[tuple[str, object], ...] = (
+            ("name", self.name),
+            ("memo", self.memo),
+            ("removable", self.removable),
+            ("attr", self.attr),
+            ("multimodals", self.multimodals),
+            ("thoughts", self.thoughts),
+            ("cachePoint", self.cache_point),
+        )
+        written.update((key, thaw(value)) for key, value in secondary if value)
+        return written
+
+    def copy(self) -> PromptMessage:
+        """Return a message of its own with the same content."""
+        return PromptMessage(
+            role=self.role,
+            content=self.content,
+            name=self.name,
+            memo=self.memo,
+            removable=self.removable,
+            attr=self.attr,
+            multimodals=self.multimodals,
+            thoughts=self.thoughts,
+            cache_point=self.cache_point,
+            source=self.source,
+            merged=self.merged,
+            printed=self.printed,
+        )
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to send: no text and no media."""
+        return not self.multimodals and not trim(self.content)
+
+
+def source_of(stage: str, kind: str, reason: str, *, name: str = "", **more: FrozenJson) -> FrozenObject:
+    """Say where a text came from: the step, what it is, why it is there, and its name.
+
+    What people call it is its ``title``, if it has one, else what it is and its name.
+    """
+    return {"stage": stage, "kind": kind, **({"name": name} if name else {}), "reason": reason, **more}
+
+
+def changing(source: FrozenObject, *texts: str | None) -> FrozenObject:
+    """A source that names the functions of CBS which make its text another one in every prompt, if there are any."""
+    macros = [name for text in texts if text for name, kind in volatile_macros(text).items() if kind != "variable"]
+    return {**source, "macros": macros} if macros else source
+
+
+FROZEN_LORE = "frozen lore"
+"""What lore is that became a message of the chat."""
+
+
+def is_frozen(message: PromptMessage) -> bool:
+    """Return True for lore that became a message of the chat."""
+    return message.source.get("kind") == FROZEN_LORE
+
+
+def title_of(source: FrozenObject) -> str:
+    """What people call a text that came from there."""
+    return str(source.get("title") or f"{source.get('kind', 'message')} {source.get('name', '')}".rstrip())
+
+
+def explained(source: FrozenObject, remark: str, **more: FrozenJson) -> FrozenObject:
+    """A source with a remark behind its reason."""
+    return {**source, "reason": f"{source['reason']}; {remark}" if source.get("reason") else remark, **more}
+
+
+_STARTS = {
+    NEW_CHAT_MEMO: source_of("chat", "start marker", "the chat begins after it"),
+    NEW_EXAMPLE_MEMO: source_of("chat", "start marker", "an example begins after it"),
+}
+
+
+def new_chat_line(memo: str = NEW_CHAT_MEMO) -> PromptMessage:
+    """The line that starts a chat or an example."""
+    return PromptMessage(role="system", content=added(NEW_CHAT, "a new chat"), memo=memo, source=_STARTS[memo])
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if is_sequence(value) else ()
+
+
+def _values(value: object) -> tuple[FrozenJson, ...]:
+    return tuple(freeze(item) for item in value if is_mapping(item)) if is_sequence(value) else ()

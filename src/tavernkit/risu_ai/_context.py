@@ -1,0 +1,193 @@
+"""Everything a RisuAI build knows of the outside world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import ClassVar, cast
+
+from tavernkit._arguments import require_choice
+from tavernkit._dataclass import dataclass
+from tavernkit._values import is_mapping
+from tavernkit.cache._profiles import CacheProfile, find_profile
+from tavernkit.cards._character import Participant
+from tavernkit.errors import ConfigError
+from tavernkit.lore._contracts import LoreEngine
+from tavernkit.prompt._context import (
+    CACHE,
+    LORE_PLACES,
+    ON_OVERFLOW,
+    REFERENCE,
+    STRATEGIES,
+    VOLATILE_PLACES,
+    Context,
+    random_numbers,
+)
+from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
+from tavernkit.risu_ai._cbs.registry import CBSRegistry
+from tavernkit.risu_ai._chat.chat_log import RisuChatLog, chat_log
+from tavernkit.risu_ai._chat.inlays import Caption, Inlay
+from tavernkit.risu_ai._chat.send_steps import SendSteps
+from tavernkit.risu_ai._files.card_import import risu_character
+from tavernkit.risu_ai._files.chat_file import chat_variables
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._lorebook.engine import ScanInput
+from tavernkit.risu_ai._lorebook.result import LorebookResult
+from tavernkit.risu_ai._memory.contract import MemoryModels
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule
+from tavernkit.risu_ai._triggers.host import TriggerHost
+from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore
+
+GENERATION_TYPES = ("normal", "continue")
+QUIRKS = ("", "reference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RisuAIContext(Context):
+    """The frozen input of one build.
+
+    ``character`` is a card, RisuAI's own character or a group of them (then ``members`` has the characters and
+    ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
+    ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
+    ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
+    ``inlays`` has the pictures that messages name, ``tool_calls`` the calls of tools; ``caption`` describes pictures
+    without a caption of their own to models that cannot see them. With ``say_nothing`` an empty ``message`` is sent as
+    ``*says nothing*`` unless the user has the last word already. ``quirks="reference"`` reproduces what RisuAI does to
+    the damage of a chat. ``strategy`` and ``on_overflow`` decide about the token budget.
+    """
+
+    preset: Preset | None = None
+    settings: Settings = field(default_factory=Settings)
+    members: Sequence[RisuCharacter] = ()
+    speaker: str | None = None
+    modules: Sequence[RisuModule] = ()
+    toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
+    inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
+    tool_calls: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    caption: Caption | None = None
+    memory: MemoryModels | None = None
+    macro_registry: CBSRegistry | None = None
+    lore_engine: LoreEngine[ScanInput, LorebookResult] | None = None
+    trigger_host: TriggerHost | None = None
+    send_steps: SendSteps = field(default_factory=SendSteps)
+    say_nothing: bool = False
+    quirks: str = ""
+
+    strategy: str = REFERENCE
+    lore: str = REFERENCE
+    volatile: str = REFERENCE
+    cache_profile: CacheProfile | str = "openai"
+    expected_turns: int = 0
+    on_overflow: str = "error"
+
+    random: Callable[[], float] | None = None
+    device: RisuDevice = field(default_factory=RisuDevice)
+
+    owns_variables: bool = field(init=False, default=False)
+    """Whether the application keeps the variables, not just this build."""
+
+    inputs_type: ClassVar[type] = RisuAIInputs
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
+        require_choice("lore", self.lore, LORE_PLACES)
+        require_choice("volatile", self.volatile, VOLATILE_PLACES)
+        find_profile(self.cache_profile)
+        if self.expected_turns < 0:
+            raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("quirks", self.quirks, QUIRKS)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        set_field(self, "character", risu_character(self.character))
+        set_field(self, "members", _members(self.members))
+        set_field(self, "history", chat_log(self.history))
+        set_field(self, "owns_variables", self.variables is not None)
+        if self.variables is None:
+            local, shared = chat_variables(self.chat), self.settings.global_variables
+            set_field(self, "variables", InMemoryVariablesStore({"local": local, "global": shared}))
+        super().__post_init__()
+
+    @property
+    def chat(self) -> RisuChat:
+        """The chat with everything RisuAI stores in it."""
+        return cast("RisuChatLog", self.history).chat
+
+    @property
+    def owner(self) -> RisuCharacter:
+        """The selected character or group; an empty one if none was given."""
+        return cast("RisuCharacter", self.character) if self.character is not None else RisuCharacter()
+
+    @property
+    def active_preset(self) -> Preset:
+        """The preset given, else the one in the settings."""
+        return self.preset if self.preset is not None else self.settings.preset
+
+    @property
+    def user_name(self) -> str:
+        """The name of the user outside of a bound persona."""
+        user: Participant | None = self.user
+        return user.name if user is not None else self.settings.username
+
+    @property
+    def persona_prompt(self) -> str:
+        """The persona's text outside of a bound persona."""
+        user: Participant | None = self.user
+        return user.persona_text or self.settings.persona_prompt if user is not None else self.settings.persona_prompt
+
+    @property
+    def continued(self) -> bool:
+        """Whether the last message is to be continued."""
+        return self.generation_type == "continue"
+
+    @property
+    def session(self) -> tuple[object, ...] | None:
+        """What identifies this chat, as far as that is known."""
+        if not self.owns_variables and not self.chat.id:
+            return None
+        return (self.owner.id, self.chat.id, self.user_name, id(self.variables) if self.owns_variables else 0)
+
+    @property
+    def random_source(self) -> Callable[[], float]:
+        """Random numbers of this build, the same for every build of this context."""
+        if self.random is not None and self.seed is None:
+            return self.random
+        return random_numbers(self.drawn_seed if self.seed is None else self.seed)
+
+    @property
+    def active_settings(self) -> Settings:
+        """The settings with the build's own modules switched on and its persona in force."""
+        settings = self.settings
+        changes: dict[str, object] = {}
+        if self.persona_prompt != settings.persona_prompt:
+            changes["persona_prompt"] = self.persona_prompt
+        if self.modules:
+            known = {module.id for module in settings.modules}
+            changes["modules"] = (*settings.modules, *(each for each in self.modules if each.id not in known))
+            changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.modules))
+        return settings.replace(**changes) if changes else settings
+
+    def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> CBSContext:
+        """What texts can ask about at the start of a build; what they write goes to ``variables``."""
+        settings = self.active_settings
+        return CBSContext(
+            char=self.owner,
+            speaker=speaker,
+            user=self.user_name,
+            chat=self.chat,
+            characters=(self.owner, *self.members),
+            personas=settings.personas,
+            variables=variables,
+            toggles=self.toggles,
+            settings=settings.for_texts(preset),
+            device=self.device,
+            clock=self.clock,
+            random=self.random_source,
+        )
+
+
+def _members(value: Sequence[object] | Mapping[str, object]) -> tuple[RisuCharacter, ...]:
+    found = [risu_character(each) for each in (value.values() if is_mapping(value) else value)]
+    return tuple(each for each in found if each is not None)

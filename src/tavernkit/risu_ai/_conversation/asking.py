@@ -1,0 +1,162 @@
+"""Asking the host's model: from a send, and from the triggers and the memory inside of a build."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, cast
+
+from tavernkit._turns import Exchange, Host, OnPiece
+from tavernkit._values import JsonObject
+from tavernkit.models._reply import Reply
+from tavernkit.models.errors import ModelError
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._memory import SUPA_MEMORY, MemoryModels, memory_name
+from tavernkit.risu_ai._memory.contract import SUMMARY_FAILED
+from tavernkit.risu_ai._plan import RisuPlan, helper_plan
+from tavernkit.risu_ai._requests.messages import RequestRules
+from tavernkit.risu_ai._requests.parameters import HELPER_MODE, MAIN_MODE
+from tavernkit.risu_ai._sending.send import ERROR_PREFIX
+from tavernkit.risu_ai._triggers.host import LLMReply, TriggerHost
+from tavernkit.risu_ai.errors import MemoryFailedError
+
+T = TypeVar("T")
+
+MEMORY_MODE = "memory"
+MAX_THREADS = 64
+_threads = concurrent.futures.ThreadPoolExecutor(MAX_THREADS, "tavernkit-risu")
+"""Builds run here. Some wait for a model, so that they must not take the event loop's own threads."""
+
+
+class Work(Protocol):
+    """Runs a build and waits for it, wherever it runs."""
+
+    async def __call__(self, function: Callable[[], T], /) -> T:
+        """Run a function and return its result."""
+        ...
+
+
+class Asker:
+    """One operation's way to the model: remembers what was asked, and lets work in threads ask as well."""
+
+    def __init__(self, host: Host, work: Work | None = None) -> None:
+        self.exchanges: list[Exchange] = []
+        self.broken = False
+        """Whether the last reply broke off after it had begun."""
+        self.streaming = False
+        """Whether pieces of the reply have come."""
+        self.unsent = ""
+        """What stands before the next piece: the marks of tools that were called."""
+        self.wants_reply = False
+        """Whether a command wants the chat to be answered."""
+        self._host = host
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._waiting: concurrent.futures.Future[Reply] | None = None
+
+    async def ask(self, plan: RisuPlan, on_piece: OnPiece | None = None) -> Reply:
+        """Ask the host's model."""
+        reply = await self._host.ask(plan, on_piece=on_piece)
+        self.exchanges.append(Exchange(plan=plan, reply=reply))
+        return reply
+
+    def ask_now(self, plan: RisuPlan) -> Reply:
+        """Ask from a thread, and wait there."""
+        self._waiting = asyncio.run_coroutine_threadsafe(self.ask(plan), self._loop)
+        try:
+            return self._waiting.result()
+        finally:
+            self._waiting = None
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """Run a build in a thread. Cancelling ends what it waits for, and waits until it has stopped."""
+        if self._work is not None:
+            return await self._work(function)
+        future = self._loop.run_in_executor(_threads, contextvars.copy_context().run, function)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if self._waiting is not None:
+                self._waiting.cancel()
+            await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # no one else reads it
+            raise
+
+
+class Helpers:
+    """Requests beside the chat, for one preset and its settings: each is tried as often as the settings say."""
+
+    def __init__(self, asker: Asker, preset: Preset, settings: Settings) -> None:
+        self._asker = asker
+        self._preset = preset
+        self._settings = settings
+
+    def llm(self, messages: Sequence[JsonObject], model: str) -> LLMReply:
+        """Ask a model for a trigger: ``model`` is the chat's own, anything else the auxiliary one."""
+        own = model == MAIN_MODE
+        try:
+            return LLMReply("success", self._ask(messages, MAIN_MODE if own else HELPER_MODE).text)
+        except ModelError as error:
+            return LLMReply("fail", f"{ERROR_PREFIX}{error}")
+
+    def summarize(self, messages: Sequence[JsonObject]) -> str:
+        """Ask the auxiliary model for a summary."""
+        try:
+            return self._ask(messages, MEMORY_MODE).text
+        except ModelError as error:
+            raise MemoryFailedError(SUMMARY_FAILED, f"{ERROR_PREFIX}{error}") from error
+
+    def plan(self, messages: Sequence[PromptMessage], purpose: str) -> RisuPlan:
+        """The plan of a request beside the chat."""
+        preset = self._preset
+        rules = RequestRules.of(preset, self._settings, preset.ai_model if purpose == MAIN_MODE else preset.sub_model)
+        return helper_plan(messages, rules, purpose)
+
+    def _ask(self, messages: Sequence[JsonObject], purpose: str) -> Reply:
+        plan = self.plan([PromptMessage.from_json(message) for message in messages], purpose)
+        for _ in range(self._settings.request_retries):
+            try:
+                return self._asker.ask_now(plan)
+            except ModelError:
+                continue
+        return self._asker.ask_now(plan)
+
+    def send_chat(self) -> None:
+        """Let the model answer once the command line is done."""
+        self._asker.wants_reply = True
+
+
+class _AskingTriggerHost:
+    """The application's trigger host, with the chat's own model behind ``llm`` and ``send_chat``."""
+
+    def __init__(self, inner: TriggerHost, helpers: Helpers) -> None:
+        self._inner = inner
+        self.llm = helpers.llm
+        self.send_chat = helpers.send_chat
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def asking_host(inner: TriggerHost, helpers: Helpers) -> TriggerHost:
+    """Return a trigger host that asks the chat's model; the rest is the application's."""
+    return cast("TriggerHost", _AskingTriggerHost(inner, helpers))
+
+
+def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settings) -> MemoryModels | None:
+    """The models of memory: summaries are the chat's own model's unless the application has one for them.
+
+    Without any, only the kind of memory that needs no embeddings works; the others give way to trimming.
+    """
+    if given is None:
+        raw = settings.raw
+        if memory_name(raw) != SUPA_MEMORY or raw.get("hypaMemory"):
+            return None
+        given = MemoryModels()
+    return given if given.summarize is not None else dataclasses.replace(given, summarize=helpers.summarize)

@@ -1,0 +1,423 @@
+"""One RisuAI chat: its state, and everything a user can do to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Literal, TypeAlias, TypeVar, Unpack
+
+from tavernkit import models
+from tavernkit._turns import OnPiece, Turn, TurnKind
+from tavernkit._values import FrozenObject, freeze_object
+from tavernkit.errors import ConfigError
+from tavernkit.models._reply import ReplyPiece
+from tavernkit.models.errors import HTTPError, ModelError
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._context import random_numbers
+from tavernkit.risu_ai._chat.chat_log import with_messages
+from tavernkit.risu_ai._chat.groups import group_members
+from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._chat.send_steps import (
+    TRANSLATION_MODE,
+    read_suggestions,
+    suggestion_messages,
+    suggestion_prompt,
+    translation_messages,
+)
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models
+from tavernkit.risu_ai._conversation.chat_state import ChatState
+from tavernkit.risu_ai._conversation.rerolls import taken_back
+from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
+from tavernkit.risu_ai._requests.parameters import HELPER_MODE
+from tavernkit.risu_ai._requests.tool_marks import tool_mark
+from tavernkit.risu_ai._sending.exchange import (
+    Answer,
+    Ask,
+    Chunk,
+    Failure,
+    ModelRequest,
+    Reply,
+    RequestFailedError,
+    RequestStoppedError,
+    Stopped,
+    StreamOpened,
+)
+from tavernkit.risu_ai._sending.operation import Operation
+from tavernkit.risu_ai._sending.send import Send
+
+IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
+"""RisuAI has no prompt of its own for this: it is added behind everything else."""
+
+MAX_TOOL_ROUNDS = 8
+"""How often a model may call tools before it has to answer."""
+
+Translator: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Translates a text into a language."""
+
+_T = TypeVar("_T")
+
+
+class Chat(ChatState):
+    """One chat with its state: messages, variables, note, lore, memory, and the replies one can go back to.
+
+    Takes every input of ``RisuAIInputs``: ``Chat(character=card, user=user, preset=preset, host=host)`` begins a
+    chat with a card, ``history`` goes on with one; ``Save.open()`` makes one out of a save. Operations are those of
+    ``tavernkit._turns.Chat`` with the effects they have in RisuAI, and some that only RisuAI has.
+
+    As in RisuAI, nothing that a turn did is taken back by rerolling: variables, notes and summaries stay. Results of
+    regex scripts and the globals of Lua scripts are remembered as long as the object lives; they are not saved.
+    """
+
+    # Turns
+
+    async def send(
+        self, text: str = "", *, files: Sequence[str] = (), speaker: str | None = None, commands: bool = True
+    ) -> Turn:
+        """Store the user's message and ask for a reply; in a group, for one of each speaker whose turn it is.
+
+        Args:
+            text: The message. One that begins with ``/`` is a command line; it is sent if a command is not known.
+            files: Ids of pictures (among ``inlays``) that are attached.
+            speaker: Who answers in a group (name or id), even if muted.
+            commands: Run command lines; otherwise they are texts as any other.
+        """
+        self.rerolls.meet(self.character.id)
+        if commands and text.startswith("/"):
+            asker = self._asker()
+            if await self._operate(lambda operation: operation.command(text), asker):
+                return await self._generate("send") if asker.wants_reply else Turn(kind="send")
+            if asker.wants_reply and self._quirks:
+                return await self._lose_reply(text)
+        return await self._typed("send", text, files, speaker=self._member(speaker))
+
+    async def continue_reply(self, text: str = "", *, speaker: str | None = None) -> Turn:
+        """Let the model go on with the last message.
+
+        Args:
+            text: What the user typed; it is put before what the model adds.
+            speaker: Who goes on in a group (name or id). By default a whole round speaks, as in RisuAI.
+        """
+        messages = self.chat.messages
+        if len(messages) < 2 or messages[-1].role != "char":
+            return Turn(kind="continue")
+        self.rerolls.meet(self.character.id)
+        return await self._typed("continue", text, speaker=self._member(speaker))
+
+    async def generate(self) -> Turn:
+        """Let the model answer the chat as it is, as RisuAI's auto mode does each time."""
+        self.rerolls.meet(self.character.id)
+        return await self._generate("send")
+
+    async def regenerate(self) -> Turn:
+        """Ask for the last reply (in a group: the last round) again."""
+        self.rerolls.meet(self.character.id)
+        return await self._rerolled("regenerate")
+
+    async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
+        """Show the reply beside the last one; right of the newest asks for another."""
+        self.rerolls.meet(self.character.id)
+        moved = self.rerolls.move(self.chat.messages, direction)
+        if moved is not None:
+            self._set_messages(moved)
+            return Turn(kind="swipe", text=self._last_reply())
+        return await self._rerolled("swipe") if direction == "right" else Turn(kind="swipe")
+
+    async def speak(self, member: str) -> Turn:
+        """Let this member of the group (name or id) speak next, even if muted.
+
+        Raises:
+            ConfigError: The group has no such member.
+        """
+        return await self._generate("speak", speaker=self._member(member))
+
+    async def impersonate(self) -> Turn:
+        """Let the model write the user's next message. It is returned, not stored."""
+        return await self._ask_beside("impersonate", self._impersonation())
+
+    async def quiet(self, prompt: str) -> Turn:
+        """Ask something beside the chat. The answer is returned, not stored."""
+        return await self._ask_beside("quiet", prompt)
+
+    async def suggest(self) -> list[str]:
+        """Ask the auxiliary model what the user could say next (RisuAI's auto-suggest). Nothing is stored."""
+        asker = self._asker()
+        prompt = suggestion_prompt(self.settings)
+        expanded = await asker.work(lambda: self._operation(asker).expand(prompt))
+        asked = suggestion_messages(self.chat, expanded)
+        reply = await asker.ask(self._helpers(asker).plan(asked, HELPER_MODE))
+        return read_suggestions(reply.text)
+
+    async def translate(self, text: str, language: str = "en", *, translator: Translator | None = None) -> str:
+        """Translate a text, and run the character's scripts for translations (``edittrans``) over it.
+
+        To have it done in every turn, pass ``send_steps``.
+
+        Args:
+            text: The text; its style blocks stay as they are.
+            language: The language to translate into.
+            translator: Translates; by default the auxiliary model does.
+        """
+        asker = self._asker()
+        hidden, styles = hide_styles(text)
+        if translator is not None:
+            made = await translator(hidden, language)
+        else:
+            asked = translation_messages(hidden, language, self.settings)
+            made = (await asker.ask(self._helpers(asker).plan(asked, TRANSLATION_MODE))).text
+        return await asker.work(lambda: self._operation(asker).translated(restore_styles(made, styles)))
+
+    def preview(self, text: str = "", *, kind: TurnKind = "send", speaker: str | None = None) -> RisuPlan:
+        """Return the prompt that an operation would send. Nothing changes, so memory makes no summaries.
+
+        Args:
+            text: What the user says, or what a ``quiet`` prompt asks.
+            kind: The operation.
+            speaker: Who answers in a group (name or id); by default the first one whose turn it is.
+        """
+        changes: RisuAIInputs = {
+            # The application's own random numbers would be used up.
+            "random": random_numbers(f"{self._seed} {self._turns}"),
+            "speaker": self._member(speaker),
+        }
+        if kind in ("regenerate", "swipe"):
+            changes["history"] = with_messages(self.chat, taken_back(self.chat.messages))
+        elif kind in ("send", "continue"):
+            changes |= {"message": text, "say_nothing": self._says_nothing()}
+        if kind == "continue":
+            changes["generation_type"] = "continue"
+        plan = self._builder.run(self._context(None, **changes))
+        if kind in ("impersonate", "quiet"):
+            return _with_question(plan, kind, self._impersonation() if kind == "impersonate" else text)
+        return plan
+
+    # Triggers
+
+    async def run_trigger(self, name: str, *, trigger_id: str | None = None) -> None:
+        """Run the manual triggers of a name, as a click on an element that names them does; groups have none."""
+        await self._operate(lambda operation: operation.run_trigger(name, trigger_id))
+
+    async def click(self, name: str) -> None:
+        """Call the Lua handlers of a button."""
+        await self._operate(lambda operation: operation.click(name))
+
+    def display(self, index: int) -> str:
+        """Return what RisuAI's screen would show of a line, or of the greeting (-1), before Markdown."""
+        return self._operation(None).display(index)
+
+    # Inside
+
+    def _asker(self) -> Asker:
+        return Asker(self.host, self._work)
+
+    def _member(self, named: str | None) -> str | None:
+        """The id of a member of the group, by id or name."""
+        if named is None:
+            return None
+        members = group_members(self.character, self.members)
+        found = next((each.id for each in members if named in (each.id, each.name)), None)
+        if found is None:
+            names = ", ".join(each.name for each in members) or "(there are none)"
+            raise ConfigError(f"the group has no member {named!r}: choose one of {names}")
+        return found
+
+    def _impersonation(self) -> str:
+        return IMPERSONATION.format(user=self.settings.username, char=self.character.name)
+
+    async def _typed(self, kind: TurnKind, text: str, files: Sequence[str] = (), *, speaker: str | None = None) -> Turn:
+        text += "".join(f"{{{{inlayed::{file}}}}}" for file in files)
+        self.rerolls.tails = []  # the position stays until there is a reply, as in RisuAI
+        return await self._generate(kind, message=text, say_nothing=self._says_nothing(), speaker=speaker)
+
+    async def _lose_reply(self, text: str) -> Turn:
+        """Store a text while the reply that a command asked for is on its way: RisuAI loses the reply."""
+        turn = await self._copy()._generate("send")  # noqa: SLF001  # it is one of us
+        await self._operate(lambda operation: operation.take_message(), message=text)
+        return dataclasses.replace(turn, text="")
+
+    async def _rerolled(self, kind: TurnKind) -> Turn:
+        if not self.chat.messages:
+            return Turn(kind=kind)
+        self.rerolls.begin(self.chat.messages)
+        self._set_messages(taken_back(self.chat.messages))
+        return await self._generate(kind)
+
+    async def _generate(
+        self, kind: TurnKind, *, message: str = "", say_nothing: bool = False, speaker: str | None = None
+    ) -> Turn:
+        asker = self._asker()
+        context = self._context(
+            asker,
+            message=message,
+            say_nothing=say_nothing,
+            speaker=speaker,
+            generation_type="continue" if kind == "continue" else "normal",
+        )
+        send = Send(self._builder, context, session=self._session, stamp=self._turns)
+        self._turns += 1
+        await self._drive(send, asker, send.translate_input())
+        try:
+            taken = await asker.work(send.take_message)
+        finally:
+            self._adopt(send)
+        failure = None
+        if taken:
+            before = len(self.chat.messages)
+            try:
+                failure = await self._drive(send, asker, send.generate())
+            finally:
+                self._adopt(send)
+                self.rerolls.offer(send.choices)
+                self.rerolls.push(self.chat.messages[before:])
+                await self.host.checkpoint()
+        self.error, self.warnings, self.emotions = send.error, tuple(send.warnings), tuple(send.emotions)
+        self.suggestions, self.translations = tuple(send.suggestions), dict(send.translations)
+        if send.error is not None:
+            raise failure or send.error.cause or RequestFailedError(send.error.message)
+        if failure is not None and asker.broken:
+            raise failure
+        return Turn(kind=kind, text=self._last_reply(), exchanges=tuple(asker.exchanges))
+
+    async def _drive(self, send: Send, asker: Asker, steps: Generator[Ask, Answer, object]) -> ModelError | None:
+        """Let a send work in a thread and the host's model answer it; returns why the last request failed."""
+        answer: Answer | None = None
+        failure: ModelError | None = None
+        while True:
+            step = await asker.work(lambda answer=answer: _advance(steps, answer))
+            self._adopt(send)
+            if not isinstance(step, ModelRequest):
+                return failure
+            await self.host.checkpoint()
+            answer, failure = await self._answer(step, steps, send, asker)
+
+    async def _answer(
+        self, request: ModelRequest, steps: Generator[Ask, Answer, object], send: Send, asker: Asker
+    ) -> tuple[Answer, ModelError | None]:
+        """Ask the host's model. Pieces of a stream go into the chat as they come."""
+        asker.streaming, asker.unsent = False, ""
+
+        def take(piece: ReplyPiece) -> None:
+            if not piece.text:
+                return
+            if not asker.streaming:
+                steps.send(StreamOpened())
+                asker.streaming = True
+            steps.send(Chunk(asker.unsent + piece.text))
+            asker.unsent = ""
+            self._adopt(send)
+
+        try:
+            reply = await self._with_tools(request, take, asker)
+        except RequestStoppedError:
+            return Stopped(), None
+        except ModelError as error:
+            asker.broken = asker.streaming
+            if asker.streaming:
+                return Stopped(), error
+            body = error.raw_body if request.stream and isinstance(error, HTTPError) else ""
+            return Failure(str(error), body), error
+        if reply.tool_calls and not self._runs_tools:
+            return Stopped(), None
+        if asker.streaming:
+            return Chunk(asker.unsent or None), None
+        return Reply(reply.text, reply.alternatives), None
+
+    async def _with_tools(self, request: ModelRequest, take: OnPiece, asker: Asker) -> models.Reply:
+        """Ask, and call the tools that the reply asks for until there are none. Marks in its text stand for them."""
+        on_piece = take if request.streamable else None
+        reply = await asker.ask(request.plan, on_piece)
+        said, calls = reply.text, dict[str, Mapping[str, object]]()
+        for _ in range(MAX_TOOL_ROUNDS):
+            if not reply.tool_calls or not self._runs_tools:
+                break
+            for call in reply.tool_calls:
+                outcome = await self.host.call_tool(call)
+                name = made_id("tool call", self.chat.id, self._turns, len(self.tool_calls), call.id)
+                self.tool_calls[name] = freeze_object({"call": call.to_dict(), "result": outcome.result})
+                calls[name] = self.tool_calls[name]
+                mark = f"{tool_mark(name)}\n\n"
+                said, asker.unsent = said + mark, asker.unsent + mark
+            reply = await asker.ask(request.plan.with_tool_calls(said, calls), on_piece)
+            said += reply.text
+        return dataclasses.replace(reply, text=said)
+
+    async def _ask_beside(self, kind: TurnKind, text: str) -> Turn:
+        """Ask with a text behind the prompt; the chat stays as it is."""
+        asker = self._asker()
+        context = self._context(asker)
+        plan = await asker.work(lambda: self._builder.run(context))
+        reply = await asker.ask(_with_question(plan, kind, text), _ignore)
+        return Turn(kind=kind, text=reply.text, exchanges=tuple(asker.exchanges))
+
+    async def _operate(
+        self, function: Callable[[Operation], _T], asker: Asker | None = None, *, message: str = ""
+    ) -> _T:
+        asker = asker or self._asker()
+        operation = self._operation(asker, message=message)
+        try:
+            return await asker.work(lambda: function(operation))
+        finally:
+            self._adopt(operation)
+            self.error, self.warnings = None, tuple(operation.warnings)
+
+    def _operation(self, asker: Asker | None, *, message: str = "") -> Operation:
+        return Operation(self._builder, self._context(asker, message=message), session=self._session)
+
+    def _context(self, asker: Asker | None, **changes: Unpack[RisuAIInputs]) -> RisuAIContext:
+        inputs: RisuAIInputs = {
+            "character": self.character,
+            "members": self.members,
+            "settings": self.settings,
+            "history": self.chat,
+            "variables": self.variables,
+            "tool_calls": self.tool_calls,
+            "inlays": self.inlays,
+            "random": self._random or random_numbers(f"{self._seed} {self._turns}"),
+        }
+        if asker is not None:
+            helpers = self._helpers(asker)
+            inputs["trigger_host"] = asking_host(self._trigger_host, helpers)
+            inputs["memory"] = memory_models(self._memory, helpers, self.settings)
+        return self._builder.make_context(**{**inputs, **changes})
+
+    def _helpers(self, asker: Asker) -> Helpers:
+        return Helpers(asker, self._preset or self.settings.preset, self.settings)
+
+    def _adopt(self, operation: Operation) -> None:
+        """Take over what an operation has changed so far."""
+        self._set_chat(operation.chat)
+        operation.variables.changes().apply(self.variables)
+        self.character, self.settings = operation.character, operation.settings
+        if operation.members != self.members:
+            self.members = operation.members
+
+    def _says_nothing(self) -> bool:
+        if self._say_nothing is not None:
+            return self._say_nothing
+        return bool(self.settings.raw.get("useSayNothing", True))
+
+    def _last_reply(self) -> str:
+        messages = self.chat.messages
+        return messages[-1].data if messages and messages[-1].role == "char" else ""
+
+
+def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
+    """The plan with a text behind it."""
+    source: FrozenObject = {"stage": "application", "kind": kind, "reason": f"asked for with {kind}"}
+    asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
+    assert isinstance(asked, RisuPlan)
+    return asked
+
+
+def _advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> object:
+    """Let a send work until it asks for something, or ends."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        return done.value
+
+
+def _ignore(_: ReplyPiece) -> None:
+    """The host shows the pieces of an answer that is not stored."""

@@ -1,0 +1,474 @@
+"""The state of one RisuAI chat, and what changes it without a model."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, Self, Unpack
+
+from tavernkit._turns import Host
+from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, is_sequence, thaw, thaw_object
+from tavernkit.dialects._attachments import Attachment, parse_attachment
+from tavernkit.errors import ConfigError
+from tavernkit.risu_ai._builder import Builder
+from tavernkit.risu_ai._chat.chat_log import chat_id, with_messages, with_text
+from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._conversation.asking import Work
+from tavernkit.risu_ai._conversation.rerolls import Rerolls
+from tavernkit.risu_ai._conversation.snapshots import settings_changes, with_settings_changes
+from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai._sending.result import SendError
+from tavernkit.risu_ai._services import Services
+from tavernkit.risu_ai._triggers.host import RefusingHost
+from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore
+
+Disabled = bool | Literal["allBefore"]
+"""Whether a message is left out of prompts; ``allBefore`` leaves out all that comes before it as well."""
+
+_BRANCH = re.compile(r" \(Branch(?: [0-9]+)?\)$")
+
+_TURN_INPUTS = frozenset(
+    (
+        *("character", "history", "settings", "members", "variables", "message", "generation_type", "say_nothing"),
+        *("speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls", "inlays"),
+    )
+)
+"""Inputs that the chat gives each build itself."""
+
+
+class _NoHost:
+    """Stands in until the application gives a host."""
+
+    async def ask(self, *_: object, **__: object) -> object:
+        raise ConfigError("this chat has no host to ask a model with: pass host=... or use tavernkit.Conversation")
+
+    checkpoint = call_tool = ask
+
+
+class ChatVariables(InMemoryVariablesStore):
+    """The variables of a chat. As in RisuAI, reading one is enough for the chat to have a place for them."""
+
+    read = False
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        self.read = self.read or scope == LOCAL
+        return super().get(name, scope)
+
+
+class ChatState:
+    """What a chat is made of: messages, variables, the character's other chats, settings, replies to go back to."""
+
+    def __init__(
+        self,
+        *,
+        host: Host | None = None,
+        services: Services | None = None,
+        builder: Builder | None = None,
+        run_tools: bool = True,
+        work: Work | None = None,
+        session: tuple[object, ...] | None = None,
+        **inputs: Unpack[RisuAIInputs],
+    ) -> None:
+        """Open a chat.
+
+        Args:
+            host: Asks the model, runs tools and saves.
+            services: What is compiled and counted, shared with other chats.
+            builder: Has inputs and services that other chats have as well; ``inputs`` win over its own.
+            run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
+            work: Runs builds; by default they run in threads of their own. Where triggers or memory ask a model, it
+                must not run them in the event loop's thread, where they would wait forever.
+            session: What the results of regex scripts and the globals of Lua scripts are remembered by, among the
+                services; by default they are this object's alone.
+            inputs: Inputs of every build, and the chat so far (``history``).
+        """
+        if builder is not None:
+            services = builder.services
+            inputs = {**builder.inputs, **inputs}
+        given = Builder(services=services, **inputs)
+        context = given.make_context()
+        kept = {name: value for name, value in inputs.items() if name not in _TURN_INPUTS}
+        self.host: Host = host if host is not None else _NoHost()  # pyright: ignore[reportAttributeAccessIssue]  # it only raises
+        self._builder = Builder(services=given.services, **kept)  # pyright: ignore[reportArgumentType]  # what is left of the inputs
+        self._session = session if session is not None else ("chat", object())
+        self._random = context.random if context.seed is None else None
+        self._seed: int | str = context.seed if context.seed is not None else random.SystemRandom().getrandbits(48)
+        self._trigger_host = context.trigger_host if context.trigger_host is not None else RefusingHost()
+        self._memory = context.memory
+        self._preset: Preset | None = context.preset
+        self._say_nothing = inputs.get("say_nothing")
+        self._quirks = bool(context.quirks)
+        self._runs_tools = run_tools
+        self._work = work
+        self._turns: int = 0
+
+        self.settings: Settings = _with_user(context)
+        """The settings. Triggers and a preset chain change them; so may the application."""
+        self.character: RisuCharacter = context.owner
+        """The character or group."""
+        self.members: tuple[RisuCharacter, ...] = tuple(context.members)
+        """The members of the group, or other characters that can be selected."""
+        chats, page = _opened(context, given_history="history" in inputs)
+        self.chats: list[RisuChat] = chats
+        """All chats of the character."""
+        self.page: int = page
+        """Which of them is open."""
+        self.variables: ChatVariables = _variables(context, self.chat, inputs)
+        """The variables of the open chat (``local``) and those of all chats (``global``)."""
+        self.rerolls = Rerolls()
+        """The replies that swiping goes through."""
+        self.tool_calls: dict[str, Mapping[str, object]] = dict(context.tool_calls)
+        """The calls of tools that messages name, and what they gave."""
+        self.inlays: dict[str, Inlay] = dict(context.inlays)
+        """The pictures, sounds and films that messages name; ``attach()`` adds one."""
+        self.error: SendError | None = None
+        """What RisuAI would tell the user about the last turn, if it failed."""
+        self.suggestions: tuple[str, ...] = ()
+        """What the user could say next, if the last turn asked for it (``SendSteps``)."""
+        self.translations: Mapping[str, str] = {}
+        """The last turn's replies in the language they are shown in, by their ids, if that was asked for."""
+        self.emotions: tuple[str, ...] = ()
+        """The pictures that the last turn asked for: chosen by scripts, or by the model if the screen shows them."""
+        self.warnings: tuple[str, ...] = ()
+        """What the last operation warned about."""
+        others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
+        self._first_inlays = dict(self.inlays)
+        self._first = (self.character, self.members, self.settings, others, self.page)
+
+    # What there is
+
+    @property
+    def chat(self) -> RisuChat:
+        """The open chat; its variables are in ``variables``."""
+        return self.chats[self.page]
+
+    @property
+    def lines(self) -> Sequence[JsonObject]:
+        """The messages as RisuAI stores them. The greeting is not one of them."""
+        return [thaw_object(message.to_json()) for message in self.chat.messages]
+
+    @property
+    def stored(self) -> JsonObject:
+        """The open chat as RisuAI stores it, with its variables."""
+        local = self.stored_variables
+        known = local or self.variables.read or "scriptstate" in self.chat.raw
+        return chat_json(self.chat, local if known else None)
+
+    @property
+    def stored_variables(self) -> JsonObject:
+        """The variables of the open chat."""
+        return self.variables.to_dict().get(LOCAL, {})
+
+    @property
+    def greeting_index(self) -> int:
+        """Which greeting is shown: 0 is the first message, 1 the first alternate."""
+        return int(self.chat.greeting_index or 0) + 1 if self.chat.greeting_index is not None else 0
+
+    # Changes
+
+    def attach(self, attachment: Attachment) -> str:
+        """Keep a picture, sound or film for messages, and return the id by which they name it."""
+        name = made_id("inlay", attachment.data_url)
+        self.inlays[name] = Inlay(attachment)
+        return name
+
+    def choose_greeting(self, index: int) -> None:
+        """Show another greeting. 0 is the first message, 1 the first alternate; beyond the last one it starts anew."""
+        count = 1 + len(self.character.alternate_greetings or ())
+        self._set_chat(dataclasses.replace(self.chat, greeting_index=index % count - 1))
+
+    def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line, as it is; its macros run with the next reply."""
+        self._change_message(index, lambda message: with_text(message, text))
+
+    def delete(self, index: int) -> None:
+        """Delete a line."""
+        place = self._place(index)
+        if place is not None:
+            self._set_messages((*self.chat.messages[:place], *self.chat.messages[place + 1 :]))
+
+    def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        place = self._place(index)
+        if place is not None:
+            self._set_messages(self.chat.messages[:place])
+
+    def disable(self, index: int, value: Disabled = True) -> None:
+        """Keep a line out of prompts (True) with all before it (``allBefore``), or not (False)."""
+
+        def change(message: RisuMessage) -> RisuMessage:
+            raw: FrozenObject = MappingProxyType({**message.raw, "disabled": value})
+            return dataclasses.replace(message, raw=raw)
+
+        self._change_message(index, change)
+
+    def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines ``start`` to ``end`` (included) out of prompts."""
+        for place in self._places(start, end):
+            self.disable(place)
+
+    def unhide(self, start: int, end: int | None = None) -> None:
+        """Let hidden lines be part of prompts again."""
+        for place in self._places(start, end):
+            self.disable(place, value=False)
+
+    def change_chat(self, values: Mapping[str, object]) -> None:
+        """Replace fields of the open chat, in RisuAI's own names: ``note``, ``localLore`` and so on."""
+        self._set_chat(RisuChat.from_json({**self.stored, **values}))
+        shared = self.variables.to_dict().get(GLOBAL, {})
+        self.variables = ChatVariables({LOCAL: chat_variables(self.chat), GLOBAL: shared})
+
+    # Other chats
+
+    def new_chat(self) -> None:
+        """Begin another chat, first in the list, and open it."""
+        name = f"New Chat {len(self.chats) + 1}"
+        made = made_id("chat", self.chat.id, name)
+        raw: JsonObject = {"message": [], "note": "", "name": name, "localLore": [], "fmIndex": -1, "id": made}
+        greetings = self._group_greetings()
+        if self._quirks and greetings:
+            last = self.chats[-1]  # RisuAI means the new one
+            self.chats[-1] = with_messages(last, (*last.messages, *greetings))
+            greetings = ()
+        self._begin(with_messages(RisuChat.from_json(raw), greetings))
+
+    def open_chat(self, index: int) -> None:
+        """Open another chat of the character.
+
+        Raises:
+            ConfigError: There is no such chat.
+        """
+        if not 0 <= index < len(self.chats):
+            raise ConfigError(f"there is no chat {index}: the character has {len(self.chats)}")
+        self._leave()
+        self._enter(index)
+
+    def branch(self, index: int) -> Self:
+        """Return a copy in which a branch that ends with this line is open, first in the list; this chat stays."""
+        place = self._place(index)
+        twin = self._copy()
+        chat = self.chat
+        kept = chat.messages[: 0 if place is None else place + 1]
+        came_from = (chat_id(kept[-1]) if kept else None) or ""
+        note = f"{{{{specialcomment::branchedfrom::{chat.id}::{chat.name}::{came_from}::}}}}"
+        comment = RisuMessage(role="char", data=note, raw={"isComment": True, "disabled": True})
+        names = {each.name for each in self.chats}
+        name = next(name for name in _branch_names(chat.name) if name not in names)
+        made = made_id("branch", chat.id, name)
+        raw = freeze_object({**twin.stored, "name": name, "id": made})
+        branch = dataclasses.replace(chat, id=made, raw=raw, messages=(*kept, comment))
+        twin._begin(branch)  # noqa: SLF001  # it is one of us
+        return twin
+
+    def select(self, character: str) -> None:
+        """Select another of the characters (its id), with the chat that is open there.
+
+        Raises:
+            ConfigError: There is no such character.
+        """
+        found = next((each for each in self.members if each.id == character), None)
+        if found is None:
+            if character == self.character.id:
+                return
+            raise ConfigError(f"there is no character {character!r} here")
+        self._leave()
+        before = self._whole_character()
+        self.members = tuple(before if each is found else each for each in self.members)
+        self.character = found
+        self.chats = [found.opened(each) for each in found.stored_chats] or [RisuChat()]
+        page = found.raw.get("chatPage")
+        self._enter(page if isinstance(page, int) and 0 <= page < len(self.chats) else 0)
+
+    def switch_persona(self, index: int) -> None:
+        """Use another persona; the name and the text in use are stored in the one before."""
+        self.settings = self.settings.switch_persona(index)
+
+    def switch_preset(self, index: int) -> None:
+        """Use another preset; what is in force is stored in the one before."""
+        self.settings = self.settings.switch_preset(index)
+
+    # Saving
+
+    def snapshot(self) -> JsonObject:
+        """Return everything that an operation may change as JSON: what a store keeps and undo goes back to."""
+        character, members, settings, first_others, first_page = self._first
+        found: JsonObject = {
+            "chat": self.stored,
+            "global_variables": {**self.variables.to_dict().get(GLOBAL, {})},
+            "rerolls": self.rerolls.to_json(),
+            "turns": self._turns,
+        }
+        if self.tool_calls:
+            found["tool_calls"] = {name: thaw_object(each) for name, each in self.tool_calls.items()}
+        if attached := {name: each for name, each in self.inlays.items() if name not in self._first_inlays}:
+            found["inlays"] = {name: each.attachment.to_dict() for name, each in attached.items()}
+        if self._random is None:
+            found["seed"] = self._seed
+        others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
+        if self.page != first_page or others != first_others:
+            found["page"] = self.page
+            found["other_chats"] = [chat_json(each) for each in others]
+        if self.character is not character:
+            found["character"] = thaw_object(self.character.raw)
+        if self.members is not members and self.members != members:
+            found["members"] = [thaw(each.raw) for each in self.members]
+        if self.settings is not settings and (changes := settings_changes(settings, self.settings)):
+            found["settings"] = changes
+        return found
+
+    def restore(self, snapshot: Mapping[str, object]) -> None:
+        """Go back to a snapshot. What it does not say is as it was when the chat was opened."""
+        character, members, settings, first_others, first_page = self._first
+        chat = snapshot.get("chat")
+        if not is_mapping(chat):
+            raise ConfigError("this is not a snapshot of a RisuAI chat: it has no chat")
+        stored, others, page = snapshot.get("character"), snapshot.get("other_chats"), snapshot.get("page")
+        self.character = RisuCharacter.from_json(stored) if is_mapping(stored) else character
+        self.chats = [RisuChat.from_json(each) for each in others if is_mapping(each)] if is_sequence(others) else []
+        if others is None:
+            self.chats = [*first_others]
+        self.page = min(max(page, 0), len(self.chats)) if isinstance(page, int) else first_page
+        self.chats.insert(self.page, RisuChat.from_json(chat))
+        given = snapshot.get("members")
+        self.members = (
+            tuple(RisuCharacter.from_json(each) for each in given if is_mapping(each))
+            if is_sequence(given)
+            else members
+        )
+        changed = snapshot.get("settings")
+        self.settings = with_settings_changes(settings, changed) if is_mapping(changed) else settings
+        shared = snapshot.get("global_variables")
+        values: dict[str, dict[str, Json]] = {
+            LOCAL: chat_variables(self.chat),
+            GLOBAL: thaw_object(shared) if is_mapping(shared) else {},
+        }
+        self.variables = ChatVariables(values)
+        rerolls, turns, seed = snapshot.get("rerolls"), snapshot.get("turns"), snapshot.get("seed")
+        self.rerolls = Rerolls.from_json(rerolls) if is_mapping(rerolls) else Rerolls()
+        self._turns = turns if isinstance(turns, int) else 0
+        self._seed = seed if isinstance(seed, (int, str)) else self._seed
+        attached = snapshot.get("inlays")
+        read = {name: parse_attachment(each) for name, each in attached.items()} if is_mapping(attached) else {}
+        self.inlays = {**self._first_inlays, **{name: Inlay(each) for name, each in read.items() if each is not None}}
+        calls = snapshot.get("tool_calls")
+        found = calls.items() if is_mapping(calls) else ()
+        self.tool_calls = {name: freeze_object(each) for name, each in found if is_mapping(each)}
+        self.error = None
+        self._forget_script_results()
+
+    # Inside
+
+    def _set_chat(self, chat: RisuChat) -> None:
+        self.chats[self.page] = chat
+
+    def _set_messages(self, messages: tuple[RisuMessage, ...]) -> None:
+        self._set_chat(with_messages(self.chat, messages))
+
+    def _place(self, index: int) -> int | None:
+        count = len(self.chat.messages)
+        place = index + count if index < 0 else index
+        return place if 0 <= place < count else None
+
+    def _places(self, start: int, end: int | None) -> range:
+        first, last = self._place(start), self._place(start if end is None else end)
+        return (
+            range(first, (len(self.chat.messages) - 1 if last is None else last) + 1) if first is not None else range(0)
+        )
+
+    def _change_message(self, index: int, change: Callable[[RisuMessage], RisuMessage]) -> None:
+        place, messages = self._place(index), self.chat.messages
+        if place is not None:
+            self._set_messages((*messages[:place], change(messages[place]), *messages[place + 1 :]))
+
+    def _group_greetings(self) -> tuple[RisuMessage, ...]:
+        """The first messages of a group's members, which a new chat begins with."""
+        if not self.character.is_group:
+            return ()
+        known = {each.id: each for each in self.members}
+        listed = self.character.raw.get("characters")
+        ids = [each for each in listed if isinstance(each, str)] if is_sequence(listed) else []
+        greeting = {each: known[each].first_message for each in ids if each in known}
+        return tuple(RisuMessage(role="char", data=text, saying=each) for each, text in greeting.items() if text)
+
+    def _begin(self, chat: RisuChat) -> None:
+        """Open a chat that is new in the list."""
+        self._leave()
+        self.chats.insert(0, chat)
+        self._enter(0)
+
+    def _leave(self) -> None:
+        """Put the variables into the chat that is closed."""
+        self._set_chat(RisuChat.from_json(self.stored))
+
+    def _enter(self, page: int) -> None:
+        self.page = page
+        shared = self.variables.to_dict().get(GLOBAL, {})
+        self.variables = ChatVariables({LOCAL: chat_variables(self.chat), GLOBAL: shared})
+        self._forget_script_results()
+
+    def _forget_script_results(self) -> None:
+        self._builder.services.script_runner(self._session).forget()
+
+    def _whole_character(self) -> RisuCharacter:
+        chats: list[Json] = [chat_json(each) for each in self.chats]
+        raw = freeze_object({**self.character.raw, "chats": chats, "chatPage": self.page})
+        return dataclasses.replace(self.character, raw=raw)
+
+    def _copy(self) -> Self:
+        twin = copy.copy(self)
+        twin.chats = [*self.chats]
+        twin.variables = ChatVariables(self.variables.to_dict())
+        twin.tool_calls = {**self.tool_calls}
+        twin.inlays = {**self.inlays}
+        twin.rerolls = Rerolls.from_json(self.rerolls.to_json())
+        return twin
+
+
+def _with_user(context: RisuAIContext) -> Settings:
+    """The settings with the application's user in the place of the persona in use."""
+    if context.user is None:
+        return context.settings
+    return context.settings.replace(username=context.user_name, persona_prompt=context.persona_prompt)
+
+
+def _opened(context: RisuAIContext, *, given_history: bool) -> tuple[list[RisuChat], int]:
+    owner = context.owner
+    chats = [owner.opened(each) for each in owner.stored_chats]
+    page = owner.raw.get("chatPage")
+    if not given_history and chats:
+        return chats, page if isinstance(page, int) and 0 <= page < len(chats) else 0
+    opened = owner.opened(context.chat)
+    same = [index for index, each in enumerate(chats) if each == opened or (opened.id and each.id == opened.id)]
+    if not same:
+        return [opened, *chats], 0
+    chats[same[0]] = opened
+    return chats, same[0]
+
+
+def _variables(context: RisuAIContext, chat: RisuChat, inputs: RisuAIInputs) -> ChatVariables:
+    given = inputs.get("variables")
+    if isinstance(given, InMemoryVariablesStore):
+        return ChatVariables(given.to_dict())
+    if given is not None:
+        raise ConfigError("a chat keeps its variables itself: variables must be an InMemoryVariablesStore, or nothing")
+    return ChatVariables({LOCAL: chat_variables(chat), GLOBAL: context.settings.global_variables})
+
+
+def _branch_names(name: str) -> Generator[str]:
+    name = _BRANCH.sub("", name)
+    yield f"{name} (Branch)"
+    number = 2
+    while True:
+        yield f"{name} (Branch {number})"
+        number += 1

@@ -1,0 +1,92 @@
+"""RisuAI's character of a card: what its importer makes of one, without storing assets."""
+
+from __future__ import annotations
+
+from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw
+from tavernkit.cards._bundle import Bundle
+from tavernkit.cards._character import Character
+from tavernkit.cards._risu_ai.character import from_card, from_off_spec
+from tavernkit.cards._risum import Module
+from tavernkit.errors import ConfigError
+from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._lorebook.imports import migrate_entries
+from tavernkit.risu_ai._objects import RisuCharacter
+
+_ASSET_LISTS = (("emotions", "emotionImages"), ("additionalAssets", "additionalAssets"))
+
+
+def risu_character(value: object) -> RisuCharacter | None:
+    """Make RisuAI's character of a card, a loaded file, RisuAI's own JSON, or nothing."""
+    if value is None or isinstance(value, RisuCharacter):
+        return value
+    if isinstance(value, (Character, Bundle)):
+        return character_from_card(value)
+    if is_mapping(value):
+        return RisuCharacter.from_json(value)
+    raise ConfigError(
+        f"character must be a Character, a loaded file, a RisuCharacter or RisuAI's JSON, not {type(value).__name__}"
+    )
+
+
+def character_from_card(card: Character | Bundle, module: Module | None = None) -> RisuCharacter:
+    """The character RisuAI makes of a card, or of a loaded file. Its assets keep the addresses they have in the card.
+
+    ``module`` is the one beside a CHARX card (a loaded file has it): its lore, scripts and triggers stand in for the
+    card's.
+
+    Args:
+        card: A card, or a loaded card file.
+        module: The module that comes with the card.
+    """
+    if isinstance(card, Bundle):
+        card, module = card.character, card.module if module is None else module
+    written = card.to_card()
+    data = written.get("data")
+    has_data = is_object(data) and card.version != "v1"
+    character = _from_spec(written) if has_data else from_off_spec(written)
+    if module is not None:
+        character |= {"triggerscript": thaw(module.trigger), "customscript": thaw(module.regex)}
+        if module.lorebook is not None:
+            character["globalLore"] = thaw(module.lorebook)
+    lore = character.get("globalLore")
+    if isinstance(lore, list):  # as RisuAI does when the character is opened
+        character["globalLore"] = [migrate_entries([each])[0] if is_object(each) else each for each in lore]
+    character["chaId"] = made_id("card", card.name, card.creator)
+    return RisuCharacter.from_json(character)
+
+
+def _from_spec(written: JsonObject) -> JsonObject:
+    fields = written.get("data")
+    data: JsonObject = fields if is_object(fields) else {}
+    stated = data.get("extensions")
+    extensions: JsonObject = dict(stated) if is_object(stated) else {}
+    own = extensions.get("risuai")
+    risuai: JsonObject = dict(own) if is_object(own) else {}
+    lists = {key: risuai.pop(key, None) for key, _ in _ASSET_LISTS}
+    extensions["risuai"] = risuai
+    assets = data.get("assets")
+    bare: JsonObject = {**written, "data": {**data, "extensions": extensions, "assets": []}}
+    character = from_card(bare, {}, lambda _, name: name)
+    character |= {name: lists[key] for key, name in _ASSET_LISTS if isinstance(lists[key], list)}
+    if isinstance(assets, list):
+        _add_assets(character, assets)
+    depth = extensions.get("depth_prompt")
+    if is_object(depth):
+        character["depth_prompt"] = depth
+    return character
+
+
+def _add_assets(character: JsonObject, assets: list[Json]) -> None:
+    emotions: list[Json] = []
+    additional: list[Json] = []
+    for asset in assets:
+        if not is_object(asset):
+            continue
+        name, uri, kind = asset.get("name", ""), asset.get("uri", ""), asset.get("type")
+        if kind == "emotion":
+            emotions.append([name, uri])
+        elif kind == "x-risu-asset":
+            additional.append([name, uri, asset.get("ext", "")])
+        elif kind == "icon" and name == "main":
+            character["image"] = uri
+    character |= {"emotionImages": emotions, "additionalAssets": additional}

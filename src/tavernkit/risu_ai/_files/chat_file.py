@@ -1,0 +1,148 @@
+"""Chat files: one chat or all chats of a character."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from tavernkit._arguments import checked
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import json_stringify
+from tavernkit._values import (
+    FrozenObject,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    shown,
+    thaw,
+    thaw_object,
+)
+from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._limits import Limits
+from tavernkit.cards._source import FileContent, read_file
+from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning, refuse_warning
+from tavernkit.risu_ai._files.silly_tavern_chat import read_silly_tavern_chat
+from tavernkit.risu_ai._limits import MAX_CHAT_BYTES
+from tavernkit.risu_ai._objects import RisuChat
+
+ONE_CHAT, ALL_CHATS = "risuChat", "risuAllChats"
+VERSIONS = (1, 2)
+WRITTEN_VERSION = 2
+VARIABLE_MARK = "$"
+"""What stands before the name of a variable in a chat's ``scriptstate``."""
+
+
+_PAGE_START = 1000
+_PAGE_MARK = b'"idat"'
+
+
+class ChatFileError(FileFormatError):
+    """The file holds no RisuAI chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFile:
+    """The chats of a file, and the folders a user keeps them in."""
+
+    chats: tuple[RisuChat, ...]
+    folders: tuple[FrozenObject, ...] = ()
+
+    @classmethod
+    @checked
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+        """Read a ``.json`` chat file, with one chat or all of them, RisuAI's ``.html``, or SillyTavern's ``.jsonl``."""
+        warn = refuse_warning if strict else warn
+        data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
+        if _has_lines(data) if isinstance(source, bytes) else Path(source).suffix.lower() == ".jsonl":
+            return cls((read_silly_tavern_chat(data, warn=warn),))
+        if data[:_PAGE_START].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            return cls((_read_page(data, warn),))
+        return read_chats(data, warn=warn)
+
+    @checked
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the chats: one as a chat, several as all chats."""
+        Path(path).write_bytes(write_chats(self))
+
+
+def _read_page(data: bytes, warn: Warn) -> RisuChat:
+    """Read the chat that an exported page holds in an element of its own, with its angle brackets escaped."""
+    start = data.find(b">", data.find(_PAGE_MARK)) if _PAGE_MARK in data else -1
+    end = data.find(b"<", start)
+    if start < 0 or end < 0:
+        raise ChatFileError("the page holds no RisuAI chat")
+    text = data[start + 1 : end].replace(b"&lt;", b"<").replace(b"&gt;", b">")
+    value = parse_json(text, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
+    if not is_mapping(value) or not is_sequence(value.get("message")):
+        raise ChatFileError("the page holds no RisuAI chat")
+    return RisuChat.from_json(value)
+
+
+def _has_lines(data: bytes) -> bool:
+    """Whether each line is a JSON object of its own, as in SillyTavern's chats."""
+    first, _, rest = data.partition(b"\n")
+    return first.rstrip().endswith(b"}") and (bool(rest.strip()) or b'"chat_metadata"' in first)
+
+
+def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
+    """Read the bytes of a chat file; raises ``ChatFileError`` if they hold no chat."""
+    if len(data) > MAX_CHAT_BYTES:
+        raise LimitExceededError(f"the chat has {len(data)} bytes, more than {MAX_CHAT_BYTES}", limit="MAX_CHAT_BYTES")
+    value = parse_json(data, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
+    kind = value.get("type") if is_mapping(value) else None
+    if not is_mapping(value) or kind not in (ONE_CHAT, ALL_CHATS):
+        raise ChatFileError("the file holds no RisuAI chat: its type is neither risuChat nor risuAllChats")
+    if value.get("ver") not in VERSIONS:
+        warn(f"chat: version {shown(value.get('ver'))} is not known; it is read like version {WRITTEN_VERSION}")
+    content, folders = value.get("data"), value.get("folders")
+    items = (content,) if kind == ONE_CHAT else content if is_sequence(content) else ()
+    chats = tuple(RisuChat.from_json(item) for item in items if is_mapping(item))
+    if len(chats) < len(items):
+        warn(f"chat: {len(items) - len(chats)} of the chats are not objects; they are left out")
+    return ChatFile(
+        chats,
+        tuple(freeze_object(each) for each in folders if is_mapping(each)) if is_sequence(folders) else (),
+    )
+
+
+def write_chats(file: ChatFile) -> bytes:
+    """Write the bytes of a chat file."""
+    chats: list[Json] = [chat_json(chat) for chat in file.chats]
+    one = len(chats) == 1
+    content: JsonObject = {
+        "type": ONE_CHAT if one else ALL_CHATS,
+        "ver": WRITTEN_VERSION,
+        "data": chats[0] if one else chats,
+        "folders": [thaw_object(folder) for folder in file.folders],
+    }
+    return json_stringify(content).encode("utf-8", "surrogatepass")
+
+
+def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> JsonObject:
+    """Write a chat with RisuAI's keys, all others kept; ``variables`` replace its stored ones."""
+    written = thaw_object(chat.raw)
+    written["message"] = [thaw(message.to_json()) for message in chat.messages]
+    before = RisuChat.from_json(chat.raw)
+    pairs = (
+        ("id", chat.id, before.id),
+        ("fmIndex", chat.greeting_index, before.greeting_index),
+        ("note", chat.note, before.note),
+        ("localLore", chat.local_lore, before.local_lore),
+        ("modules", chat.modules, before.modules),
+        ("bindedPersona", chat.bound_persona, before.bound_persona),
+    )
+    written.update((key, thaw(value)) for key, value, old in pairs if value != old or (not chat.raw and value))
+    if variables is not None:
+        written["scriptstate"] = {f"{VARIABLE_MARK}{name}": value for name, value in variables.items()}
+    return written
+
+
+def chat_variables(chat: RisuChat) -> dict[str, Json]:
+    """The variables stored in a chat, by their bare names."""
+    state = chat.raw.get("scriptstate")
+    if not is_mapping(state):
+        return {}
+    return {name.removeprefix(VARIABLE_MARK): thaw(value) for name, value in state.items()}

@@ -1,0 +1,297 @@
+"""RisuAI's database in each of its encodings: packed, compressed, in blocks, and what old versions wrote."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import json_stringify, truthy
+from tavernkit._values import is_mapping, is_sequence
+from tavernkit.cards._json_text import check_depth
+from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
+from tavernkit.risu_ai._files.compression import CompressionError, decompress, gunzip, salvage
+from tavernkit.risu_ai._files.message_pack import MessagePackError, Packed, as_double, pack, read_packed
+from tavernkit.risu_ai._limits import (
+    MAX_DATABASE_BLOCKS,
+    MAX_DATABASE_DEPTH,
+    MAX_UNPACKED_DATABASE,
+)
+
+Database: TypeAlias = dict[str, Packed]
+"""RisuAI's database as it was decoded: JSON, and here and there bytes or dates."""
+
+Remote: TypeAlias = Callable[[str], bytes | None]
+"""Finds the file of a block that is stored elsewhere, by the name of the block."""
+
+MARK = b"\0RISUSAVE\0"
+RAW, COMPRESSED, STREAM = 7, 8, 9
+BLOCKS = b"RISUSAVE\0"
+OLD_PREFIX = b"\0\0RISU"
+
+CONFIG, ROOT, CHARACTER, CHAT, PRESETS, MODULES, REMOTE = range(7)
+PARSED = frozenset({ROOT, CHARACTER, PRESETS, MODULES, REMOTE})
+_NAMES = {ROOT: "root", CHARACTER: "character", PRESETS: "preset", MODULES: "modules", REMOTE: "remote"}
+
+BUILT_IN_PRESET: Mapping[str, Packed] = {"name": "Default"}
+"""Stands for the preset that RisuAI brings along and uses where a file has none. Its texts are not ours to copy."""
+
+
+class DatabaseError(FileFormatError):
+    """The bytes are no RisuAI database, or too damaged to be read."""
+
+
+_Problem = (MessagePackError, CompressionError, ValueError)
+
+
+def no_remote(name: str) -> bytes | None:
+    """Find nothing."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoder:
+    """Decodes databases.
+
+    ``salvage`` gives what can be read of a damaged file, with warnings, where RisuAI refuses the whole of it.
+    ``remote`` finds blocks that are stored elsewhere. ``undefined`` is what undefined list items become.
+    """
+
+    salvage: bool = False
+    remote: Remote = no_remote
+    undefined: Packed = None
+    warn: Warn = log_warning
+
+    def decode(self, data: bytes) -> Database:
+        """Decode a database.
+
+        Raises:
+            DatabaseError: RisuAI would not load it either; with ``salvage``: nothing of it can be read.
+            LimitExceededError: It is too large or nests too deeply.
+        """
+        version = data[len(MARK)] if len(data) > len(MARK) and data.startswith(MARK) else 0
+        body = data[len(MARK) + 1 :] if version in (RAW, COMPRESSED, STREAM) else data
+        try:
+            return self._decode(data, body, version)
+        except _Problem as error:
+            first = error
+        if isinstance(first, LimitExceededError):
+            raise first
+        try:
+            found = self._fallback(body)
+        except _Problem as error:
+            if isinstance(error, LimitExceededError):
+                raise
+            rescued = self._rescue(body, version) if self.salvage else None
+            if rescued is None:
+                raise DatabaseError(f"the database cannot be decoded: {first}") from error
+            return rescued
+        self.warn(f"the database is not stored as this version of RisuAI stores it ({first}); it was read all the same")
+        return found
+
+    def _decode(self, data: bytes, body: bytes, version: int) -> Database:
+        if version == COMPRESSED:
+            return self._packed(decompress(body, MAX_UNPACKED_DATABASE), big_integers=True)
+        if version == STREAM:
+            return self._packed(gunzip(body, MAX_UNPACKED_DATABASE))
+        if data.startswith(BLOCKS) and len(data) >= len(MARK) + 1:
+            return _Blocks(self).read(data)
+        return self._packed(body)
+
+    def _fallback(self, body: bytes) -> Database:
+        """What RisuAI tries next: an old prefix of six bytes, then compressed JSON or MessagePack."""
+        try:
+            return self._packed(body[len(OLD_PREFIX) :])
+        except MessagePackError:
+            unpacked = decompress(body, MAX_UNPACKED_DATABASE)
+        try:
+            return _as_database(parse(unpacked))
+        except ValueError:
+            return self._packed(unpacked)
+
+    def _packed(self, data: bytes, *, big_integers: bool = False) -> Database:
+        found = read_packed(data, big_integers=big_integers, max_depth=MAX_DATABASE_DEPTH, undefined=self.undefined)
+        if found.end < len(data):
+            raise MessagePackError(f"{len(data) - found.end} bytes are left over")
+        return _as_database(found.value)
+
+    def _rescue(self, body: bytes, version: int) -> Database | None:
+        """Read a damaged database up to where it is damaged."""
+        candidates = [body] if version in (RAW, 0) else []
+        if version:
+            candidates.append(salvage(body, MAX_UNPACKED_DATABASE))
+        for data in candidates:
+            try:
+                found = read_packed(data, salvage=True, max_depth=MAX_DATABASE_DEPTH, undefined=self.undefined)
+            except MessagePackError:
+                continue
+            if isinstance(found.value, dict) and "characters" in found.value:
+                why = found.problem or f"{len(data) - found.end} bytes are left over"
+                self.warn(f"the database is damaged ({why}): what stands before byte {found.end} was read")
+                return found.value
+        return None
+
+
+def _as_database(value: object) -> Database:
+    if not isinstance(value, dict):
+        raise MessagePackError(f"the data holds a {type(value).__name__}, not a database")
+    return value  # pyright: ignore[reportUnknownVariableType]  # keys of decoded maps are texts
+
+
+def parse(data: bytes) -> Packed:
+    """Read JSON as JavaScript does; bytes that are not UTF-8 become U+FFFD, a byte order mark is dropped."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    check_depth(text, MAX_DATABASE_DEPTH, what="the database")
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
+    except RecursionError as error:
+        raise LimitExceededError(
+            "the database nests too deeply for this process", limit="MAX_DATABASE_DEPTH"
+        ) from error
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _integer(digits: str) -> float:
+    # JavaScript has only doubles; Python refuses to read very long integers.
+    return as_double(int(digits)) if len(digits) < 300 else float(digits)
+
+
+@dataclass(slots=True)
+class _Block:
+    kind: int
+    name: str
+    body: bytes
+    offset: int
+    compressed: bool = False
+    cut: bool = False
+
+    def __str__(self) -> str:
+        return f"the {_NAMES.get(self.kind, str(self.kind))} block {self.name[:80]!r} at byte {self.offset}"
+
+
+class _Blocks:
+    """A database in blocks, put together in their order."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._database: Database = {}
+
+    def read(self, data: bytes) -> Database:
+        waiting = deque(self._blocks(data))
+        count = 0
+        while waiting:
+            block = waiting.popleft()
+            count += 1
+            if count > MAX_DATABASE_BLOCKS:
+                raise LimitExceededError(
+                    f"the database has more than {MAX_DATABASE_BLOCKS} blocks", limit="MAX_DATABASE_BLOCKS"
+                )
+            if block.kind not in PARSED:
+                continue
+            body = self._body(block)
+            if body is None:
+                continue
+            try:
+                value = parse(body)
+            except LimitExceededError:
+                raise
+            except ValueError as error:
+                if not self._decoder.salvage:
+                    raise MessagePackError(f"{block} is damaged: {error}") from error
+                self._decoder.warn(f"{block} is left out: it is {'cut off' if block.cut else 'damaged'} ({error})")
+                continue
+            if block.kind == REMOTE:
+                waiting.extend(self._remote(value))
+            else:
+                self._add(block.kind, value)
+        presets = self._database.get("botPresets")
+        if not is_sequence(presets) or not presets:
+            self._database |= {"botPresets": [dict(BUILT_IN_PRESET)], "botPresetsId": 0}
+        return self._database
+
+    def _blocks(self, data: bytes) -> Iterator[_Block]:
+        at = len(BLOCKS)
+        while at < len(data):
+            start = at
+            # Bytes that are missing count as zero.
+            kind, compressed, size = data[at], data[at + 1 : at + 2] == b"\1", (data[at + 2 : at + 3] or b"\0")[0]
+            name = data[at + 3 : at + 3 + size].decode("utf-8", "replace")
+            at += 3 + size
+            length = int.from_bytes(data[at : at + 4], "little")
+            at += 4
+            body = data[at : at + length]
+            yield _Block(kind, name, body, start, compressed, cut=len(body) < length or at > len(data))
+            at += length
+
+    def _body(self, block: _Block) -> bytes | None:
+        if not block.compressed:
+            return block.body
+        try:
+            return gunzip(block.body, MAX_UNPACKED_DATABASE)
+        except CompressionError as error:
+            self._decoder.warn(f"{block} is left out: {error}")
+            return None
+
+    def _remote(self, value: Packed) -> list[_Block]:
+        """A block that is stored in a file of its own is read behind all others."""
+        name, kind = (value.get("name"), value.get("type")) if isinstance(value, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(kind, int):
+            return []
+        found = self._decoder.remote(name)
+        if found is None:
+            self._decoder.warn(f"remotes/{name[:80]}.local.bin is not there: what it holds is missing")
+            return []
+        return [_Block(int(kind), name, found, 0)]
+
+    def _add(self, kind: int, value: Packed) -> None:
+        database = self._database
+        if kind == CHARACTER:
+            characters = database.get("characters")
+            if not isinstance(characters, list):
+                characters = database["characters"] = []
+            characters.append(value)
+        elif kind == PRESETS:
+            database["botPresets"] = value
+        elif kind == MODULES:
+            database["modules"] = value
+        elif is_mapping(value):
+            for key, item in value.items():
+                if not key.startswith("__") and not truthy(database.get(key)):
+                    database[key] = item  # pyright: ignore[reportArgumentType]  # parsed JSON
+
+
+def encode_database(database: Mapping[str, object], *, blocks: bool = False) -> bytes:
+    """Encode a database as RisuAI does.
+
+    Args:
+        database: The database; keys that RisuAI does not know are kept.
+        blocks: Write blocks, as in ``database.bin``, instead of the form that backups have.
+    """
+    if not blocks:
+        return MARK + bytes([COMPRESSED]) + gzip.compress(pack(database), mtime=0)
+    root = {
+        key: item
+        for key, item in database.items()
+        if key not in ("characters", "botPresets", "modules") and not key.startswith("__")
+    }
+    out = bytearray(BLOCKS)
+    _write_block(out, ROOT, "root", root)
+    _write_block(out, PRESETS, "preset", database.get("botPresets", []))
+    _write_block(out, MODULES, "modules", database.get("modules", []))
+    characters = database.get("characters")
+    for character in characters if is_sequence(characters) else ():
+        name = character.get("chaId") if is_mapping(character) else None
+        _write_block(out, CHARACTER, name if isinstance(name, str) else "", character)
+    _write_block(out, CONFIG, "config", {"version": 1})
+    return bytes(out)
+
+
+def _write_block(out: bytearray, kind: int, name: str, value: object) -> None:
+    encoded, body = name.encode("utf-8", "replace")[:255], json_stringify(value).encode("utf-8", "replace")
+    out += bytes([kind, 0, len(encoded)]) + encoded + len(body).to_bytes(4, "little") + body

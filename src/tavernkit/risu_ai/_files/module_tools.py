@@ -1,0 +1,42 @@
+"""The MCP servers that modules bring along. None is ever asked unless the application allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import is_mapping
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai._objects import RisuModule
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleServer:
+    """A server with tools that a module names: connect to ``url`` and put its tools into your tool loop."""
+
+    url: str
+    module: str
+
+
+def module_servers(
+    modules: Iterable[RisuModule], *, allow: Collection[str] = (), warn: Warn = log_warning
+) -> tuple[ModuleServer, ...]:
+    """List the servers of modules that the application allows, each once.
+
+    Args:
+        modules: The modules that are switched on.
+        allow: The addresses that may be asked. A module comes from a stranger: nothing is allowed by itself.
+        warn: Told about servers that are not allowed.
+    """
+    found: dict[str, ModuleServer] = {}
+    for module in modules:
+        stated = module.raw.get("mcp")
+        url = stated.get("url") if is_mapping(stated) else stated
+        if not isinstance(url, str) or not url:
+            continue
+        name = module.name or module.id
+        if url in allow:
+            found.setdefault(url, ModuleServer(url, name))
+        else:
+            warn(f"the module {name[:80]!r} wants tools of {url[:200]!r}, which is not allowed: they are left out")
+    return tuple(found.values())

@@ -1,0 +1,112 @@
+"""Finds out what kind of save a file is, and reads the database and the list of assets out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._source import FileContent, Source, as_source, read_all
+from tavernkit.errors import Warn
+from tavernkit.risu_ai._files.backup_file import looks_like_backup, read_index
+from tavernkit.risu_ai._files.database_codec import DatabaseError, Decoder, parse
+from tavernkit.risu_ai._files.file_kinds import foreign_file, foreign_json, foreign_lines, is_database, is_text
+from tavernkit.risu_ai._files.start_up import Stored
+from tavernkit.risu_ai._files.stored_files import DATABASE_KEY, StoredFiles
+from tavernkit.risu_ai._limits import MAX_DATABASE_BYTES
+
+Kind = Literal["backup", "database", "json"]
+_LOOK = 4096
+EXPORT = "in RisuAI, Settings > Save Local Backup writes a file with everything"
+
+
+class SaveAsset:
+    """A picture or another file of a save, read when it is asked for.
+
+    Args:
+        name: Its name in the save.
+        size: Its size in bytes.
+        read: Returns its bytes.
+    """
+
+    def __init__(self, name: str, size: int, read: Callable[[], bytes]) -> None:
+        self.name = name
+        self.size = size
+        self._read = read
+
+    def __repr__(self) -> str:
+        return f"SaveAsset({self.name!r}, {self.size} bytes)"
+
+    def read(self) -> bytes:
+        """Read the bytes."""
+        return self._read()
+
+
+def open_save(source: FileContent, files: StoredFiles) -> Source:
+    """Open a file, or the database in a folder of RisuAI's."""
+    if not isinstance(source, bytes) and Path(source).is_dir():
+        found = files.find(DATABASE_KEY)
+        if found is not None:
+            return found
+    return as_source(source, DEFAULT_LIMITS)
+
+
+def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
+    """Read the database and list the assets; raises ``DatabaseError`` for other files."""
+    with source.open() as stream:
+        start = stream.read(_LOOK)
+    if not is_database(start) and looks_like_backup(start, None if decoder.salvage else source.size):
+        return _read_backup(source, name, decoder, warn)
+    if foreign := foreign_file(start):
+        raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
+    data = read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _read_json(data, name), "json", {}
+    try:
+        database = decoder.decode(data)
+    except DatabaseError as error:
+        why = "this is a text, not a save of RisuAI" if is_text(start) else str(error)
+        raise DatabaseError(f"{name}: {why}; {EXPORT}") from error
+    if not is_database(start) and (foreign := foreign_json(database)):
+        raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
+    return database, "database", {}
+
+
+def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
+    index = read_index(source)
+    if index.problem:
+        warn(f"{name}: {index.problem}")
+    entry = index.database
+    if entry is None and decoder.salvage and index.rest is not None and index.rest.is_database:
+        entry = index.rest
+    if entry is None:
+        why = f" ({index.problem})" if index.problem else ""
+        raise DatabaseError(f"{name}: the backup has {len(index.assets)} assets and no database{why}; {EXPORT}")
+    try:
+        database = decoder.decode(entry.read())
+    except DatabaseError as error:
+        raise DatabaseError(f"{name}: {error}") from error
+    assets = {each.name: SaveAsset(each.name, each.size, each.read) for each in index.assets.values()}
+    return database, "backup", assets
+
+
+def _read_json(data: bytes, name: str) -> Stored:
+    try:
+        value = parse(data)
+    except ValueError as error:
+        found = foreign_lines(data) or f"not JSON ({error})"
+        raise DatabaseError(f"{name}: this is {found}, not a save of RisuAI; {EXPORT}") from error
+    if isinstance(value, dict) and isinstance(value.get("characters"), list):
+        return value
+    found = foreign_json(value) or "JSON without a list of characters"
+    raise DatabaseError(f"{name}: this is {found}, not a save of RisuAI; {EXPORT}")
+
+
+def file_asset(name: str, source: Source) -> SaveAsset:
+    """An asset that is a file of its own."""
+
+    def read() -> bytes:
+        return read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
+
+    return SaveAsset(name, source.size, read)

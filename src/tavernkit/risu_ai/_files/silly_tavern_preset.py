@@ -1,0 +1,199 @@
+"""SillyTavern's chat presets as RisuAI's, and back as far as the two agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tavernkit._text.js_values import to_number, truthy
+from tavernkit._values import Json, JsonObject, is_mapping, is_sequence
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai._files.preset import UNSET_SAMPLER, Preset
+from tavernkit.risu_ai._prompt_template.cards import (
+    ChatCard,
+    PlainCard,
+    SlotCard,
+    TemplateCard,
+)
+from tavernkit.risu_ai.errors import PromptTemplateError
+
+IMPORTED_NAME = "Imported ST Preset"
+_SLOTS: Mapping[str, str] = {
+    "worldInfoBefore": "lorebook",
+    "charDescription": "description",
+    "personaDescription": "persona",
+}
+_IGNORED = frozenset({"dialogueExamples", "charPersonality", "scenario", "worldInfoAfter"})
+_JAILBREAKS = frozenset({"jailbreak", "nsfw"})
+
+
+def is_chat_preset(value: Mapping[str, object]) -> bool:
+    """Return True if a JSON object is a SillyTavern chat preset."""
+    orders = value.get("prompt_order")
+    first = orders[0] if is_sequence(orders) and orders else None
+    return is_sequence(value.get("prompts")) and is_mapping(first) and is_sequence(first.get("order"))
+
+
+def template_from_chat_preset(
+    preset: Mapping[str, object], *, warn: Warn = log_warning, strict: bool = False
+) -> tuple[TemplateCard, ...]:
+    """Convert the prompts of a SillyTavern preset as RisuAI does.
+
+    Only the first order counts. Card roles are taken as they are, so SillyTavern's ``assistant`` becomes a role that
+    RisuAI's cards do not have. A preset without prompts makes RisuAI throw; strict mode raises.
+    """
+    cards: list[TemplateCard] = []
+    for entry in _first_order(preset):
+        if not is_mapping(entry) or not truthy(entry.get("enabled")):
+            continue
+        prompts = preset.get("prompts")
+        if not is_sequence(prompts):
+            problem = "the SillyTavern preset has an order but no prompts"
+            if strict:
+                raise PromptTemplateError(problem)
+            warn(problem)
+            break
+        identifier = entry.get("identifier") or ""
+        found = next((each for each in prompts if is_mapping(each) and each.get("identifier") == identifier), None)
+        card = None if found is None else _card(str(identifier), found)
+        if card is not None:
+            cards.append(card)
+    prefill = preset.get("assistant_prefill")
+    if isinstance(prefill, str) and prefill:
+        text = f"{{{{#if {{{{prefill_supported}}}}}}}}{prefill}{{{{/if}}}}"
+        cards += [SlotCard(type="postEverything"), PlainCard(type2="main", text=text, role="bot")]
+    return tuple(cards)
+
+
+def _first_order(preset: Mapping[str, object]) -> Sequence[object]:
+    orders = preset.get("prompt_order")
+    first = orders[0] if is_sequence(orders) and orders else None
+    order = first.get("order") if is_mapping(first) else None
+    return order if is_sequence(order) else ()
+
+
+def _card(identifier: str, prompt: Mapping[str, object]) -> TemplateCard | None:
+    if identifier in _IGNORED:
+        return None
+    if identifier in _SLOTS:
+        return SlotCard(type=_SLOTS[identifier])
+    if identifier == "chatHistory":
+        return ChatCard()
+    content, role = prompt.get("content"), prompt.get("role")
+    return PlainCard(
+        type="jailbreak" if identifier in _JAILBREAKS else "plain",
+        type2="main" if identifier == "main" else "normal",
+        text="" if content is None else str(content),
+        role="system" if role is None else str(role),
+    )
+
+
+def preset_from_chat_preset(value: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
+    """Convert a whole SillyTavern chat preset as RisuAI's import does, its odd numbers included.
+
+    A file without a temperature ends with 8000 and one without a presence penalty with no number at all.
+    """
+    temperature = _number(value, "temperature", 80)
+    return Preset.from_json(
+        {
+            "name": IMPORTED_NAME,
+            "temperature": temperature * 100,
+            "frequencyPenalty": _number(value, "frequency_penalty", 0.7) * 100,
+            "PresensePenalty": _number(value, "presence_penalty", math.nan) * 0.7 * 100,
+            "top_p": _number(value, "top_p", 1),
+        },
+        warn=warn,
+    ).replace(prompt_template=template_from_chat_preset(value, warn=warn))
+
+
+def _number(value: Mapping[str, object], key: str, default: float) -> float:
+    found = value.get(key)
+    return default if found is None else to_number(found)
+
+
+def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
+    """Write a RisuAI preset as a SillyTavern chat preset; what SillyTavern has no place for is reported.
+
+    Args:
+        preset: The preset to write.
+        warn: Called with each warning; by default they are logged.
+    """
+    writer = _Writer(warn)
+    for card in preset.prompt_template or _template_of(preset):
+        writer.add(card)
+    samplers = {
+        "temperature": preset.temperature,
+        "frequency_penalty": preset.frequency_penalty,
+        "presence_penalty": preset.presence_penalty,
+    }
+    written: JsonObject = {
+        "chat_completion_source": "openai",
+        "openai_max_context": preset.max_context,
+        "openai_max_tokens": preset.max_response,
+        "prompts": writer.prompts,
+        "prompt_order": [{"character_id": 100001, "order": writer.order}],
+    }
+    written.update((key, value / 100) for key, value in samplers.items() if value != UNSET_SAMPLER and value == value)
+    if preset.top_p != UNSET_SAMPLER:
+        written["top_p"] = preset.top_p
+    return written
+
+
+def _template_of(preset: Preset) -> tuple[TemplateCard, ...]:
+    """The cards that print what a preset without a template prints."""
+    cards: Mapping[str, TemplateCard] = {
+        "main": PlainCard(type2="main", text=preset.main_prompt or ""),
+        "jailbreak": PlainCard(type="jailbreak", text=preset.jailbreak or ""),
+        "globalNote": PlainCard(type2="globalNote", text=preset.global_note),
+        "description": SlotCard(type="description"),
+        "personaPrompt": SlotCard(type="persona"),
+        "lorebook": SlotCard(type="lorebook"),
+        "chats": ChatCard(),
+    }
+    return tuple(cards[name] for name in preset.formating_order if name in cards)
+
+
+class _Writer:
+    _NAMES: Mapping[str, str] = {slot: identifier for identifier, slot in _SLOTS.items()}
+    _ROLES: Mapping[str, str] = {"bot": "assistant", "assistant": "assistant", "user": "user", "system": "system"}
+
+    def __init__(self, warn: Warn) -> None:
+        self.prompts: list[Json] = []
+        self.order: list[Json] = []
+        self._used: set[str] = set()
+        self._warn = warn
+
+    def add(self, card: TemplateCard) -> None:
+        if isinstance(card, PlainCard):
+            self._add_text(card)
+            return
+        identifier = "chatHistory" if isinstance(card, ChatCard) else self._NAMES.get(card.type)
+        if isinstance(card, ChatCard) and (card.range_start != 0 or card.range_end != "end"):
+            self._warn(f"a chat card with the range {card.range_start} to {card.range_end} becomes the whole chat")
+        if identifier is None or identifier in self._used:
+            self._warn(f"SillyTavern's presets have no place for this {card.type} card; it is left out")
+            return
+        if isinstance(card, SlotCard) and card.inner_format:
+            self._warn(f"the inner format of the {card.type} card is left out")
+        self._append(identifier, {"name": identifier, "marker": True, "system_prompt": True})
+
+    def _add_text(self, card: PlainCard) -> None:
+        wanted = {"jailbreak": "jailbreak"}.get(card.type) or ("main" if card.type2 == "main" else "")
+        identifier = wanted if wanted and wanted not in self._used else f"risu-{len(self.prompts) + 1}"
+        if card.type == "cot":
+            self._warn("a cot card becomes a plain prompt, whether chain of thought is on or not")
+        self._append(
+            identifier,
+            {
+                "name": card.name or card.type2,
+                "role": self._ROLES.get(card.role, "system"),
+                "content": card.text,
+                "system_prompt": identifier == wanted,
+                "marker": False,
+            },
+        )
+
+    def _append(self, identifier: str, prompt: JsonObject) -> None:
+        self._used.add(identifier)
+        self.prompts.append({"identifier": identifier, **prompt})
+        self.order.append({"identifier": identifier, "enabled": True})

@@ -1,0 +1,109 @@
+"""The files that RisuAI keeps beside its database: assets, chats in cold storage, blocks in files of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from tavernkit.cards._source import BytesSource, FileContent, PathSource, Source, read_all
+from tavernkit.errors import FileFormatError, Warn
+from tavernkit.risu_ai._files.compression import CompressionError, decompress
+from tavernkit.risu_ai._files.database_codec import parse
+from tavernkit.risu_ai._files.message_pack import Packed
+from tavernkit.risu_ai._limits import MAX_COLD_CHAT_BYTES, MAX_DATABASE_BYTES
+
+Companions: TypeAlias = str | os.PathLike[str] | Mapping[str, FileContent]
+"""A folder of RisuAI's, or files by the names RisuAI gives them."""
+
+DATABASE_KEY = "database/database.bin"
+COLD_MARK = "\uef01COLDSTORAGE\uef01"
+"""Stands in the only message of a chat that was moved into cold storage, before the name of its file."""
+
+COLD_FIELDS = ("message", "hypaV2Data", "hypaV3Data", "scriptstate", "localLore")
+_PLAIN_NAME = re.compile(r"(?!\.)[^/\\\0]{1,200}")
+_HEX = re.compile(r"(?:[0-9a-f]{2})+")
+
+
+class StoredFiles:
+    """Finds files by RisuAI's keys, such as ``remotes/NAME.local.bin``, wherever a version of RisuAI keeps them.
+
+    The desktop program has folders, the server one folder with hexadecimal names, a browser names with underscores.
+    """
+
+    def __init__(self, companions: Companions | None) -> None:
+        self._named: Mapping[str, FileContent] = {}
+        self._folder: Path | None = None
+        if isinstance(companions, Mapping):
+            self._named = companions
+        elif companions is not None:
+            self._folder = Path(companions)
+
+    def find(self, key: str) -> Source | None:
+        """Find a file by its key; a key is never used as a path beyond its own two parts."""
+        group, _, name = key.rpartition("/")
+        if not _PLAIN_NAME.fullmatch(name):
+            return None
+        for each in (key, f"{key}.json", f"{group}_{name}.json"):
+            named = self._named.get(each)
+            if named is not None:
+                return BytesSource(named) if isinstance(named, bytes) else PathSource(Path(named))
+        if self._folder is None:
+            return None
+        places = (
+            self._folder / group / name,
+            self._folder / group / f"{name}.json",
+            self._folder / f"{group}_{name}.json",
+            self._folder / key.encode("utf-8", "replace").hex(),
+        )
+        return next((PathSource(place) for place in places if place.is_file()), None)
+
+    def remote(self, name: str) -> bytes | None:
+        """Read a block that is stored in a file of its own."""
+        found = self.find(f"remotes/{name}.local.bin") if _PLAIN_NAME.fullmatch(name) else None
+        return None if found is None else read_all(found, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
+
+    def assets(self) -> Iterator[tuple[str, Source]]:
+        """List the assets by name."""
+        if self._folder is None:
+            return
+        folder = self._folder / "assets"
+        if folder.is_dir():
+            yield from ((path.name, PathSource(path)) for path in sorted(folder.iterdir()) if path.is_file())
+        for path in sorted(self._folder.iterdir()):
+            if _HEX.fullmatch(path.name) and path.is_file():
+                key = bytes.fromhex(path.name).decode("utf-8", "replace")
+                if key.startswith("assets/"):
+                    yield key.removeprefix("assets/"), PathSource(path)
+
+    def thaw(self, chat: dict[str, Packed], warn: Warn) -> dict[str, Packed]:
+        """Bring a chat back from cold storage; one whose file is missing stays as it is, as in RisuAI."""
+        name = _cold_name(chat)
+        if name is None:
+            return chat
+        found = self.find(f"coldstorage/{name}")
+        title = str(chat.get("name") or "")[:80]
+        if found is None:
+            warn(f"the chat {title!r} is in cold storage and its file coldstorage/{name[:80]} is not there")
+            return chat
+        try:
+            packed = read_all(found, MAX_COLD_CHAT_BYTES, limit="MAX_COLD_CHAT_BYTES", what=name)
+            stored = parse(decompress(packed, MAX_COLD_CHAT_BYTES))
+        except (CompressionError, FileFormatError, ValueError) as error:
+            warn(f"the chat {title!r} is in cold storage and its file cannot be read: {error}")
+            return chat
+        if isinstance(stored, list):  # the older form has only messages
+            return {**chat, "message": stored}
+        if not isinstance(stored, dict):
+            warn(f"the chat {title!r} is in cold storage and its file holds no chat")
+            return chat
+        return {**chat, **{key: stored[key] for key in COLD_FIELDS if key in stored}}
+
+
+def _cold_name(chat: Mapping[str, Packed]) -> str | None:
+    messages = chat.get("message")
+    first = messages[0] if isinstance(messages, list) and messages else None
+    text = first.get("data") if isinstance(first, dict) else None
+    return text.removeprefix(COLD_MARK) if isinstance(text, str) and text.startswith(COLD_MARK) else None

@@ -1,0 +1,44 @@
+"""``String#replace`` with a text to look for: ``$$``, ``$&``, ``$` `` and ``$'`` in the new text act, as in RisuAI.
+
+A few such texts inside of each other could fill all memory: what would become too long is left as it was.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tavernkit._text.traced import join
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai._cbs.lists import replace_all as replace_everywhere
+from tavernkit.risu_ai._limits import MAX_FILLED_TEXT
+from tavernkit.risu_ai.errors import CBSLimitError
+
+_PATTERN = re.compile(r"\$([$&`'])")
+
+
+def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:
+    """Replace the first occurrence."""
+    before, found, after = text.partition(wanted) if wanted else ("", "", text)
+    if wanted and not found:
+        return text
+    if "$" not in new:
+        return before + new + after
+    written = _PATTERN.split(new)  # plain text and what stands behind a dollar, by turns
+    symbols = {"$": "$", "&": wanted, "`": before, "'": after}
+    written[1::2] = [symbols[symbol] for symbol in written[1::2]]
+    if sum(map(len, written)) > MAX_FILLED_TEXT:
+        return _too_long(text, wanted, warn)
+    return join("", [before, *written, after])
+
+
+def replace_all(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:
+    """Replace every occurrence; the patterns see the text as it was."""
+    try:
+        return replace_everywhere(text, wanted, new, limit=MAX_FILLED_TEXT)
+    except CBSLimitError:
+        return _too_long(text, wanted, warn)
+
+
+def _too_long(text: str, wanted: str, warn: Warn) -> str:
+    warn(f"{wanted!r:.80} is not replaced: the text would have more than {MAX_FILLED_TEXT} characters")
+    return text

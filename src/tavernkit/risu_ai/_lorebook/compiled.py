@@ -1,0 +1,78 @@
+"""Entries prepared for scanning: what can only be activated by a key waits for that key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import js_lower
+from tavernkit.risu_ai._lorebook.decorators import parse_content
+from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, split_keys
+from tavernkit.risu_ai._lorebook.keys import LiteralKeys
+
+QUIET_DECORATORS = frozenset(
+    {
+        "", "end", "depth", "reverse_depth", "role", "dont_activate", "activate_only_after", "activate_only_every",
+        "is_greeting", "ignore_on_max_context", "priority", "inject_lore", "inject_at", "inject_replace",
+        "inject_prepend", "unrecursive", "recursive", "no_recursive_search",
+    }
+)  # fmt: skip
+"""Decorators that change nothing, not even the log of hits, while an entry's keys are not found."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLore:
+    """Entries with their keys in one automaton."""
+
+    entries: Sequence[LorebookEntry]
+    always_considered: frozenset[int]
+    literals: LiteralKeys
+    by_partial_key: Mapping[str, Sequence[int]]
+    by_word: Mapping[str, Sequence[int]]
+    by_id: Mapping[str | None, Sequence[int]]
+
+    @classmethod
+    def of(cls, entries: Sequence[LorebookEntry]) -> CompiledLore:
+        """Compile entries."""
+        always: set[int] = set()
+        partial: dict[str, list[int]] = {}
+        words: dict[str, list[int]] = {}
+        by_id: dict[str | None, list[int]] = {}
+        keys: list[str] = []
+        for index, entry in enumerate(entries):
+            by_id.setdefault(entry.id, []).append(index)
+            found = split_keys(entry.key)
+            keys += _all_keys(entry, found)  # a child looks for those of its parent, reachable or not
+            if not entry.reachable:
+                continue
+            if not _waits_for_key(entry):
+                always.add(index)
+                continue
+            for key in found:
+                lowered = js_lower(key)
+                partial.setdefault(lowered.replace(" ", ""), []).append(index)
+                words.setdefault(lowered, []).append(index)
+        return cls(tuple(entries), frozenset(always), LiteralKeys(keys), partial, words, by_id)
+
+    def waiting_for(self, text: str, full_word: bool, known: set[str]) -> Iterable[int]:
+        """Entries one of whose primary keys is in a text, but for the keys that are known already: these are added."""
+        hits = self.literals.word_hits(text) if full_word else self.literals.partial_hits(text)
+        by_key = self.by_word if full_word else self.by_partial_key
+        new = hits - known
+        known |= new
+        for key in new:
+            yield from by_key.get(key, ())
+
+
+def _all_keys(entry: LorebookEntry, primary: Sequence[str]) -> list[str]:
+    found = [*primary, *split_keys(entry.secondary_key)]
+    for decorator in parse_content(entry.content).decorators:
+        if decorator.name in ("additional_keys", "exclude_keys", "exclude_keys_all"):
+            found += decorator.arguments
+    return found
+
+
+def _waits_for_key(entry: LorebookEntry) -> bool:
+    if entry.always_active or entry.use_regex or entry.mode == CHILD:
+        return False
+    return all(decorator.name in QUIET_DECORATORS for decorator in parse_content(entry.content).decorators)

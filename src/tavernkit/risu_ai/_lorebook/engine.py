@@ -1,0 +1,322 @@
+"""The lorebook engine: which entries a chat calls up."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import LazySequence
+from tavernkit.errors import Warn
+from tavernkit.lore._contracts import TokenCounter
+from tavernkit.lore._wording import no_key_found
+from tavernkit.risu_ai._js.sort import sort_descending
+from tavernkit.risu_ai._lorebook.activation import (
+    DONT_PREFIX,
+    KEEP_PREFIX,
+    EntryState,
+    RunState,
+    apply_decorators,
+    content_id,
+)
+from tavernkit.risu_ai._lorebook.compiled import CompiledLore
+from tavernkit.risu_ai._lorebook.decorators import parse_content
+from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, number_of, split_keys
+from tavernkit.risu_ai._lorebook.injections import Injections
+from tavernkit.risu_ai._lorebook.keys import KeyHit, Query, RegexKeys
+from tavernkit.risu_ai._lorebook.limits import LOOKED_AT, MAX_HITS, MAX_LOOKS, MAX_PASSES
+from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult, NearMisses, entry_title
+from tavernkit.risu_ai._lorebook.texts import LoreMessage, PoolText, SearchedTexts, Window
+from tavernkit.risu_ai.errors import DecoratorParseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LorebookSettings:
+    """How far back to look, how many tokens lore may take, and the two switches."""
+
+    scan_depth: float = 5
+    token_budget: float = 800
+    full_word: bool = False
+    recursive: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanInput:
+    """One scan: the entries, the chat, the settings, and what the engine asks of the world.
+
+    ``entries`` that are scanned more than once are better compiled, with ``LorebookEngine.compile()``.
+    """
+
+    entries: CompiledLore | Sequence[LorebookEntry] = ()
+    messages: Sequence[LoreMessage] = ()
+    settings: LorebookSettings = field(default_factory=LorebookSettings)
+    greeting_index: float | None = -1
+    count_tokens: TokenCounter = len
+    random: Callable[[], float] = lambda: 0.5
+    chat_variable: Callable[[str], str] = lambda name: "null"
+    warn: Warn | None = None
+    strict: bool = False
+    """Raise for an entry that cannot be read, as RisuAI does; otherwise only that entry is left out."""
+
+
+class LorebookEngine:
+    """Scans compiled entries. Stateless: compile once with ``compile()``, scan as often as you like."""
+
+    def compile(self, entries: Sequence[LorebookEntry]) -> CompiledLore:
+        """Prepare entries for scanning."""
+        return CompiledLore.of(entries)
+
+    def scan(self, scan_input: ScanInput) -> LorebookResult:
+        """Find the active entries and put them into the order of the prompt."""
+        entries = scan_input.entries
+        scan = _Scan(entries if isinstance(entries, CompiledLore) else self.compile(entries), scan_input)
+        scan.run()
+        return scan.result()
+
+
+class _Scan:
+    def __init__(self, lore: CompiledLore, given: ScanInput) -> None:
+        self.lore = lore
+        self.given = given
+        self.entries: dict[int, LorebookEntry] = {}
+        self.texts = SearchedTexts(given.messages, lore.literals)
+        self.regex_keys = RegexKeys(given.warn)
+        self.looks = 0
+        self.active: dict[int, ActiveLore] = {}
+        self.hits: list[KeyHit] = []
+        self.log_full = False
+        self.reasons: dict[int, str] = {}
+        self.broken: set[int] = set()
+        self.run_state = RunState(
+            chat_length=len(given.messages) + 1,
+            greeting=-1 if given.greeting_index is None else given.greeting_index,
+            random=given.random,
+            chat_variable=given.chat_variable,
+        )
+        self.queue: list[int] = []
+        self.queued: set[int] = set()
+        self.current = -1
+        self.later: set[int] = set()
+        self.known_keys: set[str] = set()
+
+    # The entries that only a key can activate wait until one of their keys turns up in a text; all others are looked
+    # at in every pass. So a pass costs what matches, not what exists.
+
+    def run(self) -> None:
+        settings = self.given.settings
+        for _, text in self.texts.each(Window(self.first_message(settings.scan_depth), pool=False)):
+            self.later.update(self.lore.waiting_for(text, settings.full_word, self.known_keys))
+        for _ in range(MAX_PASSES):
+            again = self.one_pass()
+            if self.looks > MAX_LOOKS:
+                self.warn(f"lorebook: stopped after looking at entries {MAX_LOOKS} times")
+                return
+            if not again:
+                return
+        self.warn(f"lorebook: stopped after {MAX_PASSES} passes over the entries")
+
+    def warn(self, message: str) -> None:
+        if self.given.warn is not None:
+            self.given.warn(message)
+
+    def one_pass(self) -> bool:
+        self.queue = sorted({*self.lore.always_considered, *self.later} - self.active.keys())  # sorted, so a heap
+        self.queued = set(self.queue)
+        again = False
+        while self.queue and self.looks <= MAX_LOOKS:
+            self.current = heapq.heappop(self.queue)
+            if self.consider(self.current):
+                again = True
+        return again
+
+    def consider(self, index: int) -> bool:
+        """Look at one entry; return True if its text joined the recursive pool."""
+        entry = self.entries.get(index, self.lore.entries[index])
+        if not entry.reachable or index in self.broken:
+            return False
+        state = EntryState(
+            order=entry.order,
+            priority=entry.order,
+            scan_depth=self.given.settings.scan_depth,
+            full_word=self.given.settings.full_word,
+        )
+        if entry.mode == CHILD:
+            entry = self.as_child(index, entry, state)
+        parsed = parse_content(entry.content)
+        self.looks += 1 + len(parsed.decorators) // LOOKED_AT
+        try:
+            apply_decorators(parsed.decorators, entry, state, self.run_state)
+        except DecoratorParseError as error:
+            # RisuAI throws here and uses no lore at all.
+            if self.given.strict:
+                raise
+            self.broken.add(index)
+            self.reasons[index] = str(error)
+            self.warn(f"lorebook: {entry_title(entry, index)!r} is left out: {error}")
+            return False
+        why = "always active"
+        if state.activated and state.force is None and not entry.always_active:
+            why = self.search(entry, state)
+        if state.force is not None:
+            state.activated = state.force
+            why = state.why
+        if not state.activated:
+            self.reasons[index] = state.why
+            return False
+        self.activate(index, entry, state, parsed.text, why)
+        recursive = self.given.settings.recursive if state.recursive is None else state.recursive
+        if recursive:
+            title = f"lore {entry_title(entry, index)!r}"
+            self.add_to_pool(PoolText(f"lorebook {self.name(index, entry)}", parsed.text, title))
+        return recursive
+
+    def as_child(self, index: int, entry: LorebookEntry, state: EntryState) -> LorebookEntry:
+        parent = next((j for j in self.lore.by_id.get(entry.id, ()) if j < index), None)
+        if parent is None:
+            state.deactivate("a child entry: no entry before it has its id")
+            return entry
+        if parent in self.active:
+            title = entry_title(self.lore.entries[parent], parent)
+            state.deactivate(f"a child entry whose parent {title!r} is active itself")
+            return entry
+        source = self.entries.get(parent, self.lore.entries[parent])
+        entry = replace(entry, comment=source.comment, content=source.content, always_active=True)
+        self.entries[index] = entry
+        return entry
+
+    def search(self, entry: LorebookEntry, state: EntryState) -> str:
+        """Run the queries in order; the first one that fails switches the entry off."""
+        window = Window(self.first_message(state.scan_depth), pool=not state.no_recursive_search)
+        queries = [*state.queries, Query(split_keys(entry.key))]
+        if entry.selective and entry.secondary_key:
+            queries.append(Query(split_keys(entry.secondary_key)))
+        why = ""
+        for query in queries:
+            self.looks += len(query.keys) // LOOKED_AT
+            found, hits = (
+                self.find_regex(query, window) if entry.use_regex else self.find(query, window, state.full_word)
+            )
+            self.log(hits)
+            if found == query.negative:
+                state.deactivate(_failed(query))
+                return ""
+            if found and not why:
+                why = f"key {hits[-1].key!r} in {hits[-1].title}"
+        return why
+
+    def find(self, query: Query, window: Window, full_word: bool) -> tuple[bool, list[KeyHit]]:
+        """Look for literal keys, up to the first hit (in all-mode for all of them)."""
+        if query.all_mode:
+            hits = self.texts.all_hits(query, window, full_word=full_word, limit=MAX_HITS + 1 - len(self.hits))
+            return self.texts.has_all(query, window, full_word=full_word), hits
+        hit = self.texts.first_hit(query, window, full_word=full_word)
+        return hit is not None, [] if hit is None else [hit]
+
+    def find_regex(self, query: Query, window: Window) -> tuple[bool, list[KeyHit]]:
+        found = self.regex_keys.find(query, self.texts.each(window))
+        return found is not None, [] if found is None else [self.texts.hit(*found, window)]
+
+    def log(self, hits: Sequence[KeyHit]) -> None:
+        room = MAX_HITS - len(self.hits)
+        self.hits += hits[:room]
+        if len(hits) > room and not self.log_full:
+            self.log_full = True
+            self.warn(f"lorebook: more than {MAX_HITS} keys were found, the log of them ends here")
+
+    def first_message(self, depth: float) -> int:
+        count = len(self.given.messages)
+        start = 0 if math.isnan(depth) else count - depth
+        start = math.trunc(start) if math.isfinite(start) else start
+        return int(min(max(start + count if start < 0 else start, 0), count))
+
+    def near_misses(self) -> NearMisses:
+        settings, messages = self.given.settings, self.given.messages
+        first = self.first_message(settings.scan_depth)
+        unread = LazySequence(first, lambda place: messages[place].text)
+        return NearMisses(self.lore.literals, unread, settings.scan_depth, len(messages), settings.full_word)
+
+    def activate(self, index: int, entry: LorebookEntry, state: EntryState, text: str, why: str) -> None:
+        marker = content_id(entry.content) if entry.id is None and self.run_state.marks else entry.id or ""
+        if self.run_state.keep:
+            self.run_state.markers[KEEP_PREFIX + marker] = "true"
+        if self.run_state.dont:
+            self.run_state.markers[DONT_PREFIX + marker] = "true"
+        self.reasons.pop(index, None)
+        self.active[index] = ActiveLore(
+            index=index,
+            source=self.name(index, entry),
+            text=text,
+            pos=state.pos,
+            depth=state.depth,
+            role=state.role,
+            order=state.order,
+            priority=state.priority,
+            tokens=self.given.count_tokens(text),
+            inject=state.inject,
+            reason=why,
+            title=entry_title(entry, index),
+            book=entry.book,
+        )
+
+    def add_to_pool(self, text: PoolText) -> None:
+        self.texts.add(text)
+        # Entries of known keys are in the queue already, or come with the next pass.
+        for index in self.lore.waiting_for(text.text, self.given.settings.full_word, self.known_keys):
+            if index in self.active:
+                continue
+            self.later.add(index)
+            if index > self.current and index not in self.queued:
+                self.queued.add(index)
+                heapq.heappush(self.queue, index)
+
+    def name(self, index: int, entry: LorebookEntry) -> str:
+        return entry.comment or f"lorebook {index}"
+
+    def result(self) -> LorebookResult:
+        budget = self.given.settings.token_budget
+        used = 0
+        kept: list[ActiveLore] = []
+        lost: list[ActiveLore] = []
+        for lore in sort_descending(list(self.active.values()), lambda each: number_of(each.priority)):
+            if used + lore.tokens <= budget:
+                used += lore.tokens
+                kept.append(lore)
+            else:
+                lost.append(lore)
+                left = budget - used
+                self.reasons[lore.index] = f"over the lore budget: needs {lore.tokens} tokens, {left:g} are left"
+        kept = sort_descending(kept, lambda each: number_of(each.order))
+        return LorebookResult(
+            actives=tuple(reversed(self.inject(kept))),
+            hits=tuple(self.hits),
+            markers=dict(self.run_state.markers),
+            total_tokens=used,
+            budget=int(budget) if math.isfinite(budget) else 0,
+            entries=self.scanned(),
+            reasons=self.reasons,
+            near_misses=self.near_misses(),
+            left_out=tuple(lost),
+        )
+
+    def scanned(self) -> Sequence[LorebookEntry]:
+        """All entries; children as they were scanned, with what they took from their parents."""
+        if not self.entries:
+            return self.lore.entries
+        return tuple(self.entries.get(index, entry) for index, entry in enumerate(self.lore.entries))
+
+    def inject(self, kept: list[ActiveLore]) -> list[ActiveLore]:
+        """Put entries that inject themselves into others; what finds no target is dropped, with a reason."""
+        staying = [lore for lore in kept if lore.inject is None or not lore.inject.lore]
+        injections = Injections(staying, self.warn)
+        for lore in kept:
+            if lore.inject is not None and lore.inject.lore and not injections.put(lore, lore.inject):
+                self.reasons[lore.index] = f"injects into {lore.inject.location!r}, which is not active"
+        return injections.done()
+
+
+def _failed(query: Query) -> str:
+    if query.negative:
+        return f"an excluded key was found ({', '.join(query.keys)})"
+    return no_key_found(query.keys)

@@ -1,0 +1,91 @@
+"""A lorebook entry, as RisuAI stores it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_number, to_string, trim, truthy
+from tavernkit._values import FrozenJson, is_mapping
+from tavernkit.errors import Warn
+
+CHILD = "child"
+TITLE_KEYS = 3
+KEYS_CACHE = 16_384
+"""How many lists of keys are kept split."""
+
+
+@dataclass(frozen=True, slots=True)
+class LorebookEntry:
+    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text; NaN if it is not.
+
+    ``book`` says in words where the entry is stored, for explanations only.
+    """
+
+    key: str = ""
+    secondary_key: str = ""
+    order: FrozenJson = 0
+    comment: str = ""
+    content: str = ""
+    mode: str = "normal"
+    always_active: bool = False
+    selective: bool = False
+    use_regex: bool = False
+    id: str | None = None
+    book: str = ""
+
+    @classmethod
+    def from_json(
+        cls, data: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
+    ) -> LorebookEntry | None:
+        """Read an entry; what is not an object is reported and left out."""
+        if not is_mapping(data):
+            if warn is not None:
+                warn(f"lorebook {where} is left out: it must be an object, not {type(data).__name__}")
+            return None
+        return cls(
+            key=_text(data, "key"),
+            secondary_key=_text(data, "secondkey"),
+            order=data.get("insertorder", math.nan),  # pyright: ignore[reportArgumentType]  # JSON by contract
+            comment=_text(data, "comment"),
+            content=_text(data, "content"),
+            mode=_text(data, "mode"),
+            always_active=truthy(data.get("alwaysActive")),
+            selective=truthy(data.get("selective")),
+            use_regex=truthy(data.get("useRegex")),
+            id=None if data.get("id") is None else to_string(data.get("id")),
+            book=book,
+        )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its primary keys, one by one."""
+        return split_keys(self.key)
+
+    @property
+    def title(self) -> str:
+        """What people call it: its comment, else its first keys; empty if it has neither."""
+        return self.comment or ", ".join(self.keys[:TITLE_KEYS])
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the engine looks at it at all."""
+        return self.always_active or self.key != ""
+
+
+def number_of(value: FrozenJson) -> float:
+    """A stored order or priority as a number."""
+    return to_number(value)
+
+
+@lru_cache(maxsize=KEYS_CACHE)
+def split_keys(text: str) -> tuple[str, ...]:
+    """Keys of a comma-separated text, trimmed, without empty ones."""
+    return tuple(key for key in (trim(part) for part in text.split(",")) if key)
+
+
+def _text(value: Mapping[str, object], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""

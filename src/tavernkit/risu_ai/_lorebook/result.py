@@ -1,0 +1,184 @@
+"""What a scan of lorebooks gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from itertools import islice
+from typing import Literal
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import FrozenJson
+from tavernkit.budget._report import TrimReport
+from tavernkit.lore._contracts import LoreRow
+from tavernkit.lore._trimming import lore_trim_report, over_budget
+from tavernkit.lore._wording import no_key_found
+from tavernkit.prompt._block import Omission
+from tavernkit.risu_ai._lorebook.entry import LorebookEntry
+from tavernkit.risu_ai._lorebook.keys import KeyHit, LiteralKeys
+
+LOOKED_BACK = 20
+"""How many messages before the scanned ones are looked through for a hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearMisses:
+    """Looks through the texts before the scanned ones, when somebody asks why an entry is out."""
+
+    literals: LiteralKeys
+    unread: Sequence[str]
+    """The texts of the chat that the scan depth does not reach, oldest first."""
+    scan_depth: float
+    messages: int
+    full_word: bool
+
+    def hint(self, entry: LorebookEntry) -> str:
+        """Say where a key of an entry would have been found; empty if nowhere near."""
+        if entry.use_regex:
+            return ""
+        first = max(len(self.unread) - LOOKED_BACK, 0)
+        for place in range(len(self.unread) - 1, first - 1, -1):
+            for key in entry.keys:
+                if self.literals.contains(self.unread[place], key, full_word=self.full_word):
+                    return f"{key!r} stands in message #{place}, which {self._reach()}"
+        return ""
+
+    def _reach(self) -> str:
+        reach = f"a scan depth of {self.scan_depth:g} does not reach"
+        beyond = self.scan_depth - self.messages
+        if beyond > 0:  # JavaScript's slice takes a negative start as a place counted from the end
+            return f"{reach} in a chat of {self.messages} messages: RisuAI then looks at the last {beyond:g} only"
+        return reach
+
+
+Operation = Literal["append", "prepend", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoreInjection:
+    """Lore that goes into another text: another entry's (``lore``) or a prompt card's."""
+
+    operation: Operation = "append"
+    location: str = ""
+    param: str = ""
+    lore: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveLore:
+    """One entry that goes into the prompt: its text (macros not expanded) and its place.
+
+    ``order`` and ``priority`` are as stored, which may be a text; ``index`` is its place among all entries. ``source``
+    is RisuAI's name for it, ``title`` and ``book`` are for people; ``injected`` are the entries that are part of its
+    text.
+    """
+
+    index: int
+    source: str
+    text: str
+    pos: str = ""
+    depth: float = 0
+    role: str = "system"
+    order: FrozenJson = 0
+    priority: FrozenJson = 0
+    tokens: int = 0
+    inject: LoreInjection | None = None
+    reason: str = ""
+    title: str = ""
+    book: str = ""
+    injected: tuple[ActiveLore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LorebookResult:
+    """The active entries in the order of the prompt, every key hit, and the markers to store as chat variables.
+
+    ``entries`` are all that were scanned; ``reasons`` has, by their index, why those stayed out that were looked at.
+    """
+
+    actives: Sequence[ActiveLore] = ()
+    hits: Sequence[KeyHit] = ()
+    markers: Mapping[str, str] = field(default_factory=dict[str, str])
+    total_tokens: int = 0
+    budget: int = 0
+    entries: Sequence[LorebookEntry] = ()
+    reasons: Mapping[int, str] = field(default_factory=dict[int, str])
+    near_misses: NearMisses | None = field(default=None, repr=False, compare=False)
+    left_out: Sequence[ActiveLore] = ()
+    """What was called up and did not fit the budget."""
+
+    @property
+    def trim_report(self) -> TrimReport | None:
+        """What was called up and did not fit the lore budget; nothing if all did."""
+        evictions = [
+            over_budget(str(lore.index), lore.tokens, title=lore.title, book=lore.book) for lore in self.left_out
+        ]
+        return lore_trim_report(evictions, budget=self.budget, used=self.total_tokens)
+
+    @property
+    def activated_entries(self) -> Sequence[ActiveLore]:
+        """The active entries."""
+        return self.actives
+
+    def explain(self, entry: int | str) -> LoreRow:
+        """Say why an entry (its index, or its name) is in or out."""
+        return self._row(entry if isinstance(entry, int) else self._index_of(entry), self._places())
+
+    def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
+        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        places = self._places()
+        decided = [*sorted(places), *sorted(self.reasons)]
+        seen = frozenset(decided)
+        rest = islice((index for index in range(len(self.entries)) if index not in seen), untouched)
+        return [self._row(index, places) for index in (*decided, *rest)]
+
+    @property
+    def omissions(self) -> tuple[Omission, ...]:
+        """The entries that were looked at but are not in the prompt, in the form that plans report."""
+        return tuple(
+            Omission("lore_entry", str(index), reason, entry_title(self.entries[index], index))
+            for index, reason in self.reasons.items()
+        )
+
+    def table(self) -> str:
+        """All entries with their reasons, for people."""
+        rows = [("", "entry", "why")]
+        rows += [("in" if each.active else "out", each.title, each.reason) for each in self.rows()]
+        widths = [max(len(row[column]) for row in rows) for column in range(2)]
+        return "\n".join(f"{a.ljust(widths[0])}  {b.ljust(widths[1])}  {c}".rstrip() for a, b, c in rows)
+
+    def _places(self) -> Mapping[int, tuple[str, str]]:
+        """The reason and the text of everything that is in the prompt, by index."""
+        found = {each.index: (each.reason, each.text) for each in self.actives}
+        for target in self.actives:
+            for each in target.injected:
+                found[each.index] = (f"{each.reason}; injected into {target.title!r}", each.text)
+        return found
+
+    def _row(self, index: int, places: Mapping[int, tuple[str, str]]) -> LoreRow:
+        entry = self.entries[index]
+        reason, text = places.get(index, (self.reasons.get(index) or self._not_found(entry), entry.content))
+        return LoreRow(
+            id=str(index),
+            title=entry_title(entry, index),
+            book=entry.book,
+            active=index in places,
+            reason=reason,
+            keys=entry.keys,
+            content=text,
+        )
+
+    def _not_found(self, entry: LorebookEntry) -> str:
+        hint = "" if self.near_misses is None else self.near_misses.hint(entry)
+        return f"{no_key_found(entry.keys)}; {hint}" if hint else no_key_found(entry.keys)
+
+    def _index_of(self, name: str) -> int:
+        found = next((i for i, entry in enumerate(self.entries) if name in (entry_title(entry, i), f"{i}")), None)
+        if found is None:
+            raise KeyError(f"no entry is called {name!r}")
+        return found
+
+
+def entry_title(entry: LorebookEntry, index: int) -> str:
+    """What people call an entry, whatever it has."""
+    return entry.title or f"lorebook {index}"

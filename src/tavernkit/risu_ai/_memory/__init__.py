@@ -1,0 +1,63 @@
+"""Long-term memory: summaries and recollections that stand in for what no longer fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tavernkit._values import FrozenObject
+from tavernkit.risu_ai._memory.contract import (
+    MEMORY_MEMOS,
+    Embed,
+    MemoryInput,
+    MemoryModels,
+    MemoryOutcome,
+    Summarize,
+)
+from tavernkit.risu_ai._memory.hanurai import hanurai
+from tavernkit.risu_ai._memory.hypa_v2 import hypa_v2
+from tavernkit.risu_ai._memory.hypa_v3 import hypa_v3
+from tavernkit.risu_ai._memory.supa import supa_memory
+
+SUPA_MEMORY = "SupaMemory"
+"""The kind that is used when no other is switched on."""
+
+
+def uses_memory(settings: FrozenObject) -> bool:
+    """Return True if RisuAI's database has a kind of memory switched on."""
+    kind = settings.get("supaModelType")
+    named = kind is not None and kind != "none"
+    return named or any(settings.get(key) for key in ("hanuraiEnable", "hypav2", "hypaV3"))
+
+
+def memory_name(settings: FrozenObject) -> str:
+    """What RisuAI's users call the kind of memory that the database asks for."""
+    return next((name for key, name, _ in _KINDS if settings.get(key)), SUPA_MEMORY)
+
+
+def remember(given: MemoryInput) -> MemoryOutcome:
+    """Run the kind of memory that the database asks for; raises ``MemoryFailedError``."""
+    for key, _, run in _KINDS:
+        if given.settings.get(key):
+            return run(given)
+    return supa_memory(given, hypa=bool(given.settings.get("hypaMemory")))
+
+
+_KINDS: Sequence[tuple[str, str, Callable[[MemoryInput], MemoryOutcome]]] = (
+    ("hanuraiEnable", "HanuraiMemory", hanurai),
+    ("hypav2", "HypaMemory V2", hypa_v2),
+    ("hypaV3", "HypaMemory V3", hypa_v3),
+)
+
+
+__all__ = [
+    "MEMORY_MEMOS",
+    "SUPA_MEMORY",
+    "Embed",
+    "MemoryInput",
+    "MemoryModels",
+    "MemoryOutcome",
+    "Summarize",
+    "memory_name",
+    "remember",
+    "uses_memory",
+]

@@ -1,0 +1,159 @@
+"""What long-term memory takes and gives, whichever variant a chat uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Generic, TypeVar, cast
+
+from tavernkit._arguments import require
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import trim
+from tavernkit._values import FrozenObject, Json, JsonObject
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai.errors import MemoryFailedError
+
+MEMORY_MEMO = "supaMemory"
+MEMORY_MEMOS = (MEMORY_MEMO, "hypaMemory")
+"""Memos of messages that hold memory: the one that every kind writes, and one of older chats."""
+
+SUMMARY_FAILED = "summary_failed"
+"""The code of the error when the model that summarises does not answer."""
+
+Summarize = Callable[[Sequence[JsonObject]], str]
+"""Asks a model to summarise: gets messages with role and content, gives its answer."""
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Turns texts into vectors, one each."""
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryModels:
+    """The models memory asks. ``default_prompt`` is the instruction where the settings have none.
+
+    Without ``summarize`` a ``Chat`` asks its own model. ``embed`` is needed by the kinds of
+    memory that search; without it they fail.
+    """
+
+    summarize: Summarize | None = None
+    embed: Embed | None = None
+    default_prompt: str = (
+        "Summarise the conversation above in one short paragraph. Keep names, places, promises and facts; "
+        "write nothing else."
+    )
+
+    def remembering(self) -> MemoryModels:
+        """The same models, which are asked the same question only once: a source map builds a prompt again."""
+        summarize, embed = self.summarize, self.embed
+        return dataclasses.replace(
+            self,
+            summarize=None if summarize is None else _Remembering(summarize),
+            embed=None if embed is None else _Remembering(embed),
+        )
+
+    def repeating(self) -> MemoryModels:
+        """Models that only give the answers that these, if they are ``remembering()``, have given."""
+        summarize, embed = self.summarize, self.embed
+        return dataclasses.replace(
+            self,
+            summarize=None if summarize is None else _repeating(summarize),
+            embed=None if embed is None else _repeating(embed),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryInput:
+    """A chat list that may be too long.
+
+    ``total`` counts the whole prompt with the reply; ``settings`` is RisuAI's database, ``chat`` the stored chat.
+    """
+
+    items: Sequence[PromptMessage]
+    total: int
+    max_context: int
+    max_response: int
+    counter: MessageCounter
+    settings: FrozenObject
+    chat: FrozenObject
+    models: MemoryModels
+    user_name: str = "User"
+    character_name: str = ""
+    random: Callable[[], float] = lambda: 0.5
+    expand: Callable[[str], str] = str
+    """Expands macros in prompts for the summariser that are written in ChatML."""
+    warn: Warn = log_warning
+
+    def cost(self, items: Sequence[PromptMessage]) -> int:
+        """Tokens of chat items."""
+        return self.counter.messages(items)
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Turn texts into vectors."""
+        if self.models.embed is None:
+            raise MemoryFailedError("no_embedding", "this kind of memory needs memory=MemoryModels(embed=...)")
+        return self.models.embed(texts)
+
+    def summary(self, request: Sequence[JsonObject]) -> str:
+        """Ask for a summary; an empty answer is a failure."""
+        if self.models.summarize is None:
+            raise MemoryFailedError("no_summariser", "memory needs memory=MemoryModels(summarize=...)")
+        answer = self.models.summarize(request)
+        require("what summarize returns", answer, str)
+        if not trim(answer):
+            raise MemoryFailedError("empty_summary", "the summariser gave no text")
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOutcome:
+    """The chat list with memory at its front, and what to store on the chat (RisuAI's own keys)."""
+
+    items: list[PromptMessage]
+    total: int
+    stored: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    last_memory: str | None = None
+
+
+def memory_message(text: str) -> PromptMessage:
+    """A message that holds memory."""
+    return PromptMessage(role="system", content=text, memo=MEMORY_MEMO)
+
+
+def whole_number(value: object, default: int) -> int:
+    """A number of settings or of a chat as a whole one; what is none, or has no end, is the default."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return int(value) if math.isfinite(value) else default
+
+
+class _Remembering(Generic[T, V]):
+    """Asks a model, and gives the same answer to the same question."""
+
+    def __init__(self, ask: Callable[[Sequence[T]], V]) -> None:
+        self._ask = ask
+        self._answers: dict[str, V] = {}
+
+    def __call__(self, question: Sequence[T]) -> V:
+        key = json.dumps(list(question))
+        if key not in self._answers:
+            self._answers[key] = self._ask(question)
+        return self._answers[key]
+
+    def repeat(self, question: Sequence[T]) -> V:
+        """Give the answer to a question that was asked before."""
+        key = json.dumps(list(question))
+        if key not in self._answers:
+            raise MemoryFailedError("not_asked", "the models of memory are not asked again for a source map")
+        return self._answers[key]
+
+
+def _repeating(ask: Callable[[Sequence[T]], V]) -> Callable[[Sequence[T]], V]:
+    return cast("_Remembering[T, V]", ask).repeat if isinstance(ask, _Remembering) else ask

@@ -1,0 +1,301 @@
+"""RisuAI's objects as far as its texts can ask about them: characters, chats, personas, modules, settings.
+
+Each has a ``from_json`` that reads the object as RisuAI stores it; ``raw`` keeps that object, with everything no text
+can ask about. ``None`` means that RisuAI finds no such field, which is not the same as an empty one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import field
+from typing import NamedTuple
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import trim
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
+
+
+class Asset(NamedTuple):
+    """A media file of a character or module."""
+
+    name: str
+    path: str
+    extension: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuMessage:
+    """One message of a chat: ``role`` is ``user`` or ``char``, ``time`` is in milliseconds."""
+
+    role: str
+    data: str
+    time: float | None = None
+    saying: str | None = None
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuMessage:
+        """Read a stored message."""
+        return cls(
+            role=_text(data, "role") or "",
+            data=_text(data, "data") or "",
+            time=_number(data, "time"),
+            saying=_text(data, "saying"),
+            raw=freeze_object(data),
+        )
+
+    def to_json(self) -> dict[str, FrozenJson]:
+        """Return the stored object, other keys and their order kept."""
+        known: dict[str, FrozenJson] = {"role": self.role, "data": self.data}
+        if self.saying is not None:
+            known["saying"] = self.saying
+        if self.time is not None:
+            known["time"] = self.time
+        return {**self.raw, **known}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuChat:
+    """A chat: ``greeting_index`` is -1 for the first message, else an index into the alternate greetings."""
+
+    id: str = ""
+    messages: tuple[RisuMessage, ...] = ()
+    greeting_index: float | None = -1
+    note: str = ""
+    local_lore: tuple[FrozenObject, ...] = ()
+    modules: tuple[str, ...] = ()
+    bound_persona: str | None = None
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return _text(self.raw, "name") or ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuChat:
+        """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
+        return cls(
+            id=_text(data, "id") or "",
+            messages=tuple(RisuMessage.from_json(each) for each in _objects(data, "message") or ()),
+            greeting_index=_number(data, "fmIndex"),
+            note=_text(data, "note") or "",
+            local_lore=_objects(data, "localLore") or (),
+            modules=_texts(data, "modules") or (),
+            bound_persona=_text(data, "bindedPersona"),
+            raw=freeze_object(data),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuCharacter:
+    """A character, or a group of characters (``is_group``)."""
+
+    name: str = ""
+    nickname: str = ""
+    id: str = ""
+    is_group: bool = False
+    description: str | None = ""
+    personality: str | None = ""
+    scenario: str | None = ""
+    example_message: str | None = ""
+    first_message: str | None = ""
+    alternate_greetings: tuple[str, ...] | None = ()
+    default_variables: str = ""
+    lore: tuple[FrozenObject, ...] | None = ()
+    image: str = ""
+    emotions: tuple[Asset, ...] | None = ()
+    assets: tuple[Asset, ...] | None = ()
+    modules: tuple[str, ...] = ()
+    prebuilt_asset_command: bool = False
+    prebuilt_asset_exclude: tuple[str, ...] = ()
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuCharacter:
+        """Read a stored character or group."""
+        return cls(
+            name=_text(data, "name") or "",
+            nickname=_text(data, "nickname") or "",
+            id=_text(data, "chaId") or "",
+            is_group=data.get("type") == "group",
+            description=_text(data, "desc"),
+            personality=_text(data, "personality"),
+            scenario=_text(data, "scenario"),
+            example_message=_text(data, "exampleMessage"),
+            first_message=_text(data, "firstMessage"),
+            alternate_greetings=_texts(data, "alternateGreetings"),
+            default_variables=_text(data, "defaultVariables") or "",
+            lore=_objects(data, "globalLore"),
+            image=_text(data, "image") or "",
+            emotions=_assets(data, "emotionImages"),
+            assets=_assets(data, "additionalAssets"),
+            modules=_texts(data, "modules") or (),
+            prebuilt_asset_command=bool(data.get("prebuiltAssetCommand")),
+            prebuilt_asset_exclude=_texts(data, "prebuiltAssetExclude") or (),
+            raw=freeze_object(data),
+        )
+
+    @property
+    def stored_chat(self) -> RisuChat | None:
+        """The open chat: the first one where the file names none that exists, nothing when it has no chats."""
+        chats, page = _objects(self.raw, "chats") or (), _number(self.raw, "chatPage")
+        opened = next((chat for index, chat in enumerate(chats) if index == page), next(iter(chats), None))
+        return None if opened is None else RisuChat.from_json(opened)
+
+    @property
+    def stored_chats(self) -> tuple[RisuChat, ...]:
+        """All chats the file holds."""
+        return tuple(RisuChat.from_json(chat) for chat in _objects(self.raw, "chats") or ())
+
+    def opened(self, chat: RisuChat) -> RisuChat:
+        """The chat as RisuAI opens it: one that does not say which greeting it uses gets the character's old choice."""
+        if chat.greeting_index is not None:
+            return chat
+        index = _number(self.raw, "firstMsgIndex")
+        return dataclasses.replace(chat, greeting_index=-1 if index is None else index)
+
+    def greeting(self, index: float | None) -> str | None:
+        """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
+        if index == -1:
+            return self.first_message
+        greetings = self.alternate_greetings or ()
+        if index is None or not 0 <= index < len(greetings) or index != int(index):
+            return None
+        return greetings[int(index)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuPersona:
+    """A persona of the user."""
+
+    id: str
+    name: str | None = ""
+    prompt: str | None = ""
+    icon: str = ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuPersona:
+        """Read a stored persona."""
+        return cls(
+            id=_text(data, "id") or "",
+            name=_text(data, "name"),
+            prompt=_text(data, "personaPrompt"),
+            icon=_text(data, "icon") or "",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuModule:
+    """A module: lore, assets and scripts that can be switched on together."""
+
+    id: str
+    name: str = ""
+    namespace: str | None = None
+    lore: tuple[FrozenObject, ...] = ()
+    assets: tuple[Asset, ...] | None = None
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuModule:
+        """Read a stored module."""
+        return cls(
+            id=_text(data, "id") or "",
+            name=_text(data, "name") or "",
+            namespace=_text(data, "namespace"),
+            lore=_objects(data, "lorebook") or (),
+            assets=_assets(data, "assets"),
+            raw=freeze_object(data),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuCustomModel:
+    """A model that the user defined (id ``xcustom:::...``), with RisuAI's numbers for format and tokenizer."""
+
+    id: str
+    name: str = ""
+    internal_id: str = ""
+    format: int = 0
+    tokenizer: int = 0
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuCustomModel:
+        """Read a stored custom model."""
+        return cls(
+            id=_text(data, "id") or "",
+            name=_text(data, "name") or "",
+            internal_id=_text(data, "internalId") or "",
+            format=int(_number(data, "format") or 0),
+            tokenizer=int(_number(data, "tokenizer") or 0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuSettings:
+    """The part of RisuAI's database that texts can read. The defaults are those of an empty prompt setup."""
+
+    persona_prompt: str | None = ""
+    main_prompt: str | None = ""
+    jailbreak: str | None = ""
+    global_note: str | None = ""
+    jailbreak_toggle: bool = False
+    model: str | None = ""
+    sub_model: str | None = ""
+    max_context: float | None = 4000
+    language: str | None = "en"
+    template_default_variables: str = ""
+    modules: tuple[RisuModule, ...] = ()
+    enabled_modules: tuple[str, ...] = ()
+    integrated_modules: tuple[str, ...] = ()
+    custom_models: tuple[RisuCustomModel, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RisuSettings:
+        """Read RisuAI's database object."""
+        integrated = (_text(data, "moduleIntergration") or "").split(",")
+        return cls(
+            persona_prompt=_text(data, "personaPrompt"),
+            main_prompt=_text(data, "mainPrompt"),
+            jailbreak=_text(data, "jailbreak"),
+            global_note=_text(data, "globalNote"),
+            jailbreak_toggle=bool(data.get("jailbreakToggle")),
+            model=_text(data, "aiModel"),
+            sub_model=_text(data, "subModel"),
+            max_context=_number(data, "maxContext"),
+            language=_text(data, "language"),
+            template_default_variables=_text(data, "templateDefaultVariables") or "",
+            modules=tuple(RisuModule.from_json(each) for each in _objects(data, "modules") or ()),
+            enabled_modules=_texts(data, "enabledModules") or (),
+            integrated_modules=tuple(name for name in map(trim, integrated) if name),
+            custom_models=tuple(RisuCustomModel.from_json(each) for each in _objects(data, "customModels") or ()),
+        )
+
+
+def _text(value: Mapping[str, object], key: str) -> str | None:
+    found = value.get(key)
+    return found if isinstance(found, str) else None
+
+
+def _number(value: Mapping[str, object], key: str) -> float | None:
+    found = value.get(key)
+    return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+
+def _texts(value: Mapping[str, object], key: str) -> tuple[str, ...] | None:
+    found = value.get(key)
+    return tuple(item for item in found if isinstance(item, str)) if is_sequence(found) else None
+
+
+def _objects(value: Mapping[str, object], key: str) -> tuple[FrozenObject, ...] | None:
+    found = value.get(key)
+    return tuple(freeze_object(item) for item in found if is_mapping(item)) if is_sequence(found) else None
+
+
+def _assets(value: Mapping[str, object], key: str) -> tuple[Asset, ...] | None:
+    found = value.get(key)
+    if not is_sequence(found):
+        return None
+    rows = (tuple(str(cell) for cell in row) for row in found if is_sequence(row) and len(row) >= 2)
+    return tuple(Asset(row[0], row[1], row[2] if len(row) > 2 else "") for row in rows)

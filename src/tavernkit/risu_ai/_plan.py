@@ -1,0 +1,328 @@
+"""The plan of a RisuAI build: the list as RisuAI builds it, and the request it would send."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, cast
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object
+from tavernkit.budget._limits import LONG_TEXT_CHARACTERS
+from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._message import Message
+from tavernkit.prompt._plan import Plan
+from tavernkit.risu_ai._cbs.escapes import unescape
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage, explained, source_of, title_of
+from tavernkit.risu_ai._files.preset import UNSET_SAMPLER, Preset
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
+from tavernkit.risu_ai._requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai._requests.parameters import HELPER_MODE, MAIN_MODE
+from tavernkit.risu_ai._requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequest, reference_request
+from tavernkit.risu_ai._requests.text_completion import cut_reply, stop_texts
+from tavernkit.risu_ai._requests.text_prompt import TextRules, write_text
+from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
+
+if TYPE_CHECKING:
+    from tavernkit.models._request import WireRequest
+
+
+def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
+    """Model, size of the reply (never more than the context leaves) and samplers that are set."""
+    size = max(min(preset.max_response, preset.max_context - input_tokens), 0)
+    fields: dict[str, object] = {"model": preset.ai_model, "max_tokens": size}
+    samplers = (
+        ("temperature", preset.temperature, 100),
+        ("top_p", preset.top_p, 1),
+        ("frequency_penalty", preset.frequency_penalty, 100),
+        ("presence_penalty", preset.presence_penalty, 100),
+    )
+    for name, value, divisor in samplers:
+        if value == value and value != UNSET_SAMPLER:  # a number that is not a number is not sent either
+            fields[name] = value / divisor
+    return fields
+
+
+@dataclass(frozen=True)
+class RisuPlan(Plan):
+    """What RisuAI would send, block by block.
+
+    ``chat`` is the chat as it is stored now (ids made, texts expanded, changes of triggers in it), ``last_memory`` the
+    id of its first message that is in the prompt. ``character`` is the selected character, with what triggers changed.
+    ``memory_data`` is what memory wants to be stored on the chat. ``stopped`` says that a trigger wants nothing to be
+    sent.
+    """
+
+    chat: RisuChat = field(default_factory=RisuChat)
+    character: RisuCharacter | None = None
+    last_memory: str | None = None
+    stopped: bool = False
+    rules: RequestRules = field(default_factory=RequestRules)
+    text_rules: TextRules = field(default_factory=TextRules)
+    memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    purpose: str = MAIN_MODE
+    """What the prompt is for: ``model``, or a helper request such as ``memory`` or ``emotion``."""
+    is_helper: bool = False
+    """True for a request beside the chat, whose reply is not a message: of a trigger, of memory and so on."""
+
+    __repr__ = Plan.__repr__
+
+    def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
+        """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model."""
+        if rules.model == self.rules.model and list(messages) == unescaped(self.prompt_messages()):
+            return self
+        blocks = make_blocks(messages, [self._count(message) for message in messages])
+        options = {**self.llm_options, "model": rules.model}
+        return dataclasses.replace(self, blocks=blocks, rules=rules, llm_options=options)
+
+    def _count(self, message: PromptMessage) -> int:
+        return 0 if self.count_tokens is None else self.count_tokens(message.content)
+
+    def _prepared(self, *, squash: bool) -> list[Message]:
+        messages = super()._prepared(squash=squash)
+        return [said for message in messages for said in self._with_tools(message)]
+
+    def _with_tools(self, message: Message) -> list[Message]:
+        """A message with what its marks of tool calls stand for."""
+        content = unescape(message.content)
+        if TOOL_CALL not in content:
+            return [message] if content == message.content else [message.replace(content=content)]
+        found = [
+            Message(str(each.pop("role")), str(each.pop("content")), metadata=each)
+            for each in tool_messages(content, self.rules.tool_calls)
+        ]
+        left = without_tool_calls(content)
+        return [*found, message.replace(role="assistant", content=left)] if left.strip() or not found else found
+
+    def with_tool_calls(self, text: str, calls: ToolCalls) -> RisuPlan:
+        """Return the plan to go on with after tools were called.
+
+        Args:
+            text: What the model said so far, with the marks of its calls.
+            calls: What the marks stand for.
+        """
+        source = source_of("chat", "tool calls", "the model called tools before it answered")
+        rules = dataclasses.replace(self.rules, tool_calls={**self.rules.tool_calls, **calls})
+        block = Block(role="assistant", content=text, id="tool calls", metadata={"source": source})
+        return dataclasses.replace(self, blocks=(*self.blocks, block), rules=rules)
+
+    def prompt_messages(self) -> list[PromptMessage]:
+        """The messages with everything RisuAI knows of them, as they were built; one shown twice is one object."""
+        found: list[PromptMessage] = []
+        shown: dict[str, PromptMessage] = {}
+        for block in self.enabled_blocks:
+            first = shown.get(str(block.metadata.get(SHOWN_BEFORE)))
+            again = first is not None and (first.role or "", first.content) == (block.role, block.content)
+            message = first if again and first is not None else prompt_message(block)
+            shown[block.id] = message
+            found.append(message)
+        return found
+
+    def posted_messages(self, *, warn: Warn = log_warning) -> list[JsonObject]:
+        """The messages as RisuAI would post them to a model with OpenAI's interface."""
+        return request_messages(unescaped(self.prompt_messages()), self.rules, warn=warn)
+
+    def reference_request(
+        self,
+        *,
+        keys: Mapping[str, str] = EMPTY_KEYS,
+        stream: bool = False,
+        warn: Warn = log_warning,
+        strict: bool = False,
+    ) -> RisuRequest:
+        """The request RisuAI would post for the preset's model: address, headers and body.
+
+        Args:
+            keys: API keys by provider, such as ``openai`` or ``anthropic``; without one RisuAI writes ``undefined``.
+            stream: Whether the reply is asked for piece by piece.
+            warn: Told about what cannot be written as RisuAI would.
+            strict: Raise where RisuAI itself would throw.
+        """
+        # RisuAI asks for a whole reply even where the context has no room for it.
+        return reference_request(
+            unescaped(self.prompt_messages()),
+            self.rules,
+            max_tokens=self.rules.preset.max_response,
+            text=self.to_text(warn=warn) if self.text_rules.template else None,
+            keys=keys,
+            stream=stream,
+            mode=self.purpose,
+            warn=warn,
+            strict=strict,
+        )
+
+    def _reference_request(
+        self, provider: str | None, *, model: str, api_key: str, base_url: str, warn: Warn
+    ) -> WireRequest:
+        from tavernkit.models._request import WireRequest
+
+        for name, value in (("model", model), ("base_url", base_url)):
+            if value:
+                warn(f"{name} is left out: RisuAI's preset says which model is asked, and where")
+        # The preset decides who is asked, so the key is that provider's whatever it is called here.
+        keys = dict.fromkeys((*KEY_NAMES, *((provider,) if provider else ())), api_key) if api_key else EMPTY_KEYS
+        made = self.reference_request(keys=keys, warn=warn)
+        return WireRequest(method="POST", url=made.url, headers=made.headers, body=freeze_object(made.body))
+
+    def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
+        """The body RisuAI would post to the preset's model, in that provider's own format."""
+        return self.reference_request(warn=warn).body
+
+    def to_text(self, *, warn: Warn = log_warning) -> str:
+        """The prompt as one text, for models without chat: by the preset's chat template or prefixes."""
+        return write_text(unescaped(self.prompt_messages()), self.text_rules, warn=warn)
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """Where the reply of a model without chat starts to speak for somebody else."""
+        rules = self.text_rules
+        return stop_texts(self.prompt_messages(), rules.character_name, user_name=rules.user_name).tags
+
+    def cut_reply(self, reply: str) -> str:
+        """Cut such a reply there, as RisuAI does."""
+        rules = self.text_rules
+        return cut_reply(reply, self.prompt_messages(), rules.character_name, user_name=rules.user_name)
+
+
+def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose: str = HELPER_MODE) -> RisuPlan:
+    """The plan of a request beside the chat: a summary, a question of a trigger.
+
+    Args:
+        messages: What is asked.
+        rules: The model, and the settings of its requests.
+        purpose: What the request is for, in RisuAI's words.
+    """
+    preset = rules.preset
+    options = {**llm_options(preset, 0), "model": rules.model, "max_tokens": preset.max_response}
+    blocks = make_blocks(messages, [0] * len(messages))
+    return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose, is_helper=True)
+
+
+BlockMemory = LRUCache[object, tuple[FrozenObject, Block]]
+"""Blocks of chat messages by what they are made of, each with its source, which is the same object every turn."""
+
+
+def make_blocks(
+    messages: Sequence[PromptMessage], tokens: Sequence[int], memory: BlockMemory | None = None
+) -> list[Block]:
+    """Make the blocks of messages, in order; a message that is shown twice gives two blocks.
+
+    Args:
+        messages: The messages of a prompt.
+        tokens: What each of them costs.
+        memory: Blocks of earlier turns.
+    """
+    seen: Counter[str] = Counter()
+    shown: dict[int, int] = {}
+    firsts: dict[int, str] = {}
+    blocks: list[Block] = []
+    for message, count in zip(messages, tokens, strict=True):
+        label = message.memo or str(message.source.get("kind", "message"))
+        seen[label] += 1
+        time = shown.get(id(message), 0)
+        shown[id(message)] = time + 1
+        place = message.printed[time] if time < len(message.printed) else ""
+        name = label if seen[label] == 1 else f"{label}#{seen[label]}"
+        blocks.append(_known_block(message, name, place, count, firsts.get(id(message)), memory))
+        firsts.setdefault(id(message), name)
+    return blocks
+
+
+def _known_block(
+    message: PromptMessage,
+    block_id: str,
+    place: str,
+    tokens: int,
+    shown_before: str | None,
+    memory: BlockMemory | None,
+) -> Block:
+    """Take the block of an earlier turn if it is the same; only messages of the chat come again as they were."""
+    content = message.content
+    if memory is None or type(content) is not str or len(content) > LONG_TEXT_CHARACTERS or message.merged:
+        return _block(message, block_id, place, tokens, shown_before)
+    if message.multimodals or message.source.get("stage") != "chat":
+        return _block(message, block_id, place, tokens, shown_before)
+    key = (
+        *(block_id, place, tokens, shown_before, message.role, content, message.name, message.memo),
+        *(message.removable, message.attr, message.thoughts, message.cache_point),
+    )
+    known = memory.get(key)
+    if known is None or known[0] is not message.source:
+        known = (message.source, _block(message, block_id, place, tokens, shown_before))
+        memory.put(key, known)
+    return known[1]
+
+
+SHOWN_BEFORE = "shown_before"
+"""In a block's metadata: the id of the block that shows the same message before it."""
+
+
+LISTED_PARTS = 6
+"""How many parts of a joined message are named in its source."""
+
+_GROUPS = {"chat": "history", "lore": "lore"}
+
+
+def _block(message: PromptMessage, block_id: str, place: str, tokens: int, shown_before: str | None) -> Block:
+    source = explained(message.source, place, place=place) if place else message.source
+    stage, kind = message.source.get("stage"), message.source.get("kind")
+    group = "examples" if kind == "example" else _GROUPS.get(str(stage), "system")
+    metadata: dict[str, FrozenJson] = {"source": _joined(source, message.merged), "tokens": tokens}
+    secondary: tuple[tuple[str, FrozenJson], ...] = (
+        ("memo", message.memo),
+        ("removable", message.removable),
+        ("attr", message.attr),
+        ("thoughts", message.thoughts),
+        ("cache_point", message.cache_point),
+        ("parts", (source, *message.merged) if message.merged else ()),
+        (SHOWN_BEFORE, shown_before),
+    )
+    metadata.update((key, value) for key, value in secondary if value)
+    return Block(
+        role=message.role or "",
+        content=message.content,
+        id=block_id,
+        name=message.name,
+        attachments=message.multimodals or None,
+        slot=str(kind) if kind is not None else None,
+        removable=group != "system",
+        token_budget_group=group,
+        metadata=metadata,
+    )
+
+
+def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject:
+    """One source for system messages that were joined; each one's own is kept in the block's ``parts``."""
+    if not others:
+        return first
+    parts = (first, *others)
+    labels = list(dict.fromkeys(title_of(part) for part in parts))
+    reasons = list(dict.fromkeys(str(part.get("reason") or "") for part in parts))
+    more = f" + {len(labels) - LISTED_PARTS} more" if len(labels) > LISTED_PARTS else ""
+    others_too = f" | {len(reasons) - LISTED_PARTS} more" if len(reasons) > LISTED_PARTS else ""
+    return {
+        "stage": first.get("stage"),
+        "kind": " + ".join(labels[:LISTED_PARTS]) + more,
+        "reason": f"joined for this model: {' | '.join(reasons[:LISTED_PARTS])}{others_too}",
+    }
+
+
+def prompt_message(block: Block) -> PromptMessage:
+    """The message a block was made of."""
+    metadata = block.metadata
+    memo = metadata.get("memo")
+    return PromptMessage(
+        role=block.role or None,
+        content=block.content,
+        name=block.name,
+        memo=memo if isinstance(memo, str) else None,
+        removable=bool(metadata.get("removable")),
+        attr=tuple(str(each) for each in cast("Sequence[object]", metadata.get("attr") or ())),
+        multimodals=tuple(block.attachments or ()),
+        thoughts=tuple(str(each) for each in cast("Sequence[object]", metadata.get("thoughts") or ())),
+        cache_point=bool(metadata.get("cache_point")),
+        source=cast("FrozenObject", metadata.get("source") or EMPTY_OBJECT),
+    )

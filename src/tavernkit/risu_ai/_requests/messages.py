@@ -1,0 +1,201 @@
+"""The messages of a request: roles rewritten for the model, in the form OpenAI and Mistral want them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import join
+from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, thaw
+from tavernkit.dialects._openai import convert
+from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt._message import Message
+from tavernkit.risu_ai._cbs.escapes import unescape
+from tavernkit.risu_ai._cbs.models import model_info
+from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
+from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, copied, reformat
+from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
+from tavernkit.risu_ai._requests.wire_model import WireFormat
+
+REVERSE_PROXY = "reverse_proxy"
+_EXAMPLE_PREFIX = "example_"
+_MEDIA = "attachments"
+_CONTENT = ("content", _MEDIA, "tool_calls", "tool_call_id")
+"""A message that has none of these is not sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRules:
+    """How requests are written for one model under one user's settings.
+
+    ``format`` is RisuAI's number for the provider's wire format (``WireFormat``).
+    """
+
+    model: str = ""
+    flags: frozenset[str] = field(default_factory=frozenset[str])
+    format: int = WireFormat.OPENAI
+    system_content: str = DEFAULT_SYSTEM_CONTENT
+    system_role: str = DEFAULT_SYSTEM_ROLE
+    new_openai_handle: bool = True
+    ooba_mode: bool = False
+    preset: Preset = field(default_factory=Preset, repr=False)
+    settings: Settings = field(default_factory=Settings, repr=False)
+    tool_calls: ToolCalls = field(default_factory=dict[str, Mapping[str, object]], repr=False)
+
+    @classmethod
+    def of(
+        cls, preset: Preset, settings: Settings, model: str | None = None, tool_calls: ToolCalls | None = None
+    ) -> RequestRules:
+        """The rules of a preset's model, or of another one in its place.
+
+        Args:
+            preset: The preset in force.
+            settings: The user's settings.
+            model: RisuAI's id of the model; the preset's by default.
+            tool_calls: The calls that marks in texts name.
+        """
+        model = preset.ai_model if model is None else model
+        customs = settings.for_texts(preset).custom_models
+        stated = preset.raw.get("customAPIFormat", settings.raw.get("customAPIFormat"))
+        proxy_format = int(stated) if isinstance(stated, (int, float)) else WireFormat.OPENAI
+        return cls(
+            model=model,
+            flags=settings.flags_of(model),
+            format=proxy_format if model == REVERSE_PROXY else model_info(model, customs).format,
+            system_content=preset.system_content_replacement,
+            system_role=preset.system_role_replacement,
+            new_openai_handle=settings.new_openai_handle,
+            ooba_mode=settings.reverse_proxy_ooba_mode and model == REVERSE_PROXY,
+            preset=preset,
+            settings=settings,
+            tool_calls=tool_calls or {},
+        )
+
+    @property
+    def proxied(self) -> bool:
+        """Whether the user's own address is asked."""
+        return self.model == REVERSE_PROXY
+
+    def setting(self, key: str, default: FrozenJson = None) -> FrozenJson:
+        """A value of RisuAI's database: the preset's own wins over what was stored last."""
+        for source in (self.preset.raw, self.settings.raw):
+            if source.get(key) is not None:
+                return source[key]
+        return default
+
+
+def unescaped(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+    """Copies of the messages with escaped characters turned back; done once, before request triggers."""
+    found = copied(messages)
+    for message in found:
+        message.content = unescape(message.content)
+    return found
+
+
+def rewritten_messages(
+    messages: Sequence[PromptMessage], rules: RequestRules, *, warn: Warn = log_warning, strict: bool = False
+) -> list[PromptMessage]:
+    """Rewrite the roles for the model, as RisuAI does for every format."""
+    return reformat(
+        messages,
+        rules.flags,
+        system_content=rules.system_content,
+        system_role=rules.system_role,
+        warn=warn,
+        strict=strict,
+    )
+
+
+def request_messages(
+    messages: Sequence[PromptMessage], rules: RequestRules, *, warn: Warn = log_warning, strict: bool = False
+) -> list[JsonObject]:
+    """Write the messages of an OpenAI-style request."""
+    rewritten = rewritten_messages(messages, rules, warn=warn, strict=strict)
+    body = [each for message in rewritten for each in _body_messages(message, rules)]
+    if rewritten and rewritten[-1].role == "assistant":
+        if PREFIX_FIELD in rules.flags:
+            body[-1]["prefix"] = True
+        if THINKING_FIELD in rules.flags and rewritten[-1].thoughts:
+            body[-1]["reasoning_content"] = "\n".join(rewritten[-1].thoughts)
+    if rules.ooba_mode:
+        body = _system_last(body)
+    if rules.new_openai_handle:
+        body = [message for message in body if any(map(message.get, _CONTENT))]
+    if DEVELOPER_ROLE in rules.flags:
+        for message in body:
+            if message["role"] == "system":
+                message["role"] = "developer"
+    written = _mistral(body) if rules.format == WireFormat.MISTRAL else body
+    return [_with_media(message, rules, warn) for message in written]
+
+
+def _body_messages(message: PromptMessage, rules: RequestRules) -> list[JsonObject]:
+    return [*tool_messages(message.content, rules.tool_calls), _body_message(message, rules)]
+
+
+def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
+    content = message.content
+    if rules.new_openai_handle and (message.memo or "").startswith(NEW_CHAT_MEMO):
+        content = ""
+    role = message.role
+    if TOOL_CALL in content:
+        # RisuAI sends a text that a tool was called from as the assistant's, no matter who wrote it.
+        content, role = without_tool_calls(content), "assistant"
+    written: JsonObject = {"role": role, "content": content}
+    if message.multimodals:
+        written[_MEDIA] = [thaw(part) for part in message.multimodals]
+    if rules.new_openai_handle and message.name is not None and message.name.startswith(_EXAMPLE_PREFIX):
+        written["name"] = message.name
+    return written
+
+
+def _with_media(message: JsonObject, rules: RequestRules, warn: Warn) -> JsonObject:
+    """Write the content in parts if there is more than text: pictures first, each with the user's vision quality."""
+    media = message.pop(_MEDIA, None)
+    if not isinstance(media, list):
+        return message
+    quality = rules.setting("gptVisionQuality", "low")
+    detailed = [{"detail": quality, **part} if _is_picture(part) else part for part in media if is_object(part)]
+    said = Message(role=str(message["role"]), content=str(message["content"]), attachments=detailed)
+    (written,) = convert([said], attachments=True, warn=warn)
+    content = written["content"]
+    if isinstance(content, list):
+        text = [part for part in content if is_object(part) and part.get("type") == "text"]
+        parts: list[Json] = [*(part for part in content if part not in text), *text]
+        return {**message, "content": parts}
+    return {**message, "content": content}
+
+
+def _is_picture(part: object) -> bool:
+    return is_mapping(part) and part.get("type") == "image"
+
+
+def _system_last(body: Sequence[JsonObject]) -> list[JsonObject]:
+    """All that the system says in one message at the end (a blanked start line leaves an empty line in it)."""
+    system = join("\n", (str(message["content"]) for message in body if message["role"] == "system"))
+    others = [message for message in body if message["role"] != "system"]
+    return [*others, {"role": "system", "content": system}]
+
+
+def _mistral(body: Sequence[JsonObject]) -> list[JsonObject]:
+    """No system message but the first, no role twice in a row."""
+    found: list[JsonObject] = []
+    for message in body:
+        role, content = message["role"], str(message["content"])
+        if not found:
+            if role not in {"user", "system"}:
+                role, content = "system", f"{role}:" + content
+            found.append({**message, "role": role, "content": content})
+            continue
+        last = found[-1]
+        if role == "system" and last["role"] != "system":
+            role, content = "user", "System:" + content
+        if last["role"] == role:
+            last["content"] = str(last["content"]) + "\n" + content
+        else:
+            found.append({**message, "role": "user" if role == "function" else role, "content": content})
+    return found

@@ -1,0 +1,126 @@
+"""A prompt as one text, for models without chat, and where to cut what such a model writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_string, trim
+from tavernkit._text.traced import join
+from tavernkit.lore._key_index import KeyIndex
+from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT, PromptMessage
+
+INLAY_IMAGE_MEMO = "inlayImage"
+_SYSTEM_TAGS = ("system note:", "system:", "system note：", "system：")
+_COLONS = (":", "：", ": ", "： ")
+_PREFIX_ENDS = (">", " ", "\n")
+_MANY_TAGS = 100
+"""More tags are looked for together, which takes longer to prepare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OobaFormat:
+    """How Text Generation WebUI's prompts are written (RisuAI's ``ooba.formating``)."""
+
+    header: str = ""
+    system_prefix: str = ""
+    user_prefix: str = ""
+    assistant_prefix: str = ""
+    separator: str = ""
+    use_name: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> OobaFormat:
+        """Read the format as RisuAI stores it (``seperator`` is its spelling)."""
+        return cls(
+            header=to_string(data.get("header") or ""),
+            system_prefix=to_string(data.get("systemPrefix") or ""),
+            user_prefix=to_string(data.get("userPrefix") or ""),
+            assistant_prefix=to_string(data.get("assistantPrefix") or ""),
+            separator=to_string(data.get("seperator") or ""),
+            use_name=bool(data.get("useName")),
+        )
+
+    def to_json(self) -> dict[str, str | bool]:
+        """Write the format with RisuAI's keys."""
+        return {
+            "header": self.header,
+            "systemPrefix": self.system_prefix,
+            "userPrefix": self.user_prefix,
+            "assistantPrefix": self.assistant_prefix,
+            "seperator": self.separator,
+            "useName": self.use_name,
+        }
+
+    def prefix(self, role: str | None) -> str:
+        """What stands before a message of that role, with the blank or line end it needs."""
+        prefixes = {"user": self.user_prefix, "assistant": self.assistant_prefix, "system": self.system_prefix}
+        prefix = prefixes.get(role or "", "")
+        if not prefix or prefix.endswith(_PREFIX_ENDS):
+            return prefix
+        return prefix + ("\n" if "\n\n" in self.separator else " ")
+
+
+def chat_text(messages: Sequence[PromptMessage], character_name: str, *, continued: bool = False) -> str:
+    """Write a script: ``system: …``, ``name: …``, and the character's name at the end (RisuAI: stringlizeChat)."""
+    parts = [_line(message) for message in messages if not (message.memo or "").startswith(INLAY_IMAGE_MEMO)]
+    text = join("\n\n", parts)
+    return text if continued else join("", (text, "\n\n", character_name, ":"))
+
+
+def _line(message: PromptMessage) -> str:
+    if message.role == "system":
+        return "system: " + message.content
+    return join("", (message.name, ": ", message.content)) if message.name else message.content
+
+
+def ooba_text(
+    messages: Sequence[PromptMessage],
+    character_name: str,
+    *,
+    user_name: str,
+    format: OobaFormat,  # noqa: A002 - the word users know
+    suggesting: bool = False,
+    continued: bool = False,
+) -> str:
+    """Write the prompt with prefixes (RisuAI: stringlizeChatOba); with ``suggesting`` the model speaks for the user."""
+    swapped = {"user": "assistant", "assistant": "user"} if suggesting else {}
+    names = {"user": user_name, "assistant": character_name}
+    parts = [format.header] if format.header else []
+    for message in messages:
+        if message.role == "system" and message.content == NEW_CHAT:
+            parts.append("<START>")
+            continue
+        name = (message.name or names.get(message.role or "")) if format.use_name else None
+        speech = join("", (name, ": ", message.content)) if name else message.content
+        parts.append(format.prefix(swapped.get(message.role or "", message.role)) + speech)
+    if not continued:
+        # Nothing stands between this prefix and the name, unlike before messages.
+        parts.append(format.assistant_prefix + (character_name + ":" if format.use_name else ""))
+    return trim(join(format.separator, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class StopTexts:
+    """Where a model starts to speak for somebody else: ``tags`` end in a colon, ``all`` has the bare names too."""
+
+    tags: tuple[str, ...]
+    all: tuple[str, ...]
+
+
+def stop_texts(messages: Sequence[PromptMessage], character_name: str, *, user_name: str) -> StopTexts:
+    """List the texts a reply is cut at (RisuAI: getUnstringlizerChunks)."""
+    named = (message.name for message in messages if message.name)
+    names = tuple(dict.fromkeys(name for name in (character_name, user_name, *named) if name))
+    tags = (*_SYSTEM_TAGS, *(name + colon for name in names for colon in _COLONS))
+    return StopTexts(tags, (*names, *tags))
+
+
+def cut_reply(reply: str, messages: Sequence[PromptMessage], character_name: str, *, user_name: str) -> str:
+    """Cut a reply where somebody else starts to speak (RisuAI: unstringlizeChat); an uncut one stays untrimmed."""
+    tags = stop_texts(messages, character_name, user_name=user_name).tags
+    if len(tags) > _MANY_TAGS:
+        places = [*KeyIndex(tags).find(reply).values()]
+    else:
+        places = [at for tag in tags if (at := reply.find(tag)) >= 0]
+    return trim(reply[: min(places)]) if places else reply

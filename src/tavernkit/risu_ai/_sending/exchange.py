@@ -1,0 +1,110 @@
+"""What a send asks of the application, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TypeAlias
+
+from tavernkit import models
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject
+from tavernkit.errors import TavernKitError, Warn, log_warning
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._requests.messages import RequestRules
+from tavernkit.risu_ai._requests.reference import EMPTY_KEYS, RisuRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """A request to a model: the messages as RisuAI would post them, and what else belongs to the body.
+
+    ``plan`` is the prompt they were made of; ``stream`` says whether the user wants the reply piece by piece.
+    ``prompt`` has the messages before they were written for a provider, as triggers left them.
+    """
+
+    model: str
+    messages: list[JsonObject]
+    options: JsonObject
+    stream: bool
+    plan: RisuPlan
+    prompt: Sequence[PromptMessage] = ()
+    streamable: bool = True
+    """False if RisuAI needs the whole reply, whatever the user wants."""
+    rules: RequestRules = field(default_factory=RequestRules, repr=False)
+
+    def reference_request(self, *, keys: Mapping[str, str] = EMPTY_KEYS, warn: Warn = log_warning) -> RisuRequest:
+        """The request RisuAI would post: address, headers and body in the format of the model's provider.
+
+        Args:
+            keys: API keys by provider, as for ``RisuPlan.reference_request()``.
+            warn: Told about what cannot be written as RisuAI would.
+        """
+        return self.plan.reference_request(keys=keys, stream=self.stream, warn=warn)
+
+
+@dataclass(frozen=True, slots=True)
+class NextChunk:
+    """Asks for the next piece of a streamed reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The whole reply; ``alternatives`` are further ones, if the model was asked for several."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The model could not answer; ``message`` is what the provider says.
+
+    ``body`` is all that it said, which RisuAI shows instead if it wanted a stream.
+    """
+
+    message: str
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOpened:
+    """The reply comes piece by piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a streamed reply; nothing ends it."""
+
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The user stopped the request."""
+
+
+Ask: TypeAlias = ModelRequest | NextChunk
+Answer: TypeAlias = Reply | Failure | StreamOpened | Chunk | Stopped
+
+
+class RequestFailedError(TavernKitError):
+    """Raise this from a model function when the provider refuses; the message is shown to the user."""
+
+
+class RequestStoppedError(TavernKitError):
+    """Raise this from a model function, or while its pieces are read, when the user stops the reply.
+
+    The send ends without an error; a streamed reply keeps what there is of it.
+    """
+
+
+Model: TypeAlias = models.Model | Callable[[ModelRequest], "str | Iterable[str]"]
+"""Answers a request: a model of ``tavernkit.model()``, or a function that returns the reply or its pieces.
+
+A function raises ``RequestFailedError`` when it cannot answer.
+"""
+
+AsyncModel: TypeAlias = models.Model | Callable[[ModelRequest], "Awaitable[str] | AsyncIterable[str]"]
+"""The same for asynchronous programs."""

@@ -1,0 +1,491 @@
+"""The send itself: it asks for replies and never reaches outside on its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tavernkit._arguments import require
+from tavernkit._text.js_values import js_lower, trim
+from tavernkit._values import FrozenObject, thaw_object
+from tavernkit.errors import MaxTokensExceededError, PipelineError
+from tavernkit.risu_ai._cbs.escapes import escape_braces
+from tavernkit.risu_ai._chat.chat_log import chat_id, generation_id, with_messages, with_text
+from tavernkit.risu_ai._chat.groups import shuffled, speakers
+from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat.send_steps import (
+    TRANSLATION_MODE,
+    read_suggestions,
+    suggestion_messages,
+    suggestion_prompt,
+    translation_messages,
+)
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._files.preset_chain import chained_settings
+from tavernkit.risu_ai._limits import MAX_ROUNDS
+from tavernkit.risu_ai._objects import RisuMessage
+from tavernkit.risu_ai._plan import RisuPlan, helper_plan
+from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
+from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
+from tavernkit.risu_ai._requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai._requests.parameters import HELPER_MODE
+from tavernkit.risu_ai._sending.exchange import (
+    Answer,
+    Ask,
+    Chunk,
+    Failure,
+    ModelRequest,
+    NextChunk,
+    Reply,
+    RequestFailedError,
+    Stopped,
+)
+from tavernkit.risu_ai._sending.operation import Operation
+from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed, has_banned_script
+from tavernkit.risu_ai._sending.result import SendError, SendResult
+from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai._triggers.build_triggers import edit_request, run_build_triggers
+from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, TriggerError
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._builder import Builder
+
+Steps = Generator[Ask, Answer, bool]
+"""Asks on the way; returns whether the send succeeded."""
+
+CONTEXT_TOO_SMALL, REQUEST_FAILED, NOBODY_SPEAKS = "context_too_small", "request_failed", "nobody_speaks"
+INLAY_PROMPT_FAILED = "inlay_prompt_failed"
+EMOTION_MODE, SLOT = "emotion", "{{slot}}"
+ERROR_PREFIX = "Error: error in request:"
+
+
+class Send(Operation):
+    """One send of a user: it may need several requests (retries, continuations, a group's members, triggers).
+
+    ``run()`` is a generator: it yields what it needs and takes the answer, so that any program, synchronous or not,
+    can drive it.
+    """
+
+    def __init__(
+        self, builder: Builder, context: RisuAIContext, *, session: tuple[object, ...] | None = None, stamp: object = ""
+    ) -> None:
+        """Prepare a send; the arguments are those of ``Operation``."""
+        super().__init__(builder, context, session=session, stamp=stamp)
+        self.plans: list[RisuPlan] = []
+        self.emotions: list[str] = []
+        self.suggestions: list[str] = []
+        """What the user could say next, if that was asked for."""
+        self.translations: dict[str, str] = {}
+        """Replies to be shown in another language, by their ids."""
+        self.choices: dict[str, tuple[str, ...]] = {}
+        """Texts that RisuAI can show in the place of a reply, by the reply's id: its raw stream, or several choices."""
+        self._requests = 0
+        self._replies = 0
+        self._model = ""
+        """The model that gave the last reply."""
+
+    def run(self) -> Generator[Ask, Answer, SendResult]:
+        """Do everything a send does."""
+        yield from self.translate_input()
+        if not self.take_message():
+            return self.result(ok=False)
+        return (yield from self.generate())
+
+    def translate_input(self) -> Generator[Ask, Answer, None]:
+        """Translate what the user typed, if the settings or the application want it; do that before it is stored."""
+        language = self._context.send_steps.translate_input
+        if language and self._context.message:
+            text = yield from self._translate(self._settled(), self._context.message, language)
+            if text is not None:
+                self._context = self._context.replace(message=text)
+
+    def generate(self) -> Generator[Ask, Answer, SendResult]:
+        """Let the model answer the chat as it is stored."""
+        before = {chat_id(message): message.data for message in self.chat.messages}
+        try:
+            ok = yield from self._send(continued=self._context.continued, counted=0)
+        except TriggerError as error:
+            if self._context.strict:
+                raise
+            self._trigger_failed(error)
+            ok = False
+        if ok:
+            yield from self._finish_send(before)
+        return self.result(ok=ok)
+
+    def result(self, *, ok: bool) -> SendResult:
+        """What the send has come to so far."""
+        return SendResult(
+            ok=ok,
+            chat=self.chat,
+            character=self.character,
+            members=self.members,
+            settings=self.settings,
+            error=self.error,
+            plans=tuple(self.plans),
+            emotions=tuple(self.emotions),
+            suggestions=tuple(self.suggestions),
+            translations=dict(self.translations),
+            warnings=tuple(self.warnings),
+            variables=self.variables.changes(),
+        )
+
+    def _finish_send(self, before: Mapping[str | None, str]) -> Generator[Ask, Answer, None]:
+        """Translate the new replies, and ask for suggestions, if the settings or the application want it."""
+        steps, settings = self._context.send_steps, self._context.settings
+        language, suggests = steps.reply_language(settings), steps.suggest
+        if not language and not suggests:
+            return
+        state = self._settled()
+        new = [each for each in self.chat.messages if each.role == "char" and before.get(chat_id(each)) != each.data]
+        for message in new if language else ():
+            text = yield from self._translate(state, message.data, language)
+            if text is not None:
+                self.translations[chat_id(message) or ""] = self.translated(text)
+        if suggests:
+            asked = suggestion_messages(self.chat, state.texts(suggestion_prompt(settings)))
+            self.suggestions = read_suggestions((yield from self._helper(state, asked)) or "")
+
+    def _translate(self, state: RisuState, text: str, language: str) -> Generator[Ask, Answer, str | None]:
+        """Translate a text with the application's function or the auxiliary model; nothing if that failed."""
+        hidden, styles = hide_styles(text)
+        translate = self._context.send_steps.translate
+        if translate is None:
+            asked = translation_messages(hidden, language, self._context.settings)
+            made = yield from self._helper(state, asked, TRANSLATION_MODE)
+        else:
+            try:
+                made = translate(hidden, language)
+            except RequestFailedError as error:
+                self._warn(f"the text is not translated: {error}")
+                made = None
+        return None if made is None else restore_styles(made, styles)
+
+    def _send(self, *, continued: bool, counted: int) -> Steps:
+        context = self._context
+        if context.owner.is_group and context.speaker is None:
+            return (yield from self._round())
+        return (yield from self._turn(context.speaker, continued=continued, counted=counted))
+
+    def _round(self) -> Steps:
+        """A group's round: the chosen members one after another; the first that fails ends it."""
+        random = self._context.random_source
+        context = self._context.replace(settings=chained_settings(self._context, random, self._warn))
+        self._context = context
+        try:
+            chosen = speakers(context.owner, context.members, self.chat, random)
+        except PromptTemplateError as error:
+            if context.strict:
+                raise
+            self._warn(f"{error}; RisuAI throws here, and no one speaks")
+            self.error = SendError(NOBODY_SPEAKS, str(error), cause=error)
+            return False
+        for speaker in chosen:
+            if not (yield from self._turn(speaker, continued=False, counted=0)):
+                return False
+        return True
+
+    def _turn(self, speaker: str | None, *, continued: bool, counted: int) -> Steps:
+        """One prompt, one reply, and what the reply leads to."""
+        state = self._build(speaker, continued=continued)
+        if state is None:
+            return False
+        answer = yield from self._ask(state)
+        if isinstance(answer, Stopped):
+            return False
+        if isinstance(answer, Failure):
+            self._fail(state, answer)
+            return False
+        if isinstance(answer, Reply):
+            new = self._store(state, answer, continued=continued)
+        else:
+            streamed = yield from self._stream(state, continued=continued)
+            if streamed is None:
+                return False
+            new = streamed
+        self._expand_stored(state)
+        resend = self._output_triggers(state)
+        self._keep_changes(state)
+        self.emotions += state.emotions
+        tokens = state.counter.text(new) + counted
+        if self._unfinished(new, tokens):
+            return (yield from self._turn(speaker, continued=True, counted=tokens))
+        yield from self._inlay_prompt(state)
+        if self.error is not None:
+            return False
+        if resend:
+            return (yield from self._turn(speaker, continued=False, counted=0))
+        yield from self._feel(state)
+        return True
+
+    def _build(self, speaker: str | None, *, continued: bool) -> RisuState | None:
+        context = self._context.replace(
+            history=self.chat, speaker=speaker, generation_type="continue" if continued else "normal"
+        )
+        state = self._new_state(context)
+        try:
+            plan = self._builder.run_state(state)
+        except MaxTokensExceededError as error:
+            self.error = SendError(CONTEXT_TOO_SMALL, str(error), cause=error)
+            return None
+        except PipelineError as error:
+            cause = error.__cause__
+            if isinstance(cause, TriggerError) and not context.strict:
+                raise cause from None
+            if not isinstance(cause, MemoryFailedError):
+                raise
+            self.error = SendError(cause.code, str(cause), cause=cause)
+            return None
+        finally:
+            self._keep(state)
+        if state.settings is not context.settings:
+            self._context = self._context.replace(settings=state.settings)
+        self.plans.append(plan)
+        self.warnings += plan.warnings
+        return None if plan.stopped else state
+
+    def _ask(self, state: RisuState) -> Generator[Ask, Answer, Answer]:
+        """Ask the model, its fallbacks and each of them again, as often as the settings say."""
+        settings = self._context.settings
+        original = unescaped(state.need_plan().prompt_messages())
+        answer: Answer = Failure("no model was asked")
+        models = settings.fallback_models or (state.preset.ai_model,)
+        for number, model in enumerate(models, start=1):
+            messages = original
+            for _ in range(settings.request_retries + 1):
+                messages, answer = yield from self._attempt(state, messages, model)
+                if not isinstance(answer, Failure):
+                    break
+            blank = isinstance(answer, Reply) and self._is_too_blank(answer.text)
+            if number < len(models) and blank:
+                continue
+            if not isinstance(answer, Failure):
+                self._model = "" if blank else model
+                break
+        return answer
+
+    def _is_too_blank(self, reply: str) -> bool:
+        """Whether the next fallback model is to be asked, because this one said nothing."""
+        return bool(self._context.settings.raw.get("fallbackWhenBlankResponse")) and not trim(reply)
+
+    def _attempt(
+        self, state: RisuState, messages: list[PromptMessage], model: str
+    ) -> Generator[Ask, Answer, tuple[list[PromptMessage], Answer]]:
+        """One request, repeated while the reply has letters the user does not want."""
+        settings, plan = self._context.settings, state.need_plan()
+        rules = RequestRules.of(state.preset, settings, model, self._context.tool_calls)
+        while True:
+            messages = edit_request(state, messages)
+            if self._requests >= MAX_ROUNDS:
+                return messages, Failure(f"more than {MAX_ROUNDS} requests in one send")
+            self._requests += 1
+            if model == "echo_model":
+                return messages, Reply(settings.echo_message)
+            answer = yield ModelRequest(
+                model=model,
+                messages=request_messages(messages, rules, warn=self._warn, strict=self._context.strict),
+                options=thaw_object(plan.llm_options),
+                stream=settings.use_streaming and not state.fields.escape_output,
+                plan=plan.asked_as(messages, rules),
+                streamable=not state.fields.escape_output,
+                prompt=tuple(messages),
+                rules=rules,
+            )
+            require("the answer", answer, Answer)
+            text = answer.text if isinstance(answer, Reply) else ""
+            if not has_banned_script(text, settings.banned_scripts, self._warn):
+                return messages, answer
+
+    def _store(self, state: RisuState, reply: Reply, *, continued: bool) -> str:
+        """Store a whole reply; returns the text that counts for going on."""
+        messages = state.chat.messages
+        texts = [
+            self._received(state, text, messages, continued=continued) for text in (reply.text, *reply.alternatives)
+        ]
+        if continued and not messages:
+            self._nothing_to_continue()
+        elif continued:
+            messages = messages[:-1]
+        message = self._message(state, texts[0], len(messages))
+        if reply.alternatives:
+            self._offer(message, texts)
+        self._see(state, with_messages(state.chat, (*messages, message)))
+        return texts[0]
+
+    def _received(self, state: RisuState, reply: str, messages: tuple[RisuMessage, ...], *, continued: bool) -> str:
+        """A reply as it is stored: through Lua, CBS and scripts."""
+        if state.fields.escape_output:
+            reply = escape_braces(reply)
+        text = state.edit_output(trim(reply), len(messages))
+        if continued and messages:
+            text = state.edit_output(trim(messages[-1].data + reply), len(messages) - 1)
+        return cut_incomplete(text) if self._context.settings.remove_incomplete_response else text
+
+    def _offer(self, message: RisuMessage, texts: Sequence[str]) -> None:
+        self.choices[generation_id(message)] = tuple(texts)
+
+    def _stream(self, state: RisuState, *, continued: bool) -> Generator[Ask, Answer, str | None]:
+        """Store a reply as it comes in; scripts see the raw text so far each time.
+
+        Returns the new part, or nothing if the user stopped it.
+        """
+        before = ""
+        self._flag_streaming(state, on=True)
+        if continued and state.chat.messages:
+            *others, last = state.chat.messages
+            before = last.data
+            info = self._generation_info(state, self._new_id(state, len(others)))
+            again = dataclasses.replace(last, raw=MappingProxyType({**last.raw, "generationInfo": info}))
+            self._see(state, with_messages(state.chat, (*others, again)))
+        else:
+            if continued:
+                self._nothing_to_continue()
+            empty = self._message(state, "", len(state.chat.messages))
+            self._see(state, with_messages(state.chat, (*state.chat.messages, empty)))
+        raw = new = ""
+        while True:
+            answer = yield NextChunk()
+            require("the answer", answer, Answer)
+            if isinstance(answer, Stopped):
+                return None
+            if not isinstance(answer, Chunk):
+                break
+            raw += answer.text or ""
+            new = cut_incomplete(raw) if self._context.settings.remove_incomplete_response else raw
+            *others, last = state.chat.messages
+            text = state.edit_output(trim(before + new), len(others))
+            self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
+            if answer.text is None:  # the end of a stream is a packet as well, so the text passes once more
+                break
+        self._flag_streaming(state, on=False)
+        self._offer(state.chat.messages[-1], [raw])
+        return new
+
+    def _flag_streaming(self, state: RisuState, *, on: bool) -> None:
+        raw: FrozenObject = MappingProxyType({**state.chat.raw, "isStreaming": on})
+        self._see(state, dataclasses.replace(state.chat, raw=raw))
+
+    def _inlay_prompt(self, state: RisuState) -> Generator[Ask, Answer, None]:
+        """Ask for what is added to the reply (RisuAI's ``igpPrompt``), and add it."""
+        prompt = self._context.send_steps.added_prompt(self._context.settings)
+        if not prompt:
+            return
+        parsed = parse_chat_ml(prompt, lambda text: state.texts.as_speaker(text, None))
+        if parsed is None:
+            problem = "igpPrompt must be written in ChatML"
+            if self._context.strict:
+                raise PromptTemplateError(problem)
+            self._warn(f"{problem}; RisuAI throws here, nothing is added to the reply")
+            if self._context.quirks:
+                self.error = SendError(INLAY_PROMPT_FAILED, problem, cause=PromptTemplateError(problem))
+            return
+        answer = yield from self._helper(state, parsed)
+        if self._context.quirks:
+            answer = "[object Object]"  # RisuAI adds the object that it got, an error too, instead of the text in it
+        messages = state.chat.messages
+        if answer is not None and messages:
+            changed = with_text(messages[-1], messages[-1].data + answer)
+            self._see(state, with_messages(state.chat, (*messages[:-1], changed)))
+
+    def _feel(self, state: RisuState) -> Generator[Ask, Answer, None]:
+        """Ask which picture fits the reply, if the character's screen shows feelings and no script chose one."""
+        fields, emotions = state.fields, state.character.emotions or ()
+        wanted = self._context.send_steps.emotion
+        shown = state.character.raw.get("viewScreen") == "emotion" and not fields.inlay_view
+        shown = shown if wanted is None else wanted
+        if not shown or not emotions or self.emotions or state.in_group or not state.chat.messages:
+            return
+        names = shuffled([emotion.name for emotion in emotions], state.texts.context.random)
+        prompt = self._context.settings.texts.emotion_prompt.replace(SLOT, ", ".join(names))
+        asked = [
+            PromptMessage(role="system", content=prompt),
+            PromptMessage(role="user", content=state.chat.messages[-1].data),
+        ]
+        answer = js_lower((yield from self._helper(state, asked, EMOTION_MODE)) or "")
+        self.emotions += [name for name in names if js_lower(name) in answer][:1]
+
+    def _helper(
+        self, state: RisuState, messages: Sequence[PromptMessage], purpose: str = HELPER_MODE
+    ) -> Generator[Ask, Answer, str | None]:
+        """Ask the auxiliary model for something; a failure is reported and gives nothing."""
+        settings = self._context.settings
+        rules = RequestRules.of(state.preset, settings, state.preset.sub_model)
+        plan = helper_plan(messages, rules, purpose)
+        request = ModelRequest(
+            model=rules.model,
+            messages=request_messages(messages, rules, warn=self._warn),
+            options=thaw_object(plan.llm_options),
+            stream=False,
+            streamable=False,
+            plan=plan,
+            prompt=tuple(messages),
+            rules=rules,
+        )
+        answer: Answer = Failure("no model was asked")
+        for _ in range(settings.request_retries + 1):
+            answer = yield request
+            require("the answer", answer, Answer)
+            if isinstance(answer, Reply):
+                return answer.text
+            if not isinstance(answer, Failure):
+                break
+        self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
+        return None
+
+    def _nothing_to_continue(self) -> None:
+        problem = "there is no message to continue"
+        if self._context.strict:
+            raise PromptTemplateError(problem)
+        self._warn(f"{problem}; RisuAI throws here, the reply is stored as a new message")
+
+    def _expand_stored(self, state: RisuState) -> None:
+        """Expand every stored message once more, for good."""
+        expand = state.texts.with_writes
+        messages = tuple(with_text(message, expand(message.data)) for message in state.chat.messages)
+        self._see(state, with_messages(state.chat, messages))
+
+    def _output_triggers(self, state: RisuState) -> bool:
+        result = run_build_triggers(state, "output")
+        self._keep(state)
+        return result is not None and result.send_ai_prompt
+
+    def _unfinished(self, new: str, tokens: int) -> bool:
+        settings = self._context.settings
+        if settings.auto_continue_min_tokens > 0 and tokens < settings.auto_continue_min_tokens:
+            return True
+        return settings.auto_continue_chat and not ends_closed(new)
+
+    def _fail(self, state: RisuState, failure: Failure) -> None:
+        text = failure.body or ERROR_PREFIX + failure.message
+        if not self._context.settings.inlay_error_response:
+            self.error = SendError(REQUEST_FAILED, text, failure.message)
+            return
+        block = f"```risuerror\n{text}\n```"
+        messages = state.chat.messages
+        if messages and messages[-1].role == "char":
+            changed = (*messages[:-1], with_text(messages[-1], f"{messages[-1].data}\n{block}"))
+        else:
+            changed = (*messages, self._message(state, block, len(messages)))
+        self._see(state, with_messages(state.chat, changed))
+
+    def _message(self, state: RisuState, text: str, index: int) -> RisuMessage:
+        made = self._new_id(state, index)
+        raw: FrozenObject = {"chatId": made, "generationInfo": self._generation_info(state, made)}
+        return RisuMessage(role="char", data=text, time=state.milliseconds, saying=state.character.id, raw=raw)
+
+    def _new_id(self, state: RisuState, index: int) -> str:
+        self._replies += 1
+        return made_id("reply", state.chat.id, index, state.character.id, self._stamp, self._replies)
+
+    def _generation_info(self, state: RisuState, generation: str) -> FrozenObject:
+        plan, preset = state.need_plan(), state.preset
+        return {
+            "model": self._model or preset.ai_model,
+            "generationId": generation,
+            "inputTokens": sum(map(state.counter.message, state.messages)),
+            "outputTokens": plan.llm_options.get("max_tokens"),
+            "maxContext": preset.max_context,
+        }

@@ -1,0 +1,226 @@
+"""Where the texts of a RisuAI build stand: its inputs, with every text that can get into a prompt traced."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from tavernkit._values import FrozenObject, is_mapping
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._traced_inputs import traced_fields, traced_json, traced_text, traced_user, twin
+from tavernkit.risu_ai._chat.chat_log import sent_messages
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._prompt_template.cards import TemplateCard
+
+_CHARACTER_TEXTS = {
+    "name": "name",
+    "nickname": "nickname",
+    "description": "desc",
+    "personality": "personality",
+    "scenario": "scenario",
+    "example_message": "exampleMessage",
+    "first_message": "firstMessage",
+}
+"""Fields of a character and RisuAI's keys for them."""
+
+_CHARACTER_KEYS = ("systemPrompt", "replaceGlobalNote", "depth_prompt", "additionalText", "newGenData")
+"""More texts of a character, which prompts read from what RisuAI stores."""
+
+_PRESET_TEXTS = {
+    "main_prompt": "mainPrompt",
+    "jailbreak": "jailbreak",
+    "global_note": "globalNote",
+    "group_template": "groupTemplate",
+}
+_CARD_TEXTS = {"text": "text", "inner_format": "innerFormat", "default_text": "defaultText"}
+_SETTINGS_TEXTS = {
+    "username": "username",
+    "persona_prompt": "personaPrompt",
+    "additional_prompt": "additionalPrompt",
+    "description_prefix": "descriptionPrefix",
+}
+_BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
+
+
+class MessageTexts:
+    """Gives messages of the chat, traced to their places in it."""
+
+    def __init__(self, chat: RisuChat, plan: Plan) -> None:
+        """Look which messages are in a plan as they stand.
+
+        Args:
+            chat: The chat as the build saw it.
+            plan: The plan.
+        """
+        self.chat = chat
+        self._name = chat_name(chat)
+        stored = plan.chat.messages if isinstance(plan, RisuPlan) else ()
+        # A block has the place of its message among those that are sent; the build may have added the user's.
+        count = len(chat.messages)
+        told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
+        places = map(self._place, plan.blocks) if told_apart else ()
+        self.whole = frozenset(
+            place for place in places if place is not None and stored[place].data == chat.messages[place].data
+        )
+        """Places of messages that are blocks as they stand."""
+
+    def has(self, block: Block) -> bool:
+        """Return True if a block is a message of the chat as it stands."""
+        return self._place(block) in self.whole
+
+    def of_block(self, block: Block) -> str:
+        """Give the text of a block; if it is a message of the chat as it stands, with its place."""
+        place = self._place(block) if type(block.content) is str else None
+        if place is None or place not in self.whole:
+            return block.content
+        return message_text(self.chat.messages[place], place, self._name)
+
+    def _place(self, block: Block) -> int | None:
+        source = block.source
+        if not is_mapping(source) or source.get("stage") != "chat" or source.get("kind") != "message":
+            return None
+        place = source.get("id")
+        index = int(place) if isinstance(place, str) and place.isdecimal() else -1
+        messages = self.chat.messages
+        return index if 0 <= index < len(messages) and messages[index].data == block.content else None
+
+
+def traced_context(
+    context: RisuAIContext, chat: RisuChat, numbers: DrawnNumbers | None, plain: Container[int] = ()
+) -> RisuAIContext:
+    """Return the context of a build with its texts traced, which neither warns, refuses nor asks models.
+
+    Args:
+        context: The context.
+        chat: The chat as the build saw it.
+        numbers: The random numbers that it has drawn, if they are the application's.
+        plain: Places of messages that are not traced.
+    """
+    return context.replace(
+        strict=False,
+        on_overflow="return",
+        warn=None,
+        instrumenter=None,
+        trigger_host=None,
+        caption=None,
+        memory=None if context.memory is None else context.memory.repeating(),
+        random=context.random if numbers is None else numbers.again(),
+        character=_character(context.owner),
+        members=[_character(each) for each in context.members],
+        history=_chat(chat, plain),
+        preset=_preset(context.preset, "preset", "") if context.preset is not None else None,
+        settings=_settings(context.settings),
+        modules=[_module(each, "") for each in context.modules],
+        user=traced_user(context.user),
+        message=traced_text(context.message, "message", "", ""),
+    )
+
+
+def _character(character: RisuCharacter) -> RisuCharacter:
+    kind, name = "group" if character.is_group else "character", character.name
+    changes = traced_fields(character, kind, name, "", _CHARACTER_TEXTS)
+    if character.alternate_greetings is not None:
+        changes["alternate_greetings"] = tuple(
+            traced_text(text, kind, name, f"/alternateGreetings/{index}")
+            for index, text in enumerate(character.alternate_greetings)
+        )
+    if character.lore is not None:
+        changes["lore"] = _lore(character.lore, name, "/globalLore")
+    own = {
+        key: traced_json(character.raw[key], kind, name, f"/{key}") for key in _CHARACTER_KEYS if key in character.raw
+    }
+    return twin(character, {**changes, "raw": {**character.raw, **own}})
+
+
+def _lore(entries: Iterable[FrozenObject], book: str, pointer: str) -> tuple[FrozenObject, ...]:
+    found: list[FrozenObject] = []
+    for index, entry in enumerate(entries):
+        content, title = entry.get("content"), entry.get("comment")
+        if isinstance(content, str):
+            title = title if isinstance(title, str) else ""
+            entry = {**entry, "content": traced_text(content, "lore", book, f"{pointer}/{index}/content", title)}
+        found.append(entry)
+    return tuple(found)
+
+
+def chat_name(chat: RisuChat) -> str:
+    """Name a chat."""
+    return chat.name or chat.id or "chat"
+
+
+def message_text(message: RisuMessage, index: int, chat: str) -> str:
+    """Trace the text of a message to its place in a chat of that name."""
+    return traced_text(message.data, "chat", chat, f"/message/{index}/data", message.role)
+
+
+def _chat(chat: RisuChat, plain: Container[int]) -> RisuChat:
+    name = chat_name(chat)
+    messages = [
+        message
+        if index in plain
+        else RisuMessage(
+            role=message.role,
+            data=message_text(message, index, name),
+            time=message.time,
+            saying=message.saying,
+            raw=message.raw,
+        )
+        for index, message in enumerate(chat.messages)
+    ]
+    note = traced_text(chat.note, "author's note", name, "/note")
+    changes = {"messages": tuple(messages), "note": note, "local_lore": _lore(chat.local_lore, name, "/localLore")}
+    return twin(chat, changes)
+
+
+def _preset(preset: Preset, kind: str, pointer: str) -> Preset:
+    changes = traced_fields(preset, kind, preset.name, pointer, _PRESET_TEXTS)
+    if preset.prompt_template is not None:
+        changes["prompt_template"] = _cards(preset.prompt_template, kind, preset.name, f"{pointer}/promptTemplate")
+    texts = {"post_end_inner_format": "postEndInnerFormat"}
+    where = f"{pointer}/promptSettings"
+    settings = twin(preset.prompt_settings, traced_fields(preset.prompt_settings, kind, preset.name, where, texts))
+    return twin(preset, {**changes, "prompt_settings": settings})
+
+
+def _cards(cards: Sequence[TemplateCard], kind: str, name: str, pointer: str) -> tuple[TemplateCard, ...]:
+    found: list[TemplateCard] = []
+    for index, card in enumerate(cards):
+        texts = {field: key for field, key in _CARD_TEXTS.items() if hasattr(card, field)}
+        found.append(twin(card, traced_fields(card, kind, name, f"{pointer}/{index}", texts)))
+    return tuple(found)
+
+
+def _settings(settings: Settings) -> Settings:
+    kind = name = "settings"
+    changes = traced_fields(settings, kind, name, "", _SETTINGS_TEXTS)
+    personas = [
+        twin(each, traced_fields(each, "persona", each.name or "", f"/personas/{index}", _PERSONA_TEXTS))
+        for index, each in enumerate(settings.personas)
+    ]
+    built_in: Mapping[str, str] = {each: each for each in _BUILT_IN_TEXTS}
+    texts = twin(settings.texts, traced_fields(settings.texts, kind, "RisuAI's own", "", built_in))
+    return twin(
+        settings,
+        {
+            **changes,
+            "personas": tuple(personas),
+            "texts": texts,
+            "preset": _preset(settings.preset, kind, ""),
+            "presets": tuple(
+                _preset(each, kind, f"/botPresets/{index}") for index, each in enumerate(settings.presets)
+            ),
+            "modules": tuple(_module(each, f"/modules/{index}") for index, each in enumerate(settings.modules)),
+        },
+    )
+
+
+_PERSONA_TEXTS = {"name": "name", "prompt": "personaPrompt"}
+
+
+def _module(module: RisuModule, pointer: str) -> RisuModule:
+    return twin(module, {"lore": _lore(module.lore, module.name or module.id, f"{pointer}/lorebook")})

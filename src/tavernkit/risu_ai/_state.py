@@ -1,0 +1,222 @@
+"""What the steps of a RisuAI build hand each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tavernkit._macros.budget import BuildBudget
+from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._values import Json
+from tavernkit.errors import MaxTokensExceededError, PipelineError
+from tavernkit.prompt._block import Moved
+from tavernkit.prompt._context import BuildState, DrawnNumbers
+from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._budget.trimming import Dropped
+from tavernkit.risu_ai._caching.frozen_lore import FrozenLore
+from tavernkit.risu_ai._chat.character_fields import CharacterFields, character_fields
+from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult
+from tavernkit.risu_ai._objects import RisuChat
+from tavernkit.risu_ai._plan import RisuPlan
+from tavernkit.risu_ai._prompt_template.card_writer import CardWriter
+from tavernkit.risu_ai._prompt_template.cards import TemplateCard
+from tavernkit.risu_ai._prompt_template.lore_places import Positions
+from tavernkit.risu_ai._prompt_template.settings import PromptSettings
+from tavernkit.risu_ai._prompt_template.slots import Slots
+from tavernkit.risu_ai._prompt_template.texts import Texts
+from tavernkit.risu_ai._regex_scripts.runner import RememberedTexts
+from tavernkit.risu_ai._regex_scripts.script import RegexScript, ScriptMode
+from tavernkit.risu_ai._services import Services
+from tavernkit.risu_ai._triggers.build_triggers import edit_text
+from tavernkit.risu_ai._triggers.engine import TriggerEngine
+from tavernkit.risu_ai._triggers.result import PromptAdditions
+
+if TYPE_CHECKING:
+    from tavernkit.budget._report import TrimReport
+
+
+class RisuState(BuildState[RisuAIContext]):
+    """The workspace of one build. Each attribute says which step writes it; later steps read it.
+
+    Args:
+        context: The inputs of the build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+    """
+
+    def __init__(self, context: RisuAIContext, services: Services | None = None) -> None:
+        super().__init__(context)
+        self.services = (services if services is not None else Services()).with_macros(context.macro_registry)
+        """What outlives a build: the engines and what they remember."""
+        self.session, self.session_owner = context.session, context.variables
+        """Whose script results and Lua scripts are remembered; a send has one for all its prompts."""
+        self.sending = False
+        """Whether the prompt is part of a send, which a failing trigger ends; otherwise it is only reported."""
+        self.preset = context.active_preset
+        """prepare: the preset of this build (a preset chain may pick another one)."""
+        self.settings = context.settings
+        """prepare: the settings, switched to the preset that a preset chain picked."""
+        self.chat = context.chat
+        """prepare: the chat as it is stored for this generation; triggers may change it."""
+        self.character = context.owner
+        """prepare: who speaks: the selected character, or a member of the group."""
+        self.fields: CharacterFields = character_fields(self.character)
+        """prepare: the speaking character's own prompts."""
+        self._cbs_budget = BuildBudget(context.limits)
+        self.numbers = DrawnNumbers(context.random) if context.random is not None and context.seed is None else None
+        """The random numbers of the application, if it gives them."""
+        self.texts: Texts = self.new_texts()
+        """Expands texts; steps change what it sees as the build learns more."""
+        self.scripts: Sequence[RegexScript] = ()
+        """prepare: the regex scripts in force."""
+        self._script_modes: frozenset[str] | None = None
+        self.runner = self.services.script_runner(None)
+        """prepare: runs the scripts, with what it remembers of this chat."""
+        self.script_budget = ScriptBudget()
+        """What the scripts of this build may still take."""
+        self.remembered: RememberedTexts = {}
+        """What scripts made of texts in earlier builds of this chat, as far as this one asked for it."""
+        self.trigger_engine: TriggerEngine = self.services.trigger_engine(None)
+        """prepare: runs triggers, with the Lua scripts of this chat."""
+        self.additions = PromptAdditions()
+        """triggers: texts that start triggers add to the prompt."""
+        self.emotions: list[str] = []
+        """Emotions that scripts showed."""
+        self.switches = PromptSettings()
+        """prepare: the preset's switches while its template is in use, else all off."""
+        self.template: Sequence[TemplateCard] | None = None
+        """prepare: the cards to print, or nothing: then the preset's order is walked."""
+        self.lore: Sequence[ActiveLore] = ()
+        """lore: active entries with their places."""
+        self.lore_result: LorebookResult | None = None
+        """lore: what the scan gave."""
+        self.frozen_lore: list[FrozenLore] = []
+        """lore: lore that stands in the chat where it fired, old entries and those of this turn."""
+        self.active_lore: frozenset[str] = frozenset()
+        """lore: identities of the entries that fired now and stand in the chat."""
+        self.moved: list[Moved] = []
+        """lore, template_assembly: what stands elsewhere than in RisuAI's prompt."""
+        self.slots = Slots()
+        """cbs: texts in their slots, expanded; ``chats`` begins with examples, start line and greeting."""
+        self.greeting: str | None = None
+        """cbs: the character's first message as it is sent."""
+        self.total = 0
+        """cbs, triggers, regex_scripts: the tokens counted so far, those of the reply included."""
+        self.stopped = False
+        """triggers: a trigger wants nothing to be sent."""
+        self.last_memory: str | None = None
+        """memory: the id of the first chat message that is still in the prompt."""
+        self.memory_data: dict[str, Json] = {}
+        """memory: what to store on the chat, by RisuAI's keys."""
+        self.dropped: list[Dropped] = []
+        """memory, plan_assembly: chat items that were left out because they did not fit."""
+        self.messages: list[PromptMessage] = []
+        """template_assembly: the finished list."""
+        self.trim_report: TrimReport | None = None
+        """plan_assembly: what was left out because it did not fit."""
+
+    @property
+    def milliseconds(self) -> int:
+        """The time, as RisuAI stores it with messages."""
+        return int(self.context.clock().timestamp() * 1000)
+
+    @property
+    def in_group(self) -> bool:
+        """Whether the selected character is a group."""
+        return self.context.owner.is_group
+
+    @property
+    def template_in_use(self) -> bool:
+        """Whether the preset has a template of its own."""
+        return self.preset.prompt_template is not None
+
+    @property
+    def counter(self) -> MessageCounter:
+        """Counts messages as RisuAI does for the preset's model."""
+        low = self.settings.raw.get("gptVisionQuality", "low") == "low"
+        return self.services.counter(self.preset.ai_model, self.context.token_estimator, low_detail=low)
+
+    def new_texts(self) -> Texts:
+        """Bind the CBS engine to the inputs as they are now."""
+        context = self.context.for_texts(self.preset, self.character, self.variables)
+        context = context.replace(cbs_budget=self._cbs_budget, random=self.numbers or context.random)
+        return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
+
+    def card_writer(self) -> CardWriter:
+        """Writes cards with what the build knows now."""
+        settings = self.context.settings
+        return CardWriter(
+            texts=self.texts,
+            positions=Positions(self.lore, self.warn),
+            slots=self.slots,
+            fields=self.fields,
+            switches=self.switches,
+            jailbreak_toggle=settings.jailbreak_toggle,
+            chain_of_thought=settings.chain_of_thought,
+            asset_command=settings.texts.asset_command if self.character.prebuilt_asset_command else None,
+            automatic_cache_point=settings.automatic_cache_point,
+            warn=self.warn,
+            strict=self.context.strict,
+        )
+
+    def edit_process(self, text: str, index: int, role: str) -> str:
+        """Run the ``editprocess`` scripts over a text of the chat."""
+        return self._edit(text, "editprocess", index, role)
+
+    def edit_output(self, text: str, index: int) -> str:
+        """Run a reply through Lua, CBS and the ``editoutput`` scripts."""
+        return self._edit(text, "editoutput", index, "")
+
+    def edit_input(self, text: str) -> str:
+        """Run what the user wrote through Lua, CBS and the ``editinput`` scripts."""
+        return self._edit(text, "editinput", -1, "")
+
+    def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:
+        if mode == "editprocess" and "{" not in text and "<" not in text and not self._has_scripts(mode):
+            return text
+        result = self.runner.run_unchecked(
+            edit_text(self, text, mode, index),
+            mode,
+            self.scripts,
+            self.texts.context,
+            index=index,
+            chat_role=role,
+            warn=self.warn,
+            budget=self.script_budget,
+            remembered=self.remembered,
+        )
+        self.emotions += result.emotions
+        for place, stored in result.stored.items():
+            messages = self.chat.messages
+            if 0 <= place < len(messages) and messages[place].data != stored:
+                changed = with_text(messages[place], stored)
+                self.see_chat(with_messages(self.chat, (*messages[:place], changed, *messages[place + 1 :])))
+        return result.text
+
+    def _has_scripts(self, mode: ScriptMode) -> bool:
+        if self._script_modes is None:
+            self._script_modes = frozenset(script.type for script in self.scripts)
+        return mode in self._script_modes
+
+    def see_chat(self, chat: RisuChat) -> None:
+        """Take a changed chat for the stored one."""
+        self.chat = chat
+        self.texts.see_chat(chat)
+
+    def need_plan(self) -> RisuPlan:
+        """The plan; the step that makes it must have run."""
+        if not isinstance(self.plan, RisuPlan):
+            raise PipelineError("there is no plan: the plan_assembly step must run first", step=self.current_step)
+        return self.plan
+
+    def refuse(self, required_tokens: int) -> None:
+        """Give up on a prompt that cannot be made to fit, unless the application wants it all the same."""
+        if self.context.on_overflow == "return":
+            limit = self.preset.max_context
+            self.warn(f"the prompt needs {required_tokens} tokens of {limit}: RisuAI would refuse to send it")
+            return
+        raise MaxTokensExceededError(
+            estimated_tokens=required_tokens, max_tokens=self.preset.max_context, step=self.current_step
+        )

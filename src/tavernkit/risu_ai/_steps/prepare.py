@@ -1,0 +1,70 @@
+"""This turn's chat and character."""
+
+from __future__ import annotations
+
+from tavernkit.prompt._pipeline import NoConfig, Step
+from tavernkit.risu_ai._chat.character_fields import character_fields
+from tavernkit.risu_ai._chat.chat_log import with_ids, with_messages, with_text
+from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
+from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._chat.user_input import take_message
+from tavernkit.risu_ai._files.preset_chain import chained_settings
+from tavernkit.risu_ai._objects import RisuCharacter
+from tavernkit.risu_ai._prompt_template.card_writer import active_template
+from tavernkit.risu_ai._prompt_template.settings import PromptSettings
+from tavernkit.risu_ai._regex_scripts.script import scripts_of
+from tavernkit.risu_ai._state import RisuState
+
+
+class PrepareStep(Step[RisuState, NoConfig]):
+    """Settles preset, speaker and template, and expands every stored message for good.
+
+    Reads ``context``. Writes ``preset``, ``character``, ``fields``, ``switches``, ``template``, ``chat`` and ``texts``;
+    ``setvar`` and its like in stored messages are carried out here.
+    """
+
+    name = "prepare"
+
+    def before(self, state: RisuState) -> None:
+        """Prepare the turn."""
+        context = state.context
+        typed = bool(context.message) or context.say_nothing
+        find_speaker(state, chained=not typed)
+        if typed:
+            take_message(state)
+            if context.settings.preset_chain:  # picked after the message was taken, as in RisuAI
+                chat = state.chat
+                find_speaker(state)
+                state.see_chat(chat)
+        expand = state.texts.with_writes
+        messages = (with_text(message, expand(message.data)) for message in state.chat.messages)
+        state.see_chat(with_messages(state.chat, messages))
+
+
+def find_speaker(state: RisuState, *, chained: bool = True) -> None:
+    """Find out who speaks, with which preset, template and scripts; without ``chained`` the preset chain waits."""
+    context = state.context
+    if chained and not state.in_group:
+        state.settings = chained_settings(context, state.texts.context.random, state.warn)
+        state.preset = context.preset if context.preset is not None else state.settings.preset
+    state.character = _speaker(state)
+    state.fields = character_fields(state.character)
+    state.texts = state.new_texts()
+    state.switches = state.preset.prompt_settings if state.template_in_use else PromptSettings()
+    state.template = active_template(state.preset.prompt_template, state.fields, state.switches)
+    state.see_chat(with_ids(context.chat))
+    state.scripts = tuple(scripts_of(state.texts.context, state.preset.regex, warn=state.warn))
+    state.runner = state.services.script_runner(state.session, state.session_owner)
+    state.runner.see_modules(tuple(module.id for module in state.texts.context.enabled_modules))
+    state.trigger_engine = state.services.trigger_engine(state.session, state.session_owner)
+
+
+def _speaker(state: RisuState) -> RisuCharacter:
+    context = state.context
+    if not context.owner.is_group or context.speaker is None:
+        return context.owner
+    found = next((member for member in context.members if member.id == context.speaker), None)
+    if found is None:
+        state.warn(f"the group's speaker {context.speaker!r} is not among its members; an empty character speaks")
+        return RisuCharacter(name=UNKNOWN_CHARACTER, id=made_id("member", context.speaker))
+    return found

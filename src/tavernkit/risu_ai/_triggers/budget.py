@@ -1,0 +1,77 @@
+"""Counts what a run uses."""
+
+from __future__ import annotations
+
+import time
+
+from tavernkit._workers.pool import processor_seconds
+from tavernkit.risu_ai._triggers.limits import TriggerLimits
+from tavernkit.risu_ai._triggers.signals import TriggerLimitError
+
+_STEPS_BETWEEN_LOOKS = 16
+"""To look at the clock takes as long as a small effect."""
+
+
+def _clock() -> float:
+    """Processor time of this thread and of the workers that ran its regular expressions."""
+    return time.thread_time() + processor_seconds()
+
+
+class Budget:
+    """What is left of a run's limits; nested runs share it with the one that started them."""
+
+    __slots__ = ("_host_calls", "_spent", "_started", "_steps", "_text", "limits", "nested_runs")
+
+    def __init__(self, limits: TriggerLimits) -> None:
+        self.limits = limits
+        self.nested_runs = 0
+        self._steps = limits.steps
+        self._text = limits.all_text
+        self._host_calls = limits.host_calls
+        self._started = _clock()
+        self._spent = 0.0
+
+    def step(self) -> None:
+        """Pay for one effect."""
+        self._steps -= 1
+        if self._steps < 0:
+            raise TriggerLimitError(f"more than {self.limits.steps} effects in one run", limit="steps")
+        if not self._steps % _STEPS_BETWEEN_LOOKS:
+            self.check_time()
+
+    def check_time(self) -> None:
+        """Stop a run that takes too long; for what goes through many things in one effect."""
+        if _clock() - self._started + self._spent > self.limits.seconds:
+            raise TriggerLimitError(f"the run took more than {self.limits.seconds} seconds", limit="seconds")
+
+    def text(self, text: str) -> str:
+        """Pay for a text and hand it back."""
+        self.size(len(text))
+        return text
+
+    def size(self, length: int) -> None:
+        """Pay for a text of that length, before it is made."""
+        if length > self.limits.text:
+            raise TriggerLimitError(f"a text of more than {self.limits.text} characters", limit="text")
+        self._text -= length
+        if self._text < 0:
+            raise TriggerLimitError(
+                f"texts of more than {self.limits.all_text} characters in one run", limit="all_text"
+            )
+
+    def host_call(self) -> None:
+        """Pay for a question to the host."""
+        self._host_calls -= 1
+        if self._host_calls < 0:
+            raise TriggerLimitError(
+                f"more than {self.limits.host_calls} calls of the host in one run", limit="host_calls"
+            )
+
+    def spend(self, seconds: float) -> None:
+        """Count processor time that another process took; what is less than nothing was not ours in this one."""
+        self._spent += seconds
+
+    def count(self, name: str, number: int, most: int) -> None:
+        """Refuse more things of a kind than allowed."""
+        if number > most:
+            raise TriggerLimitError(f"more than {most} {name}", limit=name)

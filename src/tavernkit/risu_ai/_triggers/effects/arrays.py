@@ -1,0 +1,221 @@
+"""Lists: variables that hold the JSON text of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tavernkit._text.js_values import (
+    JSError,
+    join,
+    json_parse,
+    json_stringify,
+    number_to_string,
+    to_string,
+    utf16_at,
+    utf16_find,
+    utf16_length,
+    utf16_slice,
+)
+from tavernkit._values import Json
+from tavernkit.risu_ai._triggers.registry import EffectTable
+from tavernkit.risu_ai._triggers.signals import RunAbortedError
+from tavernkit.risu_ai._triggers.values import exact_index, slice_index
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._triggers.program import Effect
+    from tavernkit.risu_ai._triggers.run import Run
+
+effects = EffectTable()
+
+
+def parse(text: str) -> Json:
+    """Read JSON; what is none reads as nothing."""
+    try:
+        return json_parse(text)
+    except JSError:
+        return None
+
+
+def write(value: Json) -> str:
+    """Write JSON without spaces."""
+    return json_stringify(value)
+
+
+def element_text(value: Json) -> Json:
+    """An element as a variable takes it: nothing becomes the text ``null``."""
+    return "null" if value is None else value
+
+
+@effects.effect("v2MakeArrayVar")
+def make_list(run: Run, effect: Effect) -> None:
+    """Set a variable to an empty list. A name that looks like a list itself ends the run."""
+    name = run.name(effect, "var")
+    if name.startswith("[") and name.endswith("]"):
+        raise RunAbortedError
+    run.set(name, "[]")
+
+
+@effects.effect("v2GetArrayVarLength")
+def get_length(run: Run, effect: Effect) -> None:
+    """Count the elements."""
+    value = parse(run.get(run.name(effect, "var")))
+    length: Json
+    if isinstance(value, str):
+        length = utf16_length(value)
+    elif isinstance(value, list):
+        length = len(value)
+    else:
+        length = value.get("length") if isinstance(value, dict) else None
+    run.output(effect, "0" if length is None else to_string(length))
+
+
+@effects.effect("v2GetArrayVar")
+def get_element(run: Run, effect: Effect) -> None:
+    """Read an element."""
+    value = parse(run.get(run.name(effect, "var")))
+    run.output(effect, element_text(indexed(value, run.number(effect, "index"))))
+
+
+def indexed(value: Json, number: float) -> Json:
+    """Plain indexing: exact places of lists and texts, number-like keys of objects."""
+    if isinstance(value, dict):
+        return value.get(number_to_string(number))
+    if isinstance(value, (list, str)):
+        index = exact_index(number, utf16_length(value) if isinstance(value, str) else len(value))
+        if index is not None:
+            return utf16_at(value, index) if isinstance(value, str) else value[index]
+    return None
+
+
+@effects.effect("v2SetArrayVar")
+def set_element(run: Run, effect: Effect) -> None:
+    """Write an element; places before it that do not exist are filled with null."""
+    name = run.name(effect, "var")
+    number, text = run.number(effect, "index"), run.value(effect, "value")
+    value = parse(run.get(name))
+    if math.isnan(number):
+        return
+    if isinstance(value, dict):
+        value[number_to_string(number)] = text
+    elif isinstance(value, list):
+        _put(run, value, number, text)
+    else:
+        return
+    run.set(name, write(value))
+
+
+def _put(run: Run, items: list[Json], number: float, text: str) -> None:
+    if not math.isfinite(number) or number < 0 or number != int(number):
+        return
+    index = int(number)
+    run.world.budget.size(5 * max(index - len(items), 0))
+    items += [None] * (index + 1 - len(items))
+    items[index] = text
+
+
+def _change(run: Run, effect: Effect, change: Callable[[list[Json]], None]) -> None:
+    """Change a list and write it back; what is not a list becomes an empty one."""
+    name = run.name(effect, "var")
+    value = parse(run.get(name))
+    if not isinstance(value, list):
+        run.set(name, "[]")
+        return
+    change(value)
+    run.set(name, write(value))
+
+
+@effects.effect("v2PushArrayVar")
+def push(run: Run, effect: Effect) -> None:
+    """Add an element at the end."""
+    text = run.value(effect, "value")
+    _change(run, effect, lambda items: items.append(text))
+
+
+@effects.effect("v2UnshiftArrayVar")
+def unshift(run: Run, effect: Effect) -> None:
+    """Add an element at the start."""
+    text = run.value(effect, "value")
+    _change(run, effect, lambda items: items.insert(0, text))
+
+
+@effects.effect("v2SpliceArrayVar")
+def splice(run: Run, effect: Effect) -> None:
+    """Insert an element; nothing is removed."""
+    start, text = run.number(effect, "start"), run.value(effect, "item")
+    _change(run, effect, lambda items: items.insert(slice_index(start, len(items)), text))
+
+
+@effects.effect("v2RemoveIndexFromArrayVar")
+def remove_element(run: Run, effect: Effect) -> None:
+    """Remove an element."""
+    number = run.number(effect, "index")
+
+    def remove(items: list[Json]) -> None:
+        index = slice_index(number, len(items))
+        del items[index : index + 1]
+
+    _change(run, effect, remove)
+
+
+def _take(run: Run, effect: Effect, index: int) -> None:
+    """Take an element out: first the output is written, then the list."""
+    name = run.name(effect, "var")
+    value = parse(run.get(name))
+    if not isinstance(value, list):
+        run.set(name, "[]")
+        run.output(effect, "null")
+        return
+    run.output(effect, element_text(value.pop(index)) if value else "null")
+    run.set(name, write(value))
+
+
+@effects.effect("v2PopArrayVar")
+def pop(run: Run, effect: Effect) -> None:
+    """Take out the last element."""
+    _take(run, effect, -1)
+
+
+@effects.effect("v2ShiftArrayVar")
+def shift(run: Run, effect: Effect) -> None:
+    """Take out the first element."""
+    _take(run, effect, 0)
+
+
+@effects.effect("v2SliceArrayVar")
+def slice_list(run: Run, effect: Effect) -> None:
+    """Copy a part of a list."""
+    value = parse(run.get(run.name(effect, "var")))
+    start, end = run.number(effect, "start"), run.number(effect, "end")
+    part: Json = []
+    if isinstance(value, list):
+        part = value[slice_index(start, len(value)) : slice_index(end, len(value))]
+    elif isinstance(value, str):
+        length = utf16_length(value)
+        first, last = slice_index(start, length), slice_index(end, length)
+        part = utf16_slice(value, first, last) if first < last else ""
+    run.output(effect, write(part))
+
+
+@effects.effect("v2GetIndexOfValueInArrayVar")
+def index_of(run: Run, effect: Effect) -> None:
+    """Find a text in a list; numbers never match it."""
+    value, wanted = parse(run.get(run.name(effect, "var"))), run.value(effect, "value")
+    index = -1
+    if isinstance(value, list):
+        index = next((i for i, each in enumerate(value) if isinstance(each, str) and each == wanted), -1)
+    elif isinstance(value, str):
+        index = utf16_find(value, wanted)
+    run.output(effect, str(index))
+
+
+@effects.effect("v2JoinArrayVar")
+def join_list(run: Run, effect: Effect) -> None:
+    """Join the elements to a text."""
+    value, delimiter = parse(run.value(effect, "var")), run.value(effect, "delimiter")
+    if not isinstance(value, list):
+        run.output(effect, "")
+        return
+    run.world.budget.size(len(delimiter) * len(value))
+    run.output(effect, join(value, delimiter))

@@ -1,0 +1,37 @@
+"""What becomes of the prompt: added texts, stopping, sending again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tavernkit.risu_ai._triggers.registry import EffectTable
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._triggers.program import Effect
+    from tavernkit.risu_ai._triggers.run import Run
+
+effects = EffectTable()
+
+
+@effects.effect("systemprompt")
+def system_prompt_v1(run: Run, effect: Effect) -> None:
+    """Add a text to the prompt."""
+    run.add_prompt(effect.fields.get("location", "undefined"), run.cbs(effect.fields.get("value")))
+
+
+@effects.effect("v2SystemPrompt")
+def system_prompt(run: Run, effect: Effect) -> None:
+    """Add a text to the prompt."""
+    run.add_prompt(effect.fields.get("location", "undefined"), run.value(effect, "value"))
+
+
+@effects.effect("stop", "v2StopPromptSending")
+def stop_sending(run: Run, effect: Effect) -> None:
+    """Send nothing after this run; the run itself goes on."""
+    run.stop_sending = True
+
+
+@effects.effect("sendAIprompt", "v2SendAIprompt", low_level=True)
+def send_again(run: Run, effect: Effect) -> None:
+    """Let the model answer once more after the run."""
+    run.send_ai_prompt = True

@@ -1,0 +1,333 @@
+"""Runs triggers, edit listeners, buttons and command lines."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import TypedDict, Unpack
+
+from tavernkit._arguments import require_choice
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_regex import JSRegexSyntaxError
+from tavernkit._text.js_values import UNDEFINED, JSError, json_parse, json_stringify, to_string
+from tavernkit._values import FrozenJson, Json, JsonObject, is_object, thaw
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._cbs.context import CBSContext
+from tavernkit.risu_ai._cbs.engine import CBSEngine
+from tavernkit.risu_ai._triggers.commands import run_line
+from tavernkit.risu_ai._triggers.host import RefusingHost, TriggerHost
+from tavernkit.risu_ai._triggers.limits import TriggerLimits
+from tavernkit.risu_ai._triggers.lua.runner import LuaRunner
+from tavernkit.risu_ai._triggers.lua.sandbox import LuaSandboxes
+from tavernkit.risu_ai._triggers.result import (
+    Outcome,
+    PromptAdditions,
+    Reloads,
+    StoredState,
+    TriggerEvent,
+    TriggerResult,
+)
+from tavernkit.risu_ai._triggers.run import LOCATIONS, Run, RunArguments, run_stored
+from tavernkit.risu_ai._triggers.signals import RunAbortedError, TriggerFailedError
+from tavernkit.risu_ai._triggers.world import World
+from tavernkit.risu_ai.errors import TriggerError
+
+MODES = ("start", "manual", "output", "input", "display", "request")
+EDIT_KINDS = ("editRequest", "editDisplay", "editInput", "editOutput", "editProcess")
+"""What Lua listeners can edit. Nothing listens for ``editProcess``, the edit of texts on their way into a prompt."""
+_FAILURES = (TriggerFailedError, JSRegexSyntaxError, JSError, RecursionError)
+
+
+class RunOptions(TypedDict, total=False):
+    """What every call takes besides the context.
+
+    ``host`` answers for the application (default: the engine's). ``count_tokens`` counts for the current model
+    (default: RisuAI's tokenizer for ``settings.model``). ``selected_persona`` is the place of the selected persona
+    among ``context.personas``. Warnings go to ``warn``; in ``strict`` mode what RisuAI would throw is raised.
+    """
+
+    host: TriggerHost
+    count_tokens: Callable[[str], int] | None
+    selected_persona: int
+    warn: Warn
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command line gave: the last pipe, ``False`` if a command was not known, or nothing."""
+
+    value: str | bool | None
+    stored: StoredState
+    error: TriggerError | None = None
+    events: Sequence[TriggerEvent] = ()
+    reloads: Reloads = field(default_factory=Reloads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditResult:
+    """What Lua edit listeners made of a text or of a list of messages."""
+
+    data: Json
+    stored: StoredState
+    lua_errors: int = 0
+    events: Sequence[TriggerEvent] = ()
+    reloads: Reloads = field(default_factory=Reloads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ButtonResult:
+    """What Lua button handlers did; ``handled`` is false when there are no Lua triggers."""
+
+    handled: bool
+    result: Json
+    stop_sending: bool
+    stored: StoredState
+    error: TriggerError | None = None
+    lua_errors: int = 0
+    events: Sequence[TriggerEvent] = ()
+    reloads: Reloads = field(default_factory=Reloads)
+
+
+class TriggerEngine:
+    """Runs the triggers of characters and modules. Nothing that is passed in changes: results carry the new state.
+
+    An engine keeps what it compiled and, as RisuAI does, the Lua sandboxes: the global variables of a script live on
+    between calls, in a worker process, unless a script was stopped or many other sandboxes were used since. Use one
+    engine for each user's application; it may be shared between threads.
+    ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
+
+    Args:
+        cbs: Evaluates CBS; by default a new engine.
+        host: What scripts may ask the application for; by default everything is refused.
+        limits: Limits on runs.
+        fix_stale_closures: Repair these bugs.
+    """
+
+    def __init__(
+        self,
+        *,
+        cbs: CBSEngine | None = None,
+        host: TriggerHost | None = None,
+        limits: TriggerLimits | None = None,
+        fix_stale_closures: bool = False,
+    ) -> None:
+        self.cbs = CBSEngine() if cbs is None else cbs
+        self.host: TriggerHost = RefusingHost() if host is None else host
+        self.limits = TriggerLimits() if limits is None else limits
+        self._lua = LuaSandboxes(fix_stale_closures=fix_stale_closures)
+
+    def run(
+        self,
+        context: CBSContext,
+        mode: str,
+        *,
+        name: str = "",
+        trigger_id: str | None = None,
+        display_data: str | None = None,
+        temp_variables: Mapping[str, Json] | None = None,
+        recursion: int = 0,
+        additions: PromptAdditions | None = None,
+        stop_sending: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> TriggerResult:
+        """Run the triggers of a mode, or (``name``) those that bear a name.
+
+        ``display_data`` is the text a ``display`` run edits, or the JSON text of the messages a ``request`` run edits.
+        """
+        require_choice("mode", mode, MODES)
+        world = self._world(context, options)
+        given = additions or PromptAdditions()
+        places = zip(LOCATIONS, (given.start, given.historyend, given.promptend), strict=True)
+        arguments = RunArguments(
+            mode=mode,
+            name=name,
+            trigger_id=trigger_id,
+            recursion=recursion,
+            display_mode=mode in {"display", "request"},
+            display_data=display_data,
+            temp_variables={key: thaw(value) for key, value in (temp_variables or {}).items()},
+            additions={**dict(places), **given.elsewhere},
+            stop_sending=stop_sending,
+        )
+        run = Run(world, arguments, LuaRunner(self._lua, world))
+        outcome: Outcome = "ok"
+        error: TriggerError | None = None
+        try:
+            if not run.run():
+                outcome = "none"
+        except RunAbortedError:
+            outcome = "aborted"
+        except _FAILURES as failure:
+            outcome, error = "error", self._fail(world, failure, mode)
+        return _result(run, outcome, error, keeps_temp=temp_variables is not None)
+
+    def edit(
+        self,
+        context: CBSContext,
+        kind: str,
+        data: FrozenJson,
+        *,
+        index: int | None = None,
+        **options: Unpack[RunOptions],
+    ) -> EditResult:
+        """Let the Lua listeners of a kind edit a text, or (``editRequest``) the list of messages.
+
+        ``index`` is the place of the message the text belongs to, -1 for none; listeners get it as ``meta.index``.
+        """
+        if kind not in EDIT_KINDS:
+            raise ConfigError(f"kind must be one of {', '.join(EDIT_KINDS)}, not {kind!r}", code="UNKNOWN_EDIT_KIND")
+        world = self._world(context, options)
+        meta: JsonObject = {} if index is None else {"index": index}
+        try:
+            edited = LuaRunner(self._lua, world).edit(kind, thaw(data), meta)
+        except _FAILURES as failure:
+            self._fail(world, failure, kind)
+            edited = thaw(data)
+        return EditResult(
+            data=edited,
+            stored=world.stored(),
+            lua_errors=world.lua_errors,
+            events=tuple(world.log.events),
+            reloads=world.reloads(),
+        )
+
+    def edit_text(
+        self, context: CBSContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
+    ) -> EditResult:
+        """Do all that comes before the regex scripts of a text: Lua listeners and, for what is shown, display triggers.
+
+        A display trigger that fails leaves the text as the listeners made it.
+        """
+        edited = self.edit(context, kind, text, index=index, **options)
+        if kind != "editDisplay":
+            return edited
+        shown = to_string(edited.data)
+        result = self.run(edited.stored.context, "display", display_data=shown, **options)
+        return dataclasses.replace(
+            edited,
+            data=shown if result.display_data is None else result.display_data,
+            stored=result.stored,
+            events=(*edited.events, *result.events),
+        )
+
+    def edit_request(
+        self, context: CBSContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
+    ) -> list[JsonObject]:
+        """Run ``request`` triggers over the messages of a request; whatever goes wrong leaves them as they are."""
+        before = [{key: thaw(value) for key, value in message.items()} for message in messages]
+        result = self.run(context, "request", display_data=json_stringify(before), **options)
+        if not result.ok or result.display_data is None:
+            return before
+        try:
+            edited = json_parse(result.display_data)
+        except JSError:
+            return before
+        return [each for each in edited if is_object(each)] if isinstance(edited, list) else before
+
+    def click(self, context: CBSContext, data: str, **options: Unpack[RunOptions]) -> ButtonResult:
+        """Call the Lua handlers of a button (``risu-btn``)."""
+        world = self._world(context, options)
+        error = None
+        handled, value, stop = False, None, False
+        try:
+            handled, value, stop = LuaRunner(self._lua, world).click(data)
+        except _FAILURES as failure:
+            handled, error = True, self._fail(world, failure, "onButtonClick")
+        return ButtonResult(
+            handled=handled,
+            result=value,
+            stop_sending=stop,
+            stored=world.stored(),
+            error=error,
+            lua_errors=world.lua_errors,
+            events=tuple(world.log.events),
+            reloads=world.reloads(),
+        )
+
+    def command(self, context: CBSContext, line: str, **options: Unpack[RunOptions]) -> CommandResult:
+        """Run a command line (``/send hello | /echo``) on the stored chat."""
+        world = self._world(context, options)
+        lua = LuaRunner(self._lua, world)
+        value: str | bool | None = None
+        error = None
+        try:
+            result = run_line(world, line, lambda name: run_stored(world, lua, name))
+            value = None if result is UNDEFINED else result
+        except _FAILURES as failure:
+            error = self._fail(world, failure, "command")
+        return CommandResult(
+            value=value,
+            stored=world.stored(),
+            error=error,
+            events=tuple(world.log.events),
+            reloads=world.reloads(),
+        )
+
+    def _world(self, context: CBSContext, options: RunOptions) -> World:
+        return World(
+            context,
+            cbs=self.cbs,
+            host=options.get("host", self.host),
+            limits=self.limits,
+            count_tokens=options.get("count_tokens") or MessageCounter(context.settings.model or "").text,
+            warn=options.get("warn", log_warning),
+            strict=options.get("strict", False),
+            selected_persona=options.get("selected_persona", 0),
+        )
+
+    def _fail(self, world: World, failure: Exception, mode: str) -> TriggerError:
+        error = world.error(failure, mode)
+        error.stored = world.stored()
+        if world.strict:
+            raise error from failure
+        world.warn(str(error))
+        return error
+
+
+def _result(run: Run, outcome: Outcome, error: TriggerError | None, *, keeps_temp: bool) -> TriggerResult:
+    world = run.world
+    ended = outcome == "ok"
+    additions = run.prompt_additions() if ended else PromptAdditions()
+    variables = run.variables if ended else world.variables
+    texts = (additions.start, additions.historyend, additions.promptend)
+    return TriggerResult(
+        outcome=outcome,
+        chat=run.result_chat() if ended else world.chat,
+        stored=world.stored(),
+        variables=variables.changed(),
+        removed_variables=variables.removed(),
+        additions=additions,
+        tokens=sum(world.count_tokens(text) for text in texts if text),
+        stop_sending=ended and run.stop_sending,
+        send_ai_prompt=ended and run.send_ai_prompt,
+        display_data=run.display_data if ended else None,
+        temp_variables=dict(run.temp_variables) if ended and keeps_temp else None,
+        trigger_id=world.trigger_id,
+        error=error,
+        events=tuple(world.log.events),
+        events_dropped=world.log.dropped,
+        reloads=world.reloads(),
+    )
+
+
+def run_triggers(
+    context: CBSContext,
+    mode: str,
+    *,
+    engine: TriggerEngine | None = None,
+    name: str = "",
+    **options: Unpack[RunOptions],
+) -> TriggerResult:
+    """Run the triggers of a mode once; see ``TriggerEngine.run()``. Pass an engine to keep Lua scripts alive.
+
+    Args:
+        context: The character, chat and variables.
+        mode: When they run: ``start``, ``output``, ``manual``, …
+        engine: The engine to run them; by default a new one.
+        name: Run only triggers of this name.
+        options: See ``RunOptions``.
+    """
+    return (TriggerEngine() if engine is None else engine).run(context, mode, name=name, **options)

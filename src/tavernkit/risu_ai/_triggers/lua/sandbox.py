@@ -1,0 +1,340 @@
+"""Lua sandboxes: one per mode, kept while its code stays the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from tavernkit._values import Json
+from tavernkit._workers import Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
+from tavernkit._workers.pool import Session
+from tavernkit.errors import TavernKitError, Warn
+from tavernkit.risu_ai._triggers.limits import (
+    LUA_GRACE,
+    LUA_HEADROOM,
+    LUA_HOOK_INTERVAL,
+    LUA_KEPT_MEMORY,
+    LUA_LOAD_COST,
+    LUA_QUICK_SEARCH,
+    LUA_REUSED_MEMORY,
+    LUA_SANDBOXES,
+    MAX_LUA_ARGUMENTS,
+    REQUEST_WINDOW_MILLISECONDS,
+    REQUESTS_PER_WINDOW,
+)
+from tavernkit.risu_ai._triggers.lua import character_functions, chat_functions, host_functions
+from tavernkit.risu_ai._triggers.lua.api import LuaFunctionEntry
+from tavernkit.risu_ai._triggers.signals import TriggerFailedError
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._triggers.lua.api import LuaCall
+
+JOB = Job(Path(__file__).with_name("worker.py"))
+"""What worker processes do for Lua scripts."""
+
+INSTALL_HINT = "Lua scripts need lupa: pip install 'tavernkit[lua]'"
+OUT_OF_MEMORY = "it used more memory than it may"
+_SOURCES: Final = ("budget", "json", "libraries", "api", "patterns")
+_MAX_DISPLAY_KEYS = 1000
+_MAX_INTEGER = 2**63
+
+
+@cache
+def standard_functions() -> Mapping[str, LuaFunctionEntry]:
+    """Every function by name."""
+    tables = (chat_functions.functions, character_functions.functions, host_functions.functions)
+    return MappingProxyType({name: entry for table in tables for name, entry in table.entries.items()})
+
+
+@cache
+def function_list() -> str:
+    """The names and kinds, as the Lua side reads them."""
+    return " ".join(f"{name}:{entry.kind}" for name, entry in standard_functions().items())
+
+
+class LuaStoppedError(TriggerFailedError):
+    """A script used up its instructions, its time or its memory."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="Error")
+
+
+def whole_text(text: str) -> str:
+    """Return a text as UTF-8 can have it: half a character becomes a replacement mark."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+class RequestWindow:
+    """Counts the web requests of scripts, refused ones included."""
+
+    def __init__(self) -> None:
+        self._started = 0.0
+        self._count = 0
+
+    def allow(self, now: datetime) -> bool:
+        """Count a request; return True if it may be made."""
+        moment = (now if now.tzinfo is not None else now.replace(tzinfo=UTC)).timestamp() * 1000
+        if abs(moment - self._started) > REQUEST_WINDOW_MILLISECONDS:
+            self._started, self._count = moment, 0
+        self._count += 1
+        return self._count <= REQUESTS_PER_WINDOW + 1
+
+
+class LuaSandbox:
+    """One Lua state with one script in it, in the worker process of its application.
+
+    ``made_by`` is the key of the call that made it; ``failed`` says why it is of no use any more.
+    """
+
+    def __init__(self, sandboxes: LuaSandboxes, number: int, code: str) -> None:
+        self.code = code
+        self.fix_stale_closures = sandboxes.fix_stale_closures
+        self.requests = sandboxes.requests
+        self.display_keys = sandboxes.display_keys
+        self.made_by = ""
+        self.character_name = ""
+        self.failed: str | None = None
+        self.memory = 0
+        self.generation = 0
+        """Which worker process of the session has it; 0 if none does."""
+        self._sandboxes = sandboxes
+        self.number = number
+        self._crash: BaseException | None = None
+
+    def load(self, call: LuaCall) -> None:
+        """Start Lua and run the script's own code once; its functions cannot change anything then."""
+        limits = call.world.budget.limits
+        self.made_by, self.character_name = call.key, call.world.character.name
+        if len(self.code) > limits.lua_code:
+            raise TriggerFailedError(f"the script has more than {limits.lua_code} characters", kind="Error")
+        if find_spec("lupa") is None:
+            raise TriggerFailedError(INSTALL_HINT, kind="Error")
+        call.loading = True
+        try:
+            self._request(call, "script", (self.code,), **_settings(limits.lua_memory))
+        finally:
+            call.loading = False
+
+    def handle(self, call: LuaCall, name: str, *arguments: str) -> Json:
+        """Call a global function of the script; one that is not there does nothing."""
+        return self._request(call, "handle", (name, call.key, *arguments)) if self.generation else None
+
+    def listen(self, call: LuaCall, kind: str, value: str, meta: str) -> Json:
+        """Let the listeners of a kind edit a JSON text."""
+        return self._request(call, "listen", (kind, call.key, value, meta)) if self.generation else None
+
+    def remember_display_key(self, key: str) -> None:
+        """Keys of display passes stay valid, in every sandbox."""
+        self.display_keys[key] = None
+        if len(self.display_keys) > _MAX_DISPLAY_KEYS:
+            self.display_keys.popitem(last=False)
+
+    def _request(self, call: LuaCall, entry: str, texts: tuple[str, ...], **settings: object) -> Json:
+        """Run Lua with a fresh budget; what goes wrong is one of our errors afterwards."""
+        if sum(map(len, texts)) > MAX_LUA_ARGUMENTS:
+            raise TriggerFailedError(f"a script takes at most {MAX_LUA_ARGUMENTS} characters", kind="Error")
+        limits = call.world.budget.limits
+        request = {
+            "sandbox": self.number,
+            "closed": self._sandboxes.take_closed(),
+            "entry": entry,
+            "texts": [whole_text(text) for text in texts],
+            "instructions": limits.lua_instructions,
+            "seconds": limits.lua_seconds,
+            **settings,
+        }
+        reply = self._reply(call, request)
+        crash, self._crash = self._crash, None
+        if crash is not None:
+            raise crash
+        self.memory = reply["memory"]
+        if "error" not in reply:
+            return reply["value"]
+        stopped = reply.get("stopped")
+        if stopped is None:
+            raise TriggerFailedError(reply["error"], kind="Error")
+        raise self._stopped(OUT_OF_MEMORY if stopped == "memory" else self._out_of_time(call))
+
+    def _reply(self, call: LuaCall, request: dict[str, object]) -> dict[str, Any]:
+        budget, session = call.world.budget, self._sandboxes.session
+        session.open()
+        self.generation = session.generation
+        try:
+            payload = json.dumps(request, ensure_ascii=False).encode()
+            seconds = budget.limits.lua_seconds * LUA_GRACE
+            reply, used = session.request(payload, seconds, lambda question: self._answer(call, question))
+        except OutOfTimeError:
+            raise self._stopped(self._out_of_time(call)) from None
+        except StuckError as error:
+            note_degraded(f"a Lua script {error}")
+            raise self._stopped(f"the machine is too busy ({error})") from None
+        except JobFailedError as error:
+            raise self._stopped(str(error)) from None
+        except WorkerError as error:
+            raise self._stopped(f"its process could not go on ({error})") from None
+        budget.spend(used)
+        return json.loads(reply)
+
+    def _out_of_time(self, call: LuaCall) -> str:
+        limits = call.world.budget.limits
+        return f"it took more than {limits.lua_instructions:,} instructions or {limits.lua_seconds:g} seconds"
+
+    def _stopped(self, why: str) -> LuaStoppedError:
+        self.failed = why
+        return LuaStoppedError(f"the script was stopped: {why}")
+
+    # What Lua calls
+
+    def _answer(self, call: LuaCall, question: bytes) -> bytes:
+        """Answer a script. What the application raises is raised again as soon as Lua has ended."""
+        asked = json.loads(question)
+        try:
+            answer = self._wanted(call, asked["wanted"]) if "wanted" in asked else self._dispatch(call, asked)
+        except (TavernKitError, TriggerFailedError, RecursionError) as error:
+            answer = {"problem": whole_text(str(error)) or "error"}
+        except BaseException as error:  # noqa: BLE001  # see above
+            self._crash = error
+            answer = {"problem": "the application failed"}
+        return json.dumps(answer, ensure_ascii=False).encode()
+
+    def _wanted(self, call: LuaCall, what: str) -> dict[str, object]:
+        """Return the time, or a random number."""
+        context = call.world.context
+        if what == "draw":
+            return {"value": float(context.random())}
+        now = context.clock()
+        now = now if now.tzinfo is not None else now.replace(tzinfo=UTC)
+        if what == "now":
+            return {"value": int(now.timestamp())}
+        offset = now.astimezone(context.device.timezone).utcoffset()
+        return {"value": 0 if offset is None else int(offset.total_seconds())}
+
+    def _dispatch(self, call: LuaCall, asked: dict[str, Any]) -> dict[str, object]:
+        entry = standard_functions()[asked["call"]]
+        call.world.budget.step()
+        values: list[Json] = asked["arguments"]
+        key = values.pop(0) if entry.keyed and values else None
+        if not call.allows(entry.access, key):
+            return {"denied": True}
+        return {"value": _for_lua(entry.function(call, values))}
+
+
+@cache
+def _sources() -> dict[str, str]:
+    folder = Path(__file__).parent
+    return {name: (folder / f"{name}.lua").read_text(encoding="utf-8") for name in _SOURCES}
+
+
+def _settings(memory: int) -> dict[str, object]:
+    """What a new Lua state needs to know."""
+    return {
+        "sources": _sources(),
+        "functions": function_list(),
+        "memory": memory,
+        "headroom": LUA_HEADROOM,
+        "hook_interval": LUA_HOOK_INTERVAL,
+        "quick_search": LUA_QUICK_SEARCH,
+        "load_cost": LUA_LOAD_COST,
+    }
+
+
+def _for_lua(value: object) -> str | float | bool | None:
+    """Turn a value into one that Lua gets."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if -_MAX_INTEGER <= value < _MAX_INTEGER else float(value)
+    return value if isinstance(value, (bool, float)) else None
+
+
+class LuaSandboxes:
+    """The sandboxes of one application, shared by all its scripts: another code in the same mode takes the place.
+
+    They live in one worker process, which is lost with what they know when a script uses up its limits.
+    """
+
+    def __init__(self, *, fix_stale_closures: bool = False) -> None:
+        self.fix_stale_closures = fix_stale_closures
+        self.requests = RequestWindow()
+        self.display_keys: OrderedDict[str, None] = OrderedDict()
+        self.session = Session(JOB)
+        self._sandboxes: OrderedDict[str, LuaSandbox] = OrderedDict()
+        self._closed: list[int] = []
+        self._sandbox_count = self._key_count = 0
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Calls of the scripts of one application wait for each other."""
+        return self.session.lock
+
+    def sandbox(self, mode: str, code: str) -> tuple[LuaSandbox, bool]:
+        """The sandbox of a mode with that code in it, and whether it is new."""
+        with self.lock:
+            known = self._sandboxes.get(mode)
+            if known is not None and known.code == code and self._is_there(known):
+                self._sandboxes.move_to_end(mode)
+                return known, False
+            if known is not None:
+                self.drop(mode, known)
+            self._sandbox_count += 1
+            made = self._sandboxes[mode] = LuaSandbox(self, self._sandbox_count, code)
+            if len(self._sandboxes) > LUA_SANDBOXES:
+                self.drop(*next(iter(self._sandboxes.items())))
+            return made, True
+
+    def _is_there(self, sandbox: LuaSandbox) -> bool:
+        """Whether its process is still the same. One that could not be loaded has nothing to lose."""
+        if sandbox.failed is not None or not sandbox.generation:
+            return True
+        self.session.open()
+        return sandbox.generation == self.session.generation
+
+    def drop(self, mode: str, sandbox: LuaSandbox) -> None:
+        """Forget an sandbox; the next call makes a new one."""
+        with self.lock:
+            if self._sandboxes.get(mode) is sandbox:
+                del self._sandboxes[mode]
+                self.close(sandbox)
+
+    def close(self, sandbox: LuaSandbox) -> None:
+        """Let the worker process forget an sandbox."""
+        sandbox.memory = 0
+        self._closed.append(sandbox.number)
+
+    def free_memory(self, warn: Warn) -> None:
+        """Close the sandboxes that were not called for longest until the rest keep little enough memory."""
+        with self.lock:
+            used = sum(sandbox.memory for sandbox in self._sandboxes.values())
+            if used > LUA_REUSED_MEMORY:
+                self.session.end_with_session()
+            while used > LUA_KEPT_MEMORY and len(self._sandboxes) > 1:
+                mode, sandbox = next(iter(self._sandboxes.items()))
+                used -= sandbox.memory
+                self.drop(mode, sandbox)
+                warn(f"the Lua script for {mode!r} starts anew next time: scripts keep more memory than they may")
+
+    def take_closed(self) -> list[int]:
+        """Return the sandboxes that the worker process can forget."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def new_key(self, mode: str) -> str:
+        """A key for one call. It only has to differ from all others: scripts are kept apart by their sandboxes."""
+        with self.lock:
+            self._key_count += 1
+            digest = hashlib.sha256(f"{self._key_count}:{mode}".encode("utf-8", "replace")).digest()
+        return str(uuid.UUID(bytes=digest[:16], version=4))

@@ -1,0 +1,146 @@
+"""Triggers, read once: conditions, effects, and where the control flow of V2 effects leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, LRUCache, freeze_object, is_mapping, is_sequence
+from tavernkit.risu_ai._triggers.limits import CACHED_PROGRAMS
+
+ALWAYS_SELECTED: Final = frozenset({"triggerlua", "triggercode"})
+"""A trigger whose first effect is one of these runs in every mode."""
+
+_LOOPS: Final = frozenset({"v2Loop", "v2LoopNTimes"})
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect. ``indent`` is nothing when it is missing or no number.
+
+    ``jump`` is where the effect leads if it does not just go on: past the body of an if that fails or of an else, out
+    of a loop, or back to the effect that opens the loop (-1 if there is none).
+    """
+
+    type: str
+    fields: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+    indent: float | None = None
+    has_indent: bool = False
+    jump: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One trigger. ``conditions`` is nothing when it is not a list, which makes RisuAI throw."""
+
+    comment: str
+    type: str
+    conditions: tuple[FrozenObject, ...] | None
+    effects: tuple[Effect, ...]
+
+    @property
+    def always_selected(self) -> bool:
+        """Whether it runs in every mode and for every manual name."""
+        return bool(self.effects) and self.effects[0].type in ALWAYS_SELECTED
+
+    @property
+    def lua_code(self) -> str | None:
+        """The code of its first effect, if that is Lua: what edit passes and buttons look at."""
+        if not self.effects or self.effects[0].type != "triggerlua":
+            return None
+        code = self.effects[0].fields.get("code")
+        return code if isinstance(code, str) else ""
+
+
+_programs: LRUCache[int, tuple[object, tuple[Trigger, ...]]] = LRUCache(CACHED_PROGRAMS)
+
+
+def read_triggers(source: object) -> tuple[Trigger, ...]:
+    """Read a list of triggers as RisuAI stores it; the result for the same list object is kept."""
+    if not is_sequence(source):
+        return ()
+    if not isinstance(source, tuple):  # a list may change, so there is nothing to remember
+        return _read(source)
+    known = _programs.get(id(source))
+    if known is not None and known[0] is source:
+        return known[1]
+    triggers = _read(source)
+    _programs.put(id(source), (source, triggers))
+    return triggers
+
+
+def _read(source: Sequence[object]) -> tuple[Trigger, ...]:
+    return tuple(_trigger(item) for item in source if is_mapping(item))
+
+
+def _trigger(value: Mapping[str, object]) -> Trigger:
+    conditions, effects = value.get("conditions"), value.get("effect")
+    return Trigger(
+        comment=_text(value.get("comment")),
+        type=_text(value.get("type")),
+        conditions=_objects(conditions) if is_sequence(conditions) else None,
+        effects=_linked(_objects(effects)) if is_sequence(effects) else (),
+    )
+
+
+def _linked(effects: Sequence[FrozenObject]) -> tuple[Effect, ...]:
+    """Find all jumps in two passes: forward jumps from the end, loops from the start."""
+    plain = [_effect(each) for each in effects]
+    jumps = [-1] * len(plain)
+    ends: dict[float, int] = {}
+    loop_end = len(plain)
+    for index in range(len(plain) - 1, -1, -1):
+        effect = plain[index]
+        match effect.type:
+            case "v2If" | "v2IfAdvanced" | "v2Else":
+                end = ends.get(effect.indent + 1) if effect.indent is not None else None
+                jumps[index] = _after(plain, end, effect)
+            case "v2BreakLoop":
+                jumps[index] = loop_end
+            case "v2EndIndent":
+                if effect.indent is not None:
+                    ends[effect.indent] = index
+                if effect.fields.get("endOfLoop"):
+                    loop_end = index + 1
+            case _:
+                pass
+    openers: dict[float, int] = {}
+    for index, effect in enumerate(plain):
+        if effect.indent is None:
+            continue
+        if effect.type in _LOOPS:
+            openers[effect.indent] = index
+        elif effect.type == "v2EndIndent":
+            jumps[index] = openers.get(effect.indent - 1, -1)
+    return tuple(
+        Effect(effect.type, effect.fields, effect.indent, effect.has_indent, jump)
+        for effect, jump in zip(plain, jumps, strict=True)
+    )
+
+
+def _after(effects: Sequence[Effect], end: int | None, effect: Effect) -> int:
+    """Where an if that fails (or an else that is reached) goes on; past the last effect without an end."""
+    if end is None:
+        return len(effects)
+    following = end + 1
+    if effect.type != "v2Else" and following < len(effects):
+        other = effects[following]
+        if other.type == "v2Else" and other.indent == effect.indent:
+            return following + 1
+    return following
+
+
+def _effect(value: FrozenObject) -> Effect:
+    indent = value.get("indent")
+    number = indent if isinstance(indent, (int, float)) and not isinstance(indent, bool) else None
+    return Effect(_text(value.get("type")), value, number, "indent" in value)
+
+
+def _objects(values: Iterable[object]) -> tuple[FrozenObject, ...]:
+    return tuple(freeze_object(item) if is_mapping(item) else EMPTY_OBJECT for item in values)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

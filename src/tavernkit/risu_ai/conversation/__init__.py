@@ -1,5 +1,0 @@
-"""A chat with everything that a user of RisuAI can do to it."""
-
-from tavernkit.risu_ai.conversation.chat import Chat
-
-__all__ = ["Chat"]

@@ -1,0 +1,163 @@
+"""Builds prompts, for chat completion and text completion."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Self, Unpack
+
+from tavernkit._arguments import require
+from tavernkit._text.traced import unknown_parts
+from tavernkit.errors import log_warning
+from tavernkit.prompt._builder import BaseBuilder, finished_plan
+from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._pipeline import Pipeline
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._source_mapping import TracedBuild
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._groups.speakers import decide, with_speaker
+from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE
+from tavernkit.silly_tavern._services import Services
+from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._world_info.result import WorldInfoResult
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._sources import LineTexts
+
+SHORT_TEXT = 8
+"""Builders add separators and names of their own; longer texts stand somewhere."""
+
+
+class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
+    """Builds the prompts of one character, user, preset and set of books, turn after turn.
+
+    >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset, books=[book])  # doctest: +SKIP
+    >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
+
+    Takes every input of ``SillyTavernInputs``; what is passed to ``build()`` wins over the builder's own.
+    Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
+    ``TextPlan``: one prompt text and its stop strings. Without a ``pipeline`` of your own,
+    ``CHAT_PIPELINE`` or ``TEXT_PIPELINE`` runs.
+
+    Args:
+        pipeline: The steps of a build.
+        services: Engines and their caches, to share them between builders; by default new ones.
+        inputs: Inputs of every build.
+    """
+
+    context_class = SillyTavernContext
+    state_class = SillyTavernState
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline[SillyTavernState] | None = None,
+        services: Services | None = None,
+        **inputs: Unpack[SillyTavernInputs],
+    ) -> None:
+        require("services", services, Services | None)
+        self.services = services if services is not None else Services()
+        self._own_pipeline = pipeline is not None
+        super().__init__(pipeline or CHAT_PIPELINE, inputs)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, services=Services())
+
+    def make_context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
+        """Make the frozen context of one build."""
+        return self._context(inputs)
+
+    def make_state(self, context: SillyTavernContext) -> SillyTavernState:
+        """Make the workspace of one build."""
+        return SillyTavernState(context, self.services)
+
+    def build(self, **inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
+        """Build one prompt. In a group the speaker is ``speaker``, else the first one ``decide()`` names."""
+        return self.run(self.make_context(**inputs))
+
+    def run(self, context: SillyTavernContext) -> ChatPlan:
+        """Build from a ready context: the same context gives the same plan."""
+        require("context", context, SillyTavernContext)
+        mismatches: list[str] = []
+        state = self.make_state(with_speaker(context, mismatches.append))
+        state.again = partial(self._trace, state.context, tuple(context.log.lines), state.numbers)
+        for mismatch in mismatches:
+            state.warn(mismatch)
+        text = context.text_completion and not self._own_pipeline
+        (TEXT_PIPELINE if text else self.pipeline).run(state)
+        plan = finished_plan(state)
+        assert isinstance(plan, ChatPlan)
+        return plan
+
+    def _trace(
+        self,
+        context: SillyTavernContext,
+        lines: Sequence[ChatMessage],
+        numbers: DrawnNumbers | None,
+        plan: Plan,
+    ) -> TracedBuild:
+        """Build a context again with traced texts.
+
+        Lines of the chat that are messages of the plan as they stand are given their places afterwards, so that what
+        is remembered of them from turn to turn can be used. If words of them turn up elsewhere, all are traced.
+        """
+        from tavernkit.silly_tavern._sources import LineTexts, changed_lines
+
+        texts = LineTexts(context, lines)
+        wanted = changed_lines(plan, lines)
+        traced = self._traced_build(context, texts, wanted, numbers)
+        unknown = [
+            part
+            for block in traced.plan.blocks
+            if not texts.has(block)
+            for part in unknown_parts(block.content, SHORT_TEXT)
+        ]
+        if unknown and any(part in line.mes for line in lines for part in unknown):
+            traced = self._traced_build(context, texts, range(len(lines)), numbers)
+        return traced
+
+    def _traced_build(
+        self, context: SillyTavernContext, texts: LineTexts, wanted: Container[int], numbers: DrawnNumbers | None
+    ) -> TracedBuild:
+        from tavernkit.silly_tavern._sources import EntryTexts, traced_context
+
+        state = SillyTavernState(traced_context(context, texts.lines, wanted, numbers), self.services)
+        state.read_entry = entries = EntryTexts(context, self.services)
+        text = context.text_completion and not self._own_pipeline
+        (TEXT_PIPELINE if text else self.pipeline).run(state)
+        plan = finished_plan(state)
+
+        def unused() -> Iterator[tuple[str, str]]:
+            if isinstance(state.lore_result, WorldInfoResult):
+                yield from ((entries(one.entry), one.text) for one in state.lore_result.explanations if not one.active)
+            yield from texts.unused(plan)
+
+        return TracedBuild(plan, texts.of_block, unused)
+
+    def with_pipeline(self, pipeline: Pipeline[SillyTavernState]) -> Self:
+        """Return a builder that runs another pipeline, for chat and text completion alike."""
+        twin = super().with_pipeline(pipeline)
+        vars(twin).update(_own_pipeline=True)
+        return twin
+
+    def replace(self, **inputs: Unpack[SillyTavernInputs]) -> Self:
+        """Return a builder with some inputs changed; compiled things are shared."""
+        return self._replaced(inputs)
+
+    def decide(self, **inputs: Unpack[SillyTavernInputs]) -> GroupDecision:
+        """Say who speaks next in a group: the application's decision if there is one, else by the group's rules."""
+        return decide(self.make_context(**inputs), log_warning)
+
+
+def build(**inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
+    """Build one prompt from the inputs of a ``Builder``; compiled things are kept between calls all the same."""
+    return _shared().build(**inputs)
+
+
+@cache
+def _shared() -> Builder:
+    return Builder()

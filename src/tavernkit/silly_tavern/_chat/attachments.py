@@ -1,0 +1,88 @@
+"""Files and media that are attached to chat lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tavernkit._text.traced import join
+from tavernkit._values import FrozenObject, is_mapping, is_sequence
+
+FILE_SEPARATOR = "\n\n"
+"""Stands between the files of a line, and between them and the line's text."""
+
+IMAGE, VIDEO, AUDIO = "image", "video", "audio"
+LIST, GALLERY = "list", "gallery"
+"""How a line shows its media: all of them, or one of a gallery."""
+
+
+def attached_files(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
+    """Return the files of a line; the one of an older line comes last."""
+    older = extra.get("file")
+    return [*objects(extra.get("files")), *([older] if is_mapping(older) else [])]
+
+
+def attached_text(
+    files: Sequence[Mapping[str, object]], texts: Mapping[str, str], missing: Callable[[Mapping[str, object]], None]
+) -> str:
+    """Return the joined text of files. A file's text is in the line itself or in the folder.
+
+    Args:
+        files: The files of a line.
+        texts: Texts of the folder's files by URL.
+        missing: Hears of a file that is nowhere.
+    """
+    found: list[str] = []
+    for file in files:
+        text, url = file.get("text"), file.get("url")
+        if not (isinstance(text, str) and text):
+            text = texts.get(url) if isinstance(url, str) else None
+            if text is None:
+                missing(file)
+                continue
+        if text:
+            found.append(text)
+    return join(FILE_SEPARATOR, found)
+
+
+def attached_media(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
+    """Return the media of a line; older lines have one image, a gallery of them, or a video."""
+    if "media" in extra:
+        return objects(extra.get("media"))
+    image, swipes, video = extra.get("image"), extra.get("image_swipes"), extra.get("video")
+    urls = [each for each in swipes if isinstance(each, str)] if is_sequence(swipes) else []
+    if isinstance(image, str) and image and image not in urls:
+        urls.append(image)
+    found: list[Mapping[str, object]] = [{"url": url, "type": IMAGE} for url in urls]
+    if isinstance(video, str) and video:
+        found.append({"url": video, "type": VIDEO})
+    return found
+
+
+def shown_media(extra: FrozenObject, default_display: str) -> Sequence[Mapping[str, object]]:
+    """Return the media that a line shows: all, or the chosen one of a gallery."""
+    items = attached_media(extra)
+    display, index = extra.get("media_display"), extra.get("media_index")
+    if "media" not in extra and is_sequence(extra.get("image_swipes")):
+        display = GALLERY
+        index = next((at for at, item in enumerate(items) if item.get("url") == extra.get("image")), 0)
+    if (display or default_display) == GALLERY and items:
+        chosen = index if isinstance(index, int) and 0 <= index < len(items) else 0
+        return [items[chosen]]
+    return items
+
+
+def has_media(extra: FrozenObject) -> bool:
+    """Return True if a line has media, of the new or an older kind."""
+    return "media" in extra or "image" in extra or "image_swipes" in extra or "video" in extra
+
+
+def titles(extra: FrozenObject) -> str:
+    """Return the titles that stand behind a line's text."""
+    found = [extra.get("title")] if extra.get("append_title") else []
+    found += [item.get("title") for item in objects(extra.get("media")) if item.get("append_title")]
+    return join("", ("\n\n" + str(title) for title in found if title))
+
+
+def objects(value: object) -> list[Mapping[str, object]]:
+    """Return the objects of a list; nothing of anything else."""
+    return [item for item in value if is_mapping(item)] if is_sequence(value) else []

@@ -1,0 +1,216 @@
+"""The author's note and the card's own note: settings, when they are due, what lore and persona add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.coerce import by_name_or_code
+from tavernkit._text.json_reader import JsonReader, as_number
+from tavernkit._text.traced import join
+from tavernkit._values import is_mapping
+from tavernkit.cards._character import Character
+from tavernkit.errors import ConfigError, Warn
+from tavernkit.prompt._entry import role
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
+
+_POSITIONS = ("in_prompt", "in_chat", "before_prompt")
+_POSITION_NAMES = {
+    "in_chat": "in_chat",
+    "chat": "in_chat",
+    "inchat": "in_chat",
+    "inchart": "in_chat",
+    "in_prompt": "in_prompt",
+    "prompt": "in_prompt",
+    "after": "in_prompt",
+    "after_scenario": "in_prompt",
+    "scenario": "in_prompt",
+    "before_prompt": "before_prompt",
+    "before": "before_prompt",
+    "before_scenario": "before_prompt",
+}
+
+REPLACE, BEFORE, AFTER = 0, 1, 2
+"""How a character's own note joins the chat's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterNote:
+    """A note that belongs to one character, by the name of the card's file without its extension."""
+
+    name: str
+    prompt: str
+    use: bool = False
+    position: int = REPLACE
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSettings:
+    """``extension_settings.note``: the defaults of new chats, and the characters' own notes."""
+
+    default: str = ""
+    default_interval: int | float = 1
+    default_position: int | float = 1
+    default_depth: int | float = 4
+    default_role: int | float = 0
+    allow_wi_scan: bool = False
+    characters: tuple[CharacterNote, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> NoteSettings:
+        """Read the settings object."""
+        reader = JsonReader(data, "settings.note", warn)
+        return cls(
+            default=reader.text("default"),
+            default_interval=reader.number("defaultInterval", 1),
+            default_position=reader.number("defaultPosition", 1),
+            default_depth=reader.number("defaultDepth", 4),
+            default_role=reader.number("defaultRole", 0),
+            allow_wi_scan=reader.flag("allowWIScan"),
+            characters=tuple(
+                _character_note(JsonReader(item, f"settings.note.chara[{index}]", warn))
+                for index, item in enumerate(reader.objects("chara"))
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorsNote:
+    """The note of one build. When it is not ``due``, its text is empty and nothing may join it.
+
+    With an odd position, depth or role it shows nowhere.
+    """
+
+    text: str
+    due: bool
+    position: int | float
+    depth: int | float
+    role: int | float
+    reason: str
+
+    def placed(self, overrides: Mapping[str, int]) -> AuthorsNote:
+        """The note with another place for this build."""
+        return replace(self, **overrides) if overrides else self
+
+
+def authors_note(
+    metadata: ChatMetadata, settings: NoteSettings, user_messages: int, character_file: str | None
+) -> AuthorsNote:
+    """Work out the note; ``user_messages`` counts all of the chat, hidden ones and the one just sent included."""
+    interval = _or(metadata.note_interval, settings.default_interval)
+    turns = 1 if interval == 1 else user_messages
+    due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
+    text = ""
+    if due:
+        prompt = metadata.note_prompt if metadata.note_prompt is not None else settings.default
+        text = _with_character_note(prompt, settings.characters, character_file)
+    if interval <= 0:
+        reason = "the author's note is switched off (its interval is 0)"
+    elif due:
+        reason = "due every turn" if interval == 1 else f"due every {interval} user messages"
+    else:
+        reason = f"the author's note is not due: {user_messages} user messages, interval {interval}"
+    return AuthorsNote(
+        text=text,
+        due=due,
+        position=_or(metadata.note_position, settings.default_position),
+        depth=_or(metadata.note_depth, settings.default_depth),
+        role=_or(metadata.note_role, settings.default_role),
+        reason=reason,
+    )
+
+
+def read_overrides(given: object) -> Mapping[str, int]:
+    """Read where one build puts the note: ``position``, ``depth`` and ``role``, by name or SillyTavern's number."""
+    unknown = sorted(set(given) - set(_READ_OVERRIDE)) if is_mapping(given) else [repr(given)]
+    if unknown or not is_mapping(given):
+        raise ConfigError(f"authors_note is a mapping of {', '.join(_READ_OVERRIDE)}, not {', '.join(unknown)}")
+    return {name: _override(name, value) for name, value in given.items() if value is not None}
+
+
+def _override(name: str, value: object) -> int:
+    read = _READ_OVERRIDE[name](value)
+    if read is None:
+        raise ConfigError(f"authors_note has no {name} {value!r}")
+    return read
+
+
+def _read_position(value: object) -> int | None:
+    if value in (-1, "none"):
+        return -1
+    name = by_name_or_code(value, _POSITIONS, _POSITION_NAMES, None)
+    return None if name is None else ("in_prompt", "in_chat", "before_prompt").index(name)
+
+
+def _read_role(value: object) -> int | None:
+    name = role(value, None)
+    return ("system", "user", "assistant").index(name) if name in ("system", "user", "assistant") else None
+
+
+def _read_depth(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+_READ_OVERRIDE: Mapping[str, Callable[[object], int | None]] = {
+    "position": _read_position,
+    "depth": _read_depth,
+    "role": _read_role,
+}
+
+
+def with_lore(note: str, top: Sequence[str], bottom: Sequence[str]) -> str:
+    """Put lore entries around a note that is due."""
+    if not top and not bottom:
+        return note
+    text = join("\n", top) + "\n" + note + "\n" + join("\n", bottom)
+    return text.removeprefix("\n").removesuffix("\n")
+
+
+def _with_character_note(note: str, characters: Sequence[CharacterNote], character_file: str | None) -> str:
+    own = next((each for each in characters if each.name == character_file), None)
+    if own is None or not own.use:
+        return note
+    if own.position == BEFORE:
+        return own.prompt + "\n" + note
+    return note + "\n" + own.prompt if own.position == AFTER else own.prompt
+
+
+def _character_note(reader: JsonReader) -> CharacterNote:
+    return CharacterNote(
+        name=reader.text("name"),
+        prompt=reader.text("prompt"),
+        use=reader.flag("useChara"),
+        position=reader.integer("position", REPLACE),
+    )
+
+
+def _or(value: int | float | None, default: int | float) -> int | float:
+    return default if value is None else value
+
+
+DEFAULT_DEPTH = 4
+ROLE_NUMBERS = {"system": 0, "user": 1, "assistant": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class DepthPrompt:
+    """A text, its depth and the number of its role."""
+
+    text: str
+    depth: int | float = DEFAULT_DEPTH
+    role: int = 0
+
+
+def depth_prompt_of(character: Character) -> DepthPrompt:
+    """A card's depth prompt as it is written; its role may be a name or a number, anything else counts as system."""
+    found = character.extensions.get("depth_prompt")
+    if not is_mapping(found):
+        return DepthPrompt("")
+    text, depth, role = found.get("prompt"), as_number(found.get("depth")), found.get("role")
+    number = ROLE_NUMBERS.get(role, 0) if isinstance(role, str) else as_number(role)
+    return DepthPrompt(
+        text=text if isinstance(text, str) else "",
+        depth=DEFAULT_DEPTH if depth is None else depth,
+        role=int(number) if number in (0, 1, 2) else 0,
+    )

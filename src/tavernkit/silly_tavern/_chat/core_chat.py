@@ -1,0 +1,270 @@
+"""This turn's chat: the part of it that goes into a prompt, with each message's text made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import trim
+from tavernkit._text.traced import added, join
+from tavernkit._values import LazySequence
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, titles
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
+
+EMPTY_REASONING = "\u200b"
+"""Stands for reasoning that was hidden by the provider."""
+
+NAMES_NONE, NAMES_DEFAULT, NAMES_FIELD, NAMES_CONTENT = -1, 0, 1, 2
+"""How a preset's ``names_behavior`` shows who speaks."""
+
+
+@dataclass(slots=True)
+class CoreMessage:
+    """A message of the core chat: its line, its place in the stored chat, and its text for this prompt.
+
+    ``file_length`` counts the characters that attached files have in it.
+    """
+
+    line: ChatMessage
+    index: int
+    text: str
+    file_length: int = 0
+
+
+def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: bool) -> list[CoreMessage]:
+    """Leave out hidden messages (tool calls stay where they are supported); a swipe drops the last one left."""
+    core = [
+        CoreMessage(line, index, line.mes)
+        for index, line in enumerate(chat)
+        if not line.is_system or (with_tools and line.tool_invocations is not None)
+    ]
+    if generation_type == "swipe" and core:
+        core.pop()
+    return core
+
+
+def prepare_texts(
+    core: Sequence[CoreMessage],
+    *,
+    generation_type: str,
+    scripts: PromptScripts | None,
+    file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
+) -> None:
+    """Apply the prompt-stage scripts, then put attached files before each text and titles behind it.
+
+    ``file_text`` gives the joined text of a message's files.
+    """
+    newest_depth = -1 if generation_type == "continue" else 0
+    for position, message in enumerate(core):
+        line = message.line
+        if scripts is not None:
+            depth = len(core) - 1 - position + newest_depth
+            message.text = scripts.message(message.text, is_user=line.is_user, depth=depth)
+        if line.extra:
+            files = attached_files(line.extra)
+            if files:
+                text = file_text(message, files)
+                message.file_length = len(text)
+                message.text = text + FILE_SEPARATOR + message.text
+            message.text += titles(line.extra)
+
+
+def add_reasoning(
+    core: Sequence[CoreMessage],
+    settings: ReasoningSettings,
+    *,
+    generation_type: str,
+    only_name: str | None,
+    expand: Callable[[str], str],
+    scripts: PromptScripts | None,
+) -> None:
+    """Put stored reasoning before the newest texts that have some; the message being continued always gets its own.
+
+    ``only_name`` is the speaker in a group: the others' reasoning stays out.
+    """
+    continuing = generation_type == "continue"
+    added = 0
+    for back, message in enumerate(reversed(core)):
+        continued = continuing and back == 0
+        if not continued and not (settings.add_to_prompts and added < settings.max_additions):
+            return
+        reasoning = message.line.extra.get("reasoning")
+        if not isinstance(reasoning, str) or reasoning in ("", EMPTY_REASONING):
+            continue
+        if only_name is not None and message.line.name != only_name:
+            continue
+        if scripts is not None:
+            reasoning = scripts.reasoning(reasoning, depth=back - 1 if continuing else back)
+            if not reasoning:
+                continue
+        message.text = _with_reasoning(reasoning, message.text, settings, continued, expand)
+        added += 1
+
+
+def role_of(line: ChatMessage) -> str:
+    """The role a message is sent with."""
+    if line.narrator:
+        return "system"
+    return "user" if line.is_user else "assistant"
+
+
+def name_prefix(line: ChatMessage, names_behavior: int, *, user_name: str, in_group: bool) -> str:
+    """What a preset's names behaviour puts before a message's text."""
+    if names_behavior == NAMES_CONTENT:
+        return "" if line.narrator else line.name + added(": ", "names_behavior")
+    if names_behavior != NAMES_DEFAULT or line.name == user_name:
+        return ""
+    if in_group or (line.force_avatar and not line.narrator):
+        return line.name + added(": ", "names_behavior")
+    return ""
+
+
+def _with_reasoning(
+    reasoning: str, text: str, settings: ReasoningSettings, continued: bool, expand: Callable[[str], str]
+) -> str:
+    prefix = expand(settings.prefix)
+    if continued and not text:
+        return prefix + reasoning
+    return prefix + reasoning + expand(settings.suffix) + expand(settings.separator) + text
+
+
+def scan_messages(core: Sequence[CoreMessage], *, with_names: bool) -> Sequence[str]:
+    """The core chat newest first, as keys are looked for in it; each text is made when the search reaches it."""
+    newest = len(core) - 1
+
+    def text(place: int) -> str:
+        message = core[newest - place]
+        return f"{message.line.name}: {message.text}" if with_names else message.text
+
+    return LazySequence(len(core), text)
+
+
+SENDING_TYPES = ("normal", "continue")
+"""Types that send what is in the input box."""
+
+UNBIASED_TYPES = ("continue", "impersonate")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInput:
+    """What the user and the settings bring to a generation; ``untouched`` is for tool follow-ups and dry runs."""
+
+    generation_type: str
+    message: str
+    send_if_empty: str
+    user_name: str
+    user_prompt_bias: str
+    untouched: bool = False
+    in_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The chat as it is stored when the prompt is built, and the text the reply begins with.
+
+    ``bias_of_message`` says that a message asks for that text, not the settings.
+    """
+
+    chat: tuple[ChatMessage, ...]
+    bias: str
+    sent: ChatMessage | None = None
+    bias_of_message: bool = False
+
+
+def begin_turn(
+    chat: Sequence[ChatMessage],
+    turn: TurnInput,
+    *,
+    expand: Callable[[str], str],
+    user_input_scripts: Callable[[str], str],
+    warn: Warn,
+) -> Turn:
+    """Remove, send and bias as the type of generation asks; ``untouched`` leaves the chat and the input alone."""
+    messages = list(chat)
+    if turn.generation_type == "regenerate" and not turn.untouched:
+        _remove_last_reply(messages, whole_round=turn.in_group)
+    text = turn.message if turn.generation_type in SENDING_TYPES and not turn.untouched else ""
+    if trim(text).startswith("/"):
+        warn(f"the message {text!r:.40} is a slash command: commands are not run, and it is not sent")
+        text = ""
+    inline = inline_bias(text, warn)
+    written = _bias(turn, messages, text, inline)
+    bias, of_message = expand(written), bool(written) and written != turn.user_prompt_bias
+    if not text and turn.generation_type == "normal" and not turn.untouched:
+        text = trim(turn.send_if_empty)
+    if not text:
+        return Turn(tuple(messages), bias, bias_of_message=of_message)
+    sent = _sent_message(text, inline, turn.user_name, expand, user_input_scripts)
+    return Turn((*messages, sent), bias, sent, of_message)
+
+
+def inline_bias(text: str, warn: Warn) -> str:
+    """The texts of every ``{{bias "…"}}``, joined by a blank and with one in front."""
+    if "{{" not in text or "bias" not in text:
+        return ""
+    # Handlebars, which hardly any message needs, is slow to import.
+    from tavernkit.silly_tavern._chat.message_bias import read_bias
+
+    return read_bias(text, warn)
+
+
+def without_macros(text: str) -> str:
+    """Remove everything in double braces."""
+    return trim(join("", _outside_macros(text)))
+
+
+def _outside_macros(text: str) -> Iterator[str]:
+    at = 0
+    while (start := text.find("{{", at)) >= 0 and (end := text.find("}}", start + 2)) >= 0:
+        yield text[at:start]
+        at = end + 2
+    yield text[at:]
+
+
+def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> None:
+    """Drop the last message unless the user wrote it; in a group, all replies of the same round."""
+    if not messages or messages[-1].is_user:
+        return
+    round_id = messages.pop().extra.get("gen_id")
+    while whole_round and round_id is not None and messages:
+        newest = messages[-1]
+        if newest.is_user or newest.is_system or newest.extra.get("gen_id") != round_id:
+            return
+        messages.pop()
+
+
+def _bias(turn: TurnInput, messages: Sequence[ChatMessage], text: str, inline: str) -> str:
+    """The bias as it is written, macros and all."""
+    if turn.generation_type in UNBIASED_TYPES:
+        return ""
+    if inline:
+        return inline
+    stored = ""
+    if not text:
+        looked_at = messages[:-1] if turn.generation_type == "swipe" else messages
+        newest = next((each for each in reversed(looked_at) if _may_hold_bias(each)), None)
+        value = newest.extra.get("bias") if newest is not None else None
+        stored = value if isinstance(value, str) else ""
+    return stored or turn.user_prompt_bias
+
+
+def _may_hold_bias(message: ChatMessage) -> bool:
+    return message.is_user or message.is_system or message.narrator
+
+
+def _sent_message(
+    text: str,
+    bias: str,
+    user_name: str,
+    expand: Callable[[str], str],
+    user_input_scripts: Callable[[str], str],
+) -> ChatMessage:
+    if bias and not without_macros(text):
+        return ChatMessage(name=user_name, mes="", is_system=True, extra={"bias": bias, "type": "comment"})
+    stored = expand(user_input_scripts(text))
+    if not bias:
+        return ChatMessage(name=user_name, mes=stored, is_user=True)
+    return ChatMessage(name=user_name, mes=without_macros(stored), is_user=True, extra={"bias": bias})

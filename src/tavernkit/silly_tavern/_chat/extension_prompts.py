@@ -1,0 +1,335 @@
+"""Texts that extensions and SillyTavern itself add to a prompt, with stored summaries and ``/inject`` texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import UNDEFINED, is_index_key, to_number, to_string, trim, truthy, utf16_sort_key
+from tavernkit._text.json_reader import as_number
+from tavernkit._text.traced import join
+from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
+from tavernkit.errors import Warn
+from tavernkit.prompt._injections import Injection
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._macros.substitution import Substitution
+from tavernkit.silly_tavern._provenance import source
+
+NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
+"""Positions: nowhere (scanned only), after the main prompt, in the chat at a depth, before the main prompt."""
+
+ROLES = ("system", "user", "assistant")
+"""Roles by their number in the registry."""
+
+SUMMARY = "1_memory"
+AUTHORS_NOTE = "2_floating_prompt"
+VECTORS_MEMORY = "3_vectors"
+VECTORS_DATA_BANK = "4_vectors_data_bank"
+SMART_CONTEXT = "chromadb"
+PERSONA = "PERSONA_DESCRIPTION"
+QUIET_PROMPT = "QUIET_PROMPT"
+DEPTH_PROMPT = "DEPTH_PROMPT"
+
+_KNOWN_TITLES = {
+    SUMMARY: "Summary",
+    AUTHORS_NOTE: "Author's Note",
+    VECTORS_MEMORY: "Vector Storage (chat)",
+    VECTORS_DATA_BANK: "Vector Storage (Data Bank)",
+    SMART_CONTEXT: "Smart Context",
+    PERSONA: "Persona Description",
+    QUIET_PROMPT: "Quiet Prompt",
+    DEPTH_PROMPT: "Character's Note",
+}
+_REWRITTEN = re.compile(
+    rf"(?:{PERSONA}|{QUIET_PROMPT}|{DEPTH_PROMPT}(?:_.*)?|customDepthWI_.*|customWIOutlet_.*|__STORY_STRING__)",
+    re.DOTALL,
+)
+_NOT_WORD = re.compile(r"\W", re.ASCII)
+_INJECTION_POSITIONS = {"before": BEFORE_MAIN, "after": AFTER_MAIN, "chat": IN_CHAT, "none": NONE}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionPrompt:
+    """One registered text. With an odd role or depth it never shows.
+
+    A ``filtered`` text is not scanned and has no place beside the main prompt of chat completion; in the chat and in
+    text completion it shows all the same, as in SillyTavern.
+
+    ``kind``, ``reason``, ``title`` and the lore ``entries`` it is made of are its provenance.
+    """
+
+    key: str
+    value: str
+    position: int | float = NONE
+    depth: int | float = 0
+    role: int | float = 0
+    scan: bool = False
+    filtered: bool = False
+    kind: str = "extension"
+    reason: str = "registered by an extension"
+    title: str = ""
+    entries: Sequence[FrozenJson] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> ExtensionPrompt:
+        """Read ``{key, value, position, depth, role, scan}``; numbers may be text."""
+        value = data.get("value")
+        return cls(
+            key=to_string(data.get("key", "")),
+            value=value if isinstance(value, str) else "",
+            position=_number(data.get("position"), NONE),
+            depth=_number(data.get("depth"), 0),
+            role=_number(data.get("role"), 0),
+            scan=bool(data.get("scan")),
+        )
+
+    @property
+    def hidden(self) -> str:
+        """Why the text shows nowhere, or an empty text if it may show."""
+        if self.position == NONE:
+            return "its position is none"
+        if self.position not in (AFTER_MAIN, IN_CHAT, BEFORE_MAIN):
+            return "it has no position"
+        if self.position != IN_CHAT:
+            return "its filter says no" if self.filtered else ""
+        if self.role not in (0, 1, 2):
+            return "its role is none that there is"
+        return "" if self.depth >= 0 and _is_whole(self.depth) else "its depth is not a whole number"
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"
+
+    def source(self, stage: str, where: str = "") -> FrozenObject:
+        """Its provenance; ``where`` says more about its place."""
+        reason = ", ".join(part for part in (self.reason, where) if part)
+        more: dict[str, FrozenJson] = {"entries": self.entries} if self.entries else {}
+        return source(stage, self.kind, self.key, self.label, reason, **more)
+
+    @classmethod
+    def from_injection(cls, injection: Injection) -> ExtensionPrompt:
+        """Take an entry of the application's injection registry."""
+        return cls(
+            key=injection.id,
+            value=injection.content,
+            position=_INJECTION_POSITIONS[injection.position],
+            depth=injection.depth,
+            role=ROLES.index(injection.role) if injection.role in ROLES else -1,
+            scan=injection.scan,
+            kind="injection",
+            reason=f"injected by the application ({injection.position})",
+        )
+
+
+class ExtensionPrompts:
+    """The registry of one build, in the order keys were first registered (whole numbers first, as in JavaScript)."""
+
+    def __init__(self, prompts: Iterable[ExtensionPrompt] = ()) -> None:
+        self._prompts: dict[str, ExtensionPrompt] = {}
+        self._in_order: tuple[ExtensionPrompt, ...] | None = None
+        for prompt in prompts:
+            if not _REWRITTEN.fullmatch(prompt.key):
+                self.set(prompt)
+
+    def set(self, prompt: ExtensionPrompt) -> None:
+        """Register a text under its key; the same key keeps its place."""
+        self._prompts[prompt.key] = prompt
+        self._in_order = None
+
+    def remove(self, key: str) -> None:
+        """Forget a key."""
+        self._prompts.pop(key, None)
+        self._in_order = None
+
+    def get(self, key: str) -> ExtensionPrompt | None:
+        """The text under a key."""
+        return self._prompts.get(key)
+
+    def __iter__(self) -> Iterator[ExtensionPrompt]:
+        if self._in_order is None:
+            numbered = sorted((key for key in self._prompts if is_index_key(key)), key=int)
+            named = (key for key in self._prompts if not is_index_key(key))
+            self._in_order = tuple(self._prompts[key] for key in (*numbered, *named))
+        return iter(self._in_order)
+
+    def scanned(self, expand: Callable[[str], str]) -> tuple[str, ...]:
+        """The texts that lore keys may match in, macros expanded; empty ones are left out."""
+        expanded = (expand(prompt.value) for prompt in self if prompt.scan and prompt.value and not prompt.filtered)
+        return tuple(text for text in expanded if text)
+
+    def in_chat(self) -> dict[tuple[int, int], list[ExtensionPrompt]]:
+        """Texts for the chat by depth and role number, each list in key order. Odd depths and roles are left out."""
+        found: dict[tuple[int, int], list[ExtensionPrompt]] = {}
+        for prompt in sorted(self._prompts.values(), key=lambda each: utf16_sort_key(each.key)):
+            if prompt.position != IN_CHAT or not prompt.value:
+                continue
+            if prompt.role in (0, 1, 2) and prompt.depth >= 0 and _is_whole(prompt.depth):
+                found.setdefault((int(prompt.depth), int(prompt.role)), []).append(prompt)
+        return found
+
+
+def joined(prompts: Iterable[ExtensionPrompt]) -> str:
+    """One text of several: each trimmed, a line each; a blank one leaves an empty line."""
+    return join("\n", (trim(prompt.value) for prompt in prompts))
+
+
+def identifier_of(key: str) -> str:
+    """The prompt identifier of a key: everything but word characters becomes an underscore, a UTF-16 unit at a time."""
+    return _NOT_WORD.sub(lambda found: "__" if found.group() > "\uffff" else "_", key)
+
+
+def _is_whole(number: int | float) -> bool:
+    """Return True for whole numbers; infinity, which a file can hold, is not one."""
+    return isinstance(number, int) or number.is_integer()
+
+
+def _number(value: object, default: int) -> int | float:
+    number = as_number(value)
+    return default if number is None else number
+
+
+EXTENSION = "memory"
+"""Its name among the extensions that can be switched off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySettings:
+    """``extension_settings.memory``: the template of the summary and its place."""
+
+    template: str = "[Summary: {{summary}}]"
+    position: int | float = 0
+    depth: int | float = 2
+    role: int | float = 0
+    scan: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> SummarySettings:
+        """Read the settings; what is missing has its default."""
+        template = data.get("template")
+        return cls(
+            template=template if isinstance(template, str) else cls().template,
+            position=to_number(data.get("position", 0)),
+            depth=to_number(data.get("depth", 2)),
+            role=to_number(data.get("role", 0)),
+            scan=truthy(data.get("scan")),
+        )
+
+
+def stored_summary(chat: Sequence[ChatMessage]) -> tuple[str, int]:
+    """Return the newest summary of a stored chat and the line it is on. The last line's never counts."""
+    for index in range(len(chat) - 2, -1, -1):
+        extra = chat[index].extra
+        memory = extra.get("memory") if extra else None
+        if memory is not None and truthy(memory):
+            # A summary that is not text breaks the extension's reading of the chat.
+            return (memory, index) if isinstance(memory, str) else ("", -1)
+    return "", -1
+
+
+def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Substitution) -> ExtensionPrompt | None:
+    """Make the registered text of a summary; nothing if there is none."""
+    summary = trim(text)
+    if not summary:
+        return None
+    template = settings.template
+    value = macros.with_macros(template, {"summary": summary}) if template else "Summary: " + summary
+    return ExtensionPrompt(
+        SUMMARY,
+        value,
+        settings.position,
+        settings.depth,
+        settings.role,
+        settings.scan,
+        kind="summary",
+        reason=f"summary stored on message {line}",
+    )
+
+
+KEY_PREFIX = "script_inject_"
+
+MAX_FILTER_CHARACTERS = 10_000
+"""A longer filter is not looked at."""
+
+_TRUE = ("on", "true", "1")
+_RETURN = re.compile(r"/return(?:\s+(?P<value>[^|{}\n]*))?\Z")
+_CLOSURE = re.compile(r"\{:(?P<body>.*):\}\Z", re.DOTALL)
+_IF = re.compile(
+    r"/if\s+left=(?P<left>\S+)\s+right=(?P<right>\S+)\s+rule=(?P<rule>eq|neq)"
+    r"(?:\s+else=\{:(?P<no>[^{}]*):\})?\s+\{:(?P<yes>[^{}]*):\}\Z"
+)
+_MACRO = re.compile(r"\{\{[^{}]*\}\}")
+
+
+def script_injects(stored: object, expand: Callable[[str], str], warn: Warn) -> Iterator[ExtensionPrompt]:
+    """Read the injects of a chat, in the order SillyTavern registers them.
+
+    Args:
+        stored: ``chat_metadata.script_injects``: an object by id, or a list.
+        expand: Expands the macros of filters.
+        warn: Hears of filters that cannot be run.
+    """
+    for inject_id, inject in _by_id(stored):
+        if is_mapping(inject):
+            yield ExtensionPrompt(
+                key=f"{KEY_PREFIX}{inject_id}",
+                value=to_string(inject.get("value", UNDEFINED)),
+                position=to_number(inject.get("position", UNDEFINED)),
+                depth=to_number(inject.get("depth", UNDEFINED)),
+                role=to_number(inject.get("role") or 0),
+                scan=truthy(inject.get("scan")),
+                filtered=not _passes(inject_id, inject.get("filter"), expand, warn),
+                kind="inject",
+                reason="stored in the chat's header by /inject",
+                title=f"Inject {inject_id}",
+            )
+
+
+def _by_id(stored: object) -> list[tuple[str, object]]:
+    if is_sequence(stored):
+        return [(str(index), inject) for index, inject in enumerate(stored)]
+    if not is_mapping(stored):
+        return []
+    numbered = sorted((key for key in stored if is_index_key(key)), key=int)
+    return [(key, stored[key]) for key in (*numbered, *(key for key in stored if not is_index_key(key)))]
+
+
+def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: Warn) -> bool:
+    """Whether the inject's filter lets it through; a filter that is more than a comparison is not run."""
+    if not isinstance(script, str) or not trim(script):
+        return True
+    result = _result(trim(script), expand)
+    if result is None:
+        warn(f"inject {inject_id!r}: its filter is a script, which is not run; the text is taken as active")
+        return True
+    return trim(result).lower() in _TRUE
+
+
+def _result(script: str, expand: Callable[[str], str]) -> str | None:
+    """The value of a script, or None where it is more than ``/return`` and ``/if`` with equality."""
+    if len(script) > MAX_FILTER_CHARACTERS:
+        return None
+    while closure := _CLOSURE.match(script):
+        script = trim(closure["body"])
+    # Macros hide from the patterns: their braces are no closures.
+    macros: list[str] = []
+
+    def hide(found: re.Match[str]) -> str:
+        macros.append(found.group())
+        return f"\0{len(macros) - 1}\0"
+
+    def value(text: str) -> str:
+        return expand(re.sub("\0(\\d+)\0", lambda found: macros[int(found[1])], text))
+
+    hidden = _MACRO.sub(hide, script)
+    returned = _RETURN.match(hidden)
+    if returned is not None:
+        return value(returned["value"] or "")
+    compared = _IF.match(hidden)
+    if compared is None:
+        return None
+    equal = value(compared["left"]) == value(compared["right"])
+    branch = compared["yes"] if equal == (compared["rule"] == "eq") else compared["no"] or "/return"
+    inner = _RETURN.match(trim(branch))
+    return value(inner["value"] or "") if inner is not None else None

@@ -1,0 +1,227 @@
+"""Cleans up a model's raw reply the way SillyTavern does before it shows and stores it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.js_values import trim, trim_end, trim_start
+from tavernkit.silly_tavern._files.settings import PowerUser
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+
+END_OF_TEXT = "<|endoftext|>"
+SENTENCE_ENDS = frozenset('.!?*")}`]$。！？”）】’」_')
+"""Marks that end a sentence; an emoji does too."""
+
+_SPACES = r"\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_WHITESPACE = rf"{_SPACES}\n\v\f\r\u2028\u2029\ufeff"
+_LINE_BREAKS = r"\n\r\u2028\u2029"
+_NEWLINES = re.compile(r"\n+")
+# Each run of blanks is looked at once, from its start: a long one in the middle of a line would cost its square.
+_IN_LINE = rf"{_SPACES}\v\f\u2028\u2029\ufeff"
+# U+2028 and U+2029 are blanks that end a line themselves: of a run in a line, what stands before the last one goes.
+_BLANKS_AT_LINE_END = re.compile(rf"(?<![{_IN_LINE}])(?:[{_IN_LINE}]++(?=[\r\n]|\Z)|[{_IN_LINE}]+(?=[\u2028\u2029]))")
+_MARKED = re.compile(r"([*_]{1,2})([\s\S]*?)\1")
+_BLANKS_AT_MARKS = re.compile(rf"(?<=[*_])[{_SPACES}]++|(?<![{_SPACES}])[{_SPACES}]++(?=[*_])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUp:
+    """What a clean-up depends on. ``scripts`` are the regex scripts of the reply, ``members`` a group's names."""
+
+    user_name: str
+    character_name: str
+    impersonate: bool = False
+    continuing: bool = False
+    display_incomplete_sentences: bool = False
+    include_user_prompt_bias: bool = True
+    trim_names: bool = True
+    trim_wrong_names: bool = True
+    trim_sentences: bool = False
+    instruct: InstructTemplate = field(default_factory=InstructTemplate.off)
+    power_user: PowerUser = field(default_factory=PowerUser)
+    stop_strings: Sequence[str] = ()
+    members: Sequence[str] = ()
+    expand: Callable[[str], str] = str
+    scripts: Callable[[str], str] = str
+
+
+def clean_up(text: str, options: CleanUp) -> str:
+    """Clean up a reply, step by step in SillyTavern's order.
+
+    Args:
+        text: The model's reply.
+        options: Names, settings and stop strings to clean up by.
+    """
+    if not text:
+        return ""
+    for step in STEPS:
+        text = step(text, options)
+    return text
+
+
+def _add_bias(text: str, options: CleanUp) -> str:
+    bias = options.power_user.user_prompt_bias
+    if not options.include_user_prompt_bias or not bias or options.impersonate or options.continuing:
+        return text
+    return options.expand(bias) + text
+
+
+def _cut_begun_stop_strings(text: str, options: CleanUp) -> str:
+    """Remove the start of a stop string from the end, once for each."""
+    for stop in options.stop_strings:
+        text = text[: len(text) - _overlap(text, stop)]
+    return text
+
+
+def _overlap(text: str, stop: str) -> int:
+    """The length of the longest end of a text that is a start of the stop string (Knuth, Morris and Pratt)."""
+    start = stop[: len(text)]
+    shorter = [0] * len(start)  # for each start of it, the longest shorter one that is also its end
+    matched = 0
+    for index in range(1, len(start)):
+        while matched and start[index] != start[matched]:
+            matched = shorter[matched - 1]
+        matched += start[index] == start[matched]
+        shorter[index] = matched
+    matched = 0
+    for character in text[len(text) - len(start) :]:
+        while matched and character != start[matched]:
+            matched = shorter[matched - 1]
+        matched += character == start[matched]
+    return matched
+
+
+def _run_scripts(text: str, options: CleanUp) -> str:
+    return options.scripts(text)
+
+
+def _collapse_newlines(text: str, options: CleanUp) -> str:
+    return _NEWLINES.sub("\n", text) if options.power_user.collapse_newlines else text
+
+
+def _trim_lines(text: str, _options: CleanUp) -> str:
+    return _BLANKS_AT_LINE_END.sub("", text)
+
+
+def _cut_wrong_name(text: str, options: CleanUp) -> str:
+    """Everything from where the model began to speak for the other side."""
+    shown = options.power_user.allow_name2_display if options.impersonate else options.power_user.allow_name1_display
+    if not options.trim_wrong_names or shown:
+        return text
+    wrong = options.character_name if options.impersonate else options.user_name
+    if text.startswith(f"{wrong}:"):
+        return ""
+    return text.partition(f"\n{wrong}:")[0]
+
+
+def _cut_end_of_text(text: str, _options: CleanUp) -> str:
+    return text.partition(END_OF_TEXT)[0]
+
+
+def _cut_sequences(text: str, options: CleanUp) -> str:
+    instruct = options.instruct
+    if not instruct.enabled:
+        return text
+    if instruct.stop_sequence:
+        text = text.partition(instruct.stop_sequence)[0]
+    return text.partition(instruct.input_sequence)[0] if trim(instruct.input_sequence) else text
+
+
+def _remove_sequences(text: str, options: CleanUp) -> str:
+    instruct = options.instruct
+    if not instruct.enabled or not instruct.sequences_as_stop_strings:
+        return text
+    own = (instruct.output_sequence, instruct.last_output_sequence)
+    for sequence in (instruct.input_sequence,) if options.impersonate else own:
+        for line in sequence.split("\n"):
+            if trim(line):
+                text = text.replace(line, "")
+    return text
+
+
+def _cut_other_members(text: str, options: CleanUp) -> str:
+    if options.power_user.disable_group_trimming:
+        return text
+    for name in options.members:
+        if name == options.character_name:
+            continue
+        if text.startswith(f"{name}:"):
+            return ""
+        text = text.partition(f"\n{name}:")[0]
+    return text
+
+
+def _remove_own_name(text: str, options: CleanUp) -> str:
+    if options.power_user.allow_name2_display:
+        return text
+    name = re.escape(options.character_name)
+    return re.sub(rf"(?:\A|(?<=[{_LINE_BREAKS}])){name}:[{_WHITESPACE}]*", "", text)
+
+
+def _trim_impersonation(text: str, options: CleanUp) -> str:
+    return trim(text) if options.impersonate else text
+
+
+def _fix_markdown(text: str, options: CleanUp) -> str:
+    """Take blanks away that stand between emphasis marks and what they emphasise."""
+    if not options.power_user.auto_fix_generated_markdown:
+        return text
+    return _MARKED.sub(lambda found: _BLANKS_AT_MARKS.sub("", found.group()), text)
+
+
+def _remove_leading_name(text: str, options: CleanUp) -> str:
+    shown = options.power_user.allow_name1_display if options.impersonate else options.power_user.allow_name2_display
+    own = options.user_name if options.impersonate else options.character_name
+    if not options.trim_names or shown or not text.startswith(f"{own}:"):
+        return text
+    return trim_start(text[len(own) + 1 :])
+
+
+def _end_with_a_sentence(text: str, options: CleanUp) -> str:
+    return trim_to_sentence(text) if options.trim_sentences and not options.display_incomplete_sentences else text
+
+
+def _trim_spaces(text: str, options: CleanUp) -> str:
+    return trim(text) if options.power_user.trim_spaces else text
+
+
+STEPS: tuple[Callable[[str, CleanUp], str], ...] = (
+    _add_bias,
+    _cut_begun_stop_strings,
+    _run_scripts,
+    _collapse_newlines,
+    _trim_lines,
+    _cut_wrong_name,
+    _cut_end_of_text,
+    _cut_sequences,
+    _remove_sequences,
+    _cut_other_members,
+    _remove_own_name,
+    _trim_impersonation,
+    _fix_markdown,
+    _remove_leading_name,
+    _trim_impersonation,
+    _end_with_a_sentence,
+    _trim_spaces,
+)
+"""The whole clean-up, in order."""
+
+
+def trim_to_sentence(text: str) -> str:
+    """Keep a text up to its last whole sentence; a mark that stands alone after a blank is not kept."""
+    for index in range(len(text) - 1, -1, -1):
+        mark = text[index]
+        if mark in SENTENCE_ENDS:
+            alone = index > 0 and not trim(text[index - 1])
+            return trim_end(text[:index] if alone else text[: index + 1])
+        if ord(mark) > 0xA8 and _is_emoji(mark):
+            return trim_end(text[: index + 1])
+    return trim_end(text)
+
+
+def _is_emoji(character: str) -> bool:
+    return JSRegex.compile(r"[\p{Emoji_Presentation}\p{Extended_Pictographic}]", "u").test(character)

@@ -1,0 +1,23 @@
+"""How a model's reasoning is marked, and how much of it goes back into prompts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tavernkit._dataclass import dataclass
+from tavernkit.silly_tavern._files.template_file import TemplateFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningSettings(TemplateFile):
+    """A reasoning template (``name``, ``prefix``, ``suffix``, ``separator``) and the settings around it."""
+
+    kind: ClassVar[str] = "reasoning template"
+
+    prefix: str = "<think>"
+    suffix: str = "</think>"
+    separator: str = "\n"
+    auto_parse: bool = False
+    """Move a marked block at the start of a reply to where reasoning is kept."""
+    add_to_prompts: bool = False
+    max_additions: int = 1

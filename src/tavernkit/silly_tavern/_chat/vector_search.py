@@ -1,0 +1,69 @@
+"""Answers what Vector Storage asks for, with an index and an embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tavernkit.embeddings._embedder import Embedder
+from tavernkit.embeddings._index import IndexItem, VectorIndex
+from tavernkit.silly_tavern._chat.vector_chunks import Cutting
+from tavernkit.silly_tavern._chat.vector_storage import CHAT_COLLECTION, VectorCall, VectorHit, VectorResults
+from tavernkit.silly_tavern._macros.seeding import string_hash
+
+MESSAGE_CHUNK_SIZE = 400
+"""How large the chunks of a chat's messages are in SillyTavern."""
+
+
+def index_chat(
+    texts: Iterable[str], index: VectorIndex, embedder: Embedder, *, chunk_size: int = MESSAGE_CHUNK_SIZE
+) -> None:
+    """Put the messages of a chat into an index; those that are there already are left alone.
+
+    Args:
+        texts: The messages as they stand in prompts.
+        index: The index of this chat.
+        embedder: What makes vectors.
+        chunk_size: Longer messages are cut.
+    """
+    cutting = Cutting(chunk_size)
+    items = [
+        IndexItem(chunk, str(string_hash(text)), place)
+        for text in texts
+        if text
+        for place, chunk in enumerate(cutting.chunks(text))
+    ]
+    _index(CHAT_COLLECTION, items, index, embedder)
+
+
+def search_vectors(calls: Sequence[VectorCall], index: VectorIndex, embedder: Embedder) -> VectorResults:
+    """Do what a plan's ``vector_calls`` ask for and return what was found, for ``vectors=`` of the next build.
+
+    Args:
+        calls: ``plan.vector_calls``.
+        index: The index of this chat.
+        embedder: What makes vectors.
+    """
+    hits: dict[str, list[VectorHit]] = {}
+    indexed: set[str] = set()
+    vectors: dict[str, Sequence[float]] = {}
+    for call in calls:
+        if call.call == "insert":
+            items = [IndexItem(item.text, str(string_hash(item.text)), item.index) for item in call.items]
+            _index(call.collections[0], items, index, embedder)
+            indexed.update(call.collections)
+            continue
+        if call.search_text not in vectors:
+            vectors[call.search_text] = embedder.embed([call.search_text])[0]
+        found = index.search(
+            call.collections, vectors[call.search_text], top_k=int(call.top_k), threshold=call.threshold
+        )
+        for match in found:
+            hits.setdefault(match.collection, []).append(VectorHit(match.text, match.place, int(match.key)))
+    return VectorResults(hits, frozenset(indexed))
+
+
+def _index(collection: str, items: Sequence[IndexItem], index: VectorIndex, embedder: Embedder) -> None:
+    known = index.keys(collection)
+    new = [item for item in items if item.key not in known]
+    if new:
+        index.add(collection, new, embedder.embed([item.text for item in new]))

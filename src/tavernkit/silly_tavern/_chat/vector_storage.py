@@ -1,0 +1,306 @@
+"""Vector Storage: what it looks for, and what it does to a prompt with what was found.
+
+Searching is not part of a build. A build is given what searches found (``VectorResults``) and says on its plan
+what it would have asked for (``VectorCall``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_number, trim, truthy
+from tavernkit._text.traced import join, substitute
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
+from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, objects
+from tavernkit.silly_tavern._chat.core_chat import CoreMessage
+from tavernkit.silly_tavern._chat.extension_prompts import VECTORS_DATA_BANK, VECTORS_MEMORY, ExtensionPrompt
+from tavernkit.silly_tavern._chat.vector_chunks import Cutting
+from tavernkit.silly_tavern._macros.seeding import string_hash
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.entry import Entry, entry_hash
+
+
+def vectorized_entries(books: Iterable[WorldBook], *, every: bool = False) -> tuple[Entry, ...]:
+    """Give the entries to embed: those marked for it (or ``every`` one) that are switched on and have content."""
+    return tuple(
+        entry
+        for book in books
+        for entry in book.entries
+        if (every or entry.vectorized) and not entry.disabled and entry.content
+    )
+
+
+def forced_entry(entry: Entry) -> JsonObject:
+    """Make the object that activates an entry from outside, for ``ScanInput.forced``."""
+    return {**entry.to_json(), "world": entry.world, "content": entry.content, "hash": entry_hash(entry)}
+
+
+EXTENSION = "vectors"
+CHAT_COLLECTION = "chat"
+WORLD_COLLECTION = "world:"
+KILOBYTE = 1024
+
+LorePlaces: TypeAlias = Mapping[tuple[str, str], int]
+"""Places of lore entries in the order they are looked at, by the name of the book and the entry's id."""
+
+_NEWLINES = re.compile(r"\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorHit:
+    """A chunk that a search found. Lines and lore entries are known by the hash of their text."""
+
+    text: str
+    index: int = 0
+    hash: int | None = None
+
+    @property
+    def key(self) -> int:
+        """The hash of the whole text that the chunk is of."""
+        return self.hash if self.hash is not None else string_hash(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorResults:
+    """What searches found, by collection, best first; ``indexed`` names collections that are in the index already.
+
+    Collections are ``chat``, the URL of a file, and ``world:`` with the name of a book.
+    """
+
+    hits: Mapping[str, Sequence[VectorHit]] = field(default_factory=dict[str, Sequence[VectorHit]])
+    indexed: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> VectorResults:
+        """Read ``{"results": {collection: [{"text", "index"}]}, "saved": [collection]}``."""
+        results, saved = data.get("results"), data.get("saved")
+        found = results if is_mapping(results) else EMPTY_OBJECT
+        return cls(
+            {name: tuple(map(_hit, objects(hits))) for name, hits in found.items()},
+            frozenset(str(each) for each in saved) if is_sequence(saved) else frozenset(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCall:
+    """What Vector Storage asks of an index: to ``insert`` chunks, or to ``query`` collections for a text."""
+
+    call: str
+    collections: tuple[str, ...]
+    items: Sequence[VectorHit] = ()
+    search_text: str = ""
+    top_k: int | float = 0
+    threshold: int | float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStorage:
+    """Vector Storage in one build: its settings, what was found, what macros stand for, and what it asks for."""
+
+    settings: FrozenObject
+    results: VectorResults
+    expand: Callable[[str], str]
+    with_macros: Callable[[str, Mapping[str, str]], str]
+    calls: list[VectorCall] = field(default_factory=list[VectorCall])
+
+    def on(self, name: str) -> bool:
+        """Return True if a switch of the settings is on."""
+        return truthy(self.settings.get(name))
+
+    def number(self, name: str, default: float) -> float:
+        """Return a number of the settings."""
+        number = to_number(self.settings.get(name, default))
+        return number if math.isfinite(number) else default
+
+    def text(self, name: str, default: str) -> str:
+        """Return a text of the settings."""
+        found = self.settings.get(name)
+        return found if isinstance(found, str) else default
+
+    def query_text(self, core: Sequence[CoreMessage]) -> str:
+        """The newest lines with text, without attached files."""
+        found: list[str] = []
+        wanted = self.number("query", 2)
+        for message in reversed(core):
+            if len(found) >= wanted:
+                break
+            text = self.expand(trim(message.text[message.file_length :]))
+            if text:
+                found.append(text)
+        return trim(_NEWLINES.sub("\n", "\n".join(found)))
+
+    def ask(self, collections: Sequence[str], search_text: str, top_k: float, *, several: bool) -> None:
+        """Record a query."""
+        name = "query-multi" if several else "query"
+        threshold = self.number("score_threshold", 0.25)
+        call = VectorCall(name, tuple(collections), (), search_text, _whole(top_k), threshold)
+        self.calls.append(call)
+
+    def index_file(self, url: str, chunks: Iterable[str]) -> None:
+        """Record that a file is put into the index, one chunk per call."""
+        for index, chunk in enumerate(chunks):
+            self.calls.append(VectorCall("insert", (url,), (VectorHit(chunk, index),)))
+
+    def chunks_of(self, collection: str) -> str:
+        """The chunks that were found in a file, in the file's order, each once."""
+        hits = sorted((hit for hit in self.results.hits.get(collection, ()) if hit.text), key=lambda hit: hit.index)
+        return join("\n", dict.fromkeys(hit.text for hit in hits))
+
+    def cutting(self, suffix: str, size: float) -> Cutting:
+        """How files are cut: those of lines, or with the suffix ``_db`` those of the Data Bank."""
+        return Cutting(
+            size=self.number(f"chunk_size{suffix}", size),
+            overlap_percent=self.number(f"overlap_percent{suffix}", 0),
+            delimiter=self.text("force_chunk_delimiter", ""),
+            only_delimiter=self.on("only_custom_boundary"),
+        )
+
+    def put_data_bank(
+        self, attachments: Sequence[Mapping[str, object]], core: Sequence[CoreMessage], texts: Mapping[str, str]
+    ) -> ExtensionPrompt | None:
+        """Look through the Data Bank and make the text of what was found."""
+        urls: list[str] = []
+        for file in attachments:
+            url = str(file.get("url"))
+            if url not in self.results.indexed:
+                text = texts.get(url) or ""
+                if not text:
+                    continue
+                large = to_number(file.get("size")) > self.number("size_threshold_db", 5) * KILOBYTE
+                self.index_file(url, self.cutting("_db", 2500).chunks(text) if large else [text])
+            urls.append(url)
+        search_text = self.query_text(core)
+        if not urls or not search_text:
+            return None
+        self.ask(urls, search_text, self.number("chunk_count_db", 5), several=True)
+        answered = [url for url in dict.fromkeys(urls) if url in self.results.hits]
+        if not answered:
+            return None
+        text = join("", (self.chunks_of(url) + "\n\n" for url in answered))
+        return ExtensionPrompt(
+            VECTORS_DATA_BANK,
+            self.with_macros(self.text("file_template_db", "Related information:\n{{text}}"), {"text": text}),
+            self.number("file_position_db", 0),
+            self.number("file_depth_db", 4),
+            self.number("file_depth_role_db", 0),
+            scan=self.on("include_wi"),
+            kind="data bank",
+            reason=f"found in {', '.join(answered)}",
+        )
+
+    def replace_files(self, core: Sequence[CoreMessage], texts: Mapping[str, str]) -> None:
+        """Put the chunks that were found in the place of large files of lines."""
+        for message in core:
+            files = attached_files(message.line.extra) if message.line.extra else ()
+            size = len(trim(message.text[: message.file_length]))
+            if not files or size < self.number("size_threshold", 10) * KILOBYTE:
+                continue
+            rest = trim(message.text[message.file_length :])
+            search_text = self.query_text(core)
+            found = [self._file_chunks(file, search_text, texts) for file in files]
+            message.text = join(FILE_SEPARATOR, (part for part in found if part)) + FILE_SEPARATOR + rest
+
+    def _file_chunks(self, file: Mapping[str, object], search_text: str, texts: Mapping[str, str]) -> str:
+        url, own = str(file.get("url")), file.get("text")
+        if url not in self.results.indexed:
+            text = own if isinstance(own, str) and own else texts.get(url) or ""
+            self.index_file(url, self.cutting("", 5000).chunks(text))
+        self.ask([url], search_text, self.number("chunk_count", 2), several=False)
+        return self.chunks_of(url)
+
+    def force_lore(self, books: Iterable[WorldBook], core: Sequence[CoreMessage], places: LorePlaces) -> list[Entry]:
+        """Look through lore and return the entries that were found.
+
+        Args:
+            books: The books of the build.
+            core: The chat.
+            places: Where each entry stands among all of them: books and entries are indexed in that order.
+        """
+        active = list(books)
+        found = vectorized_entries(active, every=self.on("enabled_for_all"))
+        indexed: dict[str, list[VectorHit]] = {}
+        for entry in sorted(found, key=lambda entry: places.get((entry.world, str(entry.uid)), len(places))):
+            hit = VectorHit(entry.content, _index(entry.uid))
+            indexed.setdefault(f"{WORLD_COLLECTION}{entry.world}", []).append(hit)
+        self.calls.extend(VectorCall("insert", (collection,), items) for collection, items in indexed.items())
+        asked = list(indexed)
+        search_text = self.query_text(core)
+        if not asked or not search_text:
+            return []
+        self.ask(asked, search_text, self.number("max_entries", 5), several=True)
+        keys = {hit.key for collection in asked for hit in self.results.hits.get(collection, ())}
+        entries = (entry for book in active for entry in book.entries if entry.content)
+        return [entry for entry in entries if string_hash(entry.content) in keys]
+
+    def take_memories(self, core: list[CoreMessage]) -> ExtensionPrompt | None:
+        """Take the lines that were found out of the chat and make the text of them."""
+        protect = int(self.number("protect", 5))
+        search_text = self.query_text(core)
+        if len(core) < protect or not search_text:
+            return None
+        self.ask([CHAT_COLLECTION], search_text, self.number("insert", 3), several=False)
+        ranks: dict[int, int] = {}
+        for rank, hit in enumerate(self.results.hits.get(CHAT_COLLECTION, ())):
+            ranks.setdefault(hit.key, rank)
+        found: dict[int, CoreMessage] = {}
+        # With 0 every line is protected, not none.
+        for message in core[:-protect] if protect else ():
+            key = string_hash(self.expand(message.text)) if ranks else 0
+            if key in ranks:
+                found.setdefault(ranks[key], message)
+        if not found:
+            return None
+        self._remove(core, [id(message) for message in found.values()])
+        texts = [self._line(found[rank]) for rank in sorted(found, reverse=True)]
+        return ExtensionPrompt(
+            VECTORS_MEMORY,
+            self.with_macros(self.text("template", "Past events:\n{{text}}"), {"text": join("\n\n", texts)}),
+            self.number("position", 0),
+            self.number("depth", 2),
+            0,
+            scan=self.on("include_wi"),
+            kind="vectors",
+            reason=f"{len(found)} messages that Vector Storage found, taken out of the chat",
+        )
+
+    @staticmethod
+    def _remove(core: list[CoreMessage], found: Sequence[int]) -> None:
+        """Take lines out as SillyTavern does: the line after a removed one is not looked at and stays."""
+        index = 0
+        while index < len(core):
+            if id(core[index]) in found:
+                del core[index]
+            index += 1
+
+    def _line(self, message: CoreMessage) -> str:
+        return trim(substitute(_NEWLINES, "\n", message.line.name + ": " + self.expand(message.text)))
+
+
+def data_bank(settings: FrozenObject, chat_attachments: object, avatar: str) -> list[Mapping[str, object]]:
+    """Return the Data Bank's files: global ones, the chat's, the character's; without those that are switched off."""
+    of_characters, off = settings.get("character_attachments"), settings.get("disabled_attachments")
+    own = of_characters.get(avatar) if is_mapping(of_characters) else None
+    listed = [*objects(settings.get("attachments")), *objects(chat_attachments), *objects(own)]
+    return [file for file in listed if not (is_sequence(off) and file.get("url") in off)]
+
+
+def _hit(data: Mapping[str, object]) -> VectorHit:
+    text, index, key = data.get("text"), data.get("index"), data.get("hash")
+    return VectorHit(
+        text if isinstance(text, str) else "",
+        _index(index),
+        key if isinstance(key, int) else None,
+    )
+
+
+def _index(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _whole(number: float) -> int | float:
+    return int(number) if float(number).is_integer() else number

@@ -1,0 +1,212 @@
+"""Entries of the history as messages with a price."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import json_stringify
+from tavernkit._values import FrozenObject, LRUCache
+from tavernkit.dialects._shapes import openai_part
+from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
+from tavernkit.silly_tavern._chat.attachments import has_media
+from tavernkit.silly_tavern._chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
+from tavernkit.silly_tavern._chat_completion.layout import HistoryEntry, Injected, PlacedMessage
+from tavernkit.silly_tavern._chat_completion.media import Measure, inline_media
+from tavernkit.silly_tavern._chat_completion.tools import ToolCalls, tool_calls
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS
+from tavernkit.silly_tavern._provenance import message_source, reason_of, source, title_of
+from tavernkit.silly_tavern._token_counting.messages import MessageCounter
+
+_BAD_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
+MAX_NAME_LENGTH = 64
+
+
+def sanitized_name(name: str) -> str:
+    """A name as the API takes it: other characters become underscores, one for each UTF-16 unit."""
+    return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
+
+
+HistoryMemory = LRUCache[object, list[PlacedMessage]]
+"""What became of chat lines without macros, tools and media. Its values are never changed."""
+
+_PLAIN_EXTRA = frozenset({"api", "model", "gen_id", "reasoning", "reasoning_duration", "token_count", "bias"})
+"""Keys of a line's ``extra`` that do not matter to the message it becomes."""
+
+
+def _never(_text: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryConverter:
+    """Turns chat messages and injections into messages to be placed."""
+
+    preset: Preset
+    counter: MessageCounter
+    expand: Callable[[str], str]
+    user_name: str
+    in_group: bool
+    core: Sequence[CoreMessage]
+    media_display: str = "list"
+    measure: Measure | None = None
+    resolve: Callable[[str], str] = str
+    with_tools: bool = False
+    """Whether past tool calls are sent as such."""
+    memory: HistoryMemory | None = None
+    """Messages of earlier turns, of builds that differ from this in nothing that they are made of."""
+    leaves: Callable[[str], bool] = _never
+    """Returns True for texts that ``expand`` does not change."""
+
+    def content(self, message: CoreMessage) -> str:
+        """The text of a chat message with the name before it where the preset asks for that; macros unexpanded."""
+        prefix = name_prefix(message.line, self.preset.names_behavior, user_name=self.user_name, in_group=self.in_group)
+        return (prefix + message.text).replace("\r", "")
+
+    def name(self, message: CoreMessage) -> str | None:
+        """The name a message is sent under, where the preset asks for that."""
+        if self.preset.names_behavior != NAMES_FIELD or not message.line.name:
+            return None
+        return sanitized_name(message.line.name)
+
+    def convert(self, entry: HistoryEntry, identifier: str, position: int) -> list[PlacedMessage]:
+        """Expand an entry; a past tool call gives the call and its results, anything else one message.
+
+        ``position`` counts chat messages in the core chat; it is not used for injections.
+        """
+        if isinstance(entry, Injected):
+            return [self._injected(entry, identifier)]
+        if self.with_tools:
+            calls = tool_calls(entry, self.core, position, self.preset)
+            if calls is not None:
+                return self._tool_messages(entry, calls, identifier)
+        memory, line = self.memory, entry.line
+        if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= _PLAIN_EXTRA):
+            return [self._message(entry, identifier)]
+        key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text)
+        known = memory.get(key)
+        if known is None:
+            known = [self._message(entry, identifier)]
+            if len(entry.text) <= LONG_TEXT_CHARACTERS and self.leaves(self.content(entry)):
+                memory.put(key, known)
+        return known
+
+    def _message(self, entry: CoreMessage, identifier: str) -> PlacedMessage:
+        role, name = role_of(entry.line), self.name(entry)
+        content = self.expand(self.content(entry))
+        placed = PlacedMessage(
+            identifier=identifier,
+            role=role,
+            content=content,
+            tokens=self.counter.message(role, content, name) if content or name else 0,
+            source=_chat_source(entry),
+            name=name,
+            group="history",
+            history_index=entry.index,
+        )
+        if entry.line.extra and has_media(entry.line.extra):
+            self._inline(placed, entry)
+        return placed
+
+    def _inline(self, placed: PlacedMessage, entry: CoreMessage) -> None:
+        media = inline_media(
+            entry.line,
+            self.preset,
+            default_display=self.media_display,
+            measure=self.measure,
+            resolve=self.resolve,
+        )
+        if media is not None:
+            text = openai_part("text", placed.content)
+            placed.parts = [text, *(each.part for each in media)]
+            placed.tokens += sum(each.tokens for each in media)
+
+    def _tool_messages(self, entry: CoreMessage, calls: ToolCalls, identifier: str) -> list[PlacedMessage]:
+        role = role_of(entry.line)
+        texts = [role, json_stringify(list(calls.calls)), *([calls.reasoning] if calls.reasoning else [])]
+        bundle = f"tools-{identifier}"
+        found = [
+            PlacedMessage(
+                identifier=f"toolCall-{identifier}",
+                role=role,
+                content="",
+                tokens=self.counter.texts(texts),
+                source=_chat_source(entry, "tool call in the chat"),
+                tool_calls=calls.calls,
+                reasoning=calls.reasoning,
+                group="history",
+                bundle=bundle,
+                history_index=entry.index,
+            )
+        ]
+        found += [
+            PlacedMessage(
+                identifier=call_id,
+                role="tool",
+                content=result,
+                tokens=self.counter.message("tool", result),
+                source=_chat_source(entry, "result of a tool call in the chat"),
+                tool_call_id=call_id,
+                group="history",
+                bundle=bundle,
+                history_index=entry.index,
+            )
+            for call_id, result in calls.results
+        ]
+        return found
+
+    def _injected(self, entry: Injected, identifier: str) -> PlacedMessage:
+        if entry.frozen is not None:
+            return self._frozen(entry.frozen, identifier)
+        content = self.expand(entry.content)
+        return PlacedMessage(
+            identifier=identifier,
+            role=entry.role,
+            content=content,
+            tokens=self.counter.message(entry.role, content) if content else 0,
+            source=injected_source(entry),
+            group="history",
+            depth=entry.depth,
+            order=int(entry.order),
+        )
+
+    def _frozen(self, line: FrozenLine, identifier: str) -> PlacedMessage:
+        return PlacedMessage(
+            identifier=identifier,
+            role=line.role,
+            content=line.text,
+            tokens=self.counter.message(line.role, line.text),
+            source=frozen_source(line),
+            group="history",
+        )
+
+
+def frozen_source(line: FrozenLine) -> FrozenObject:
+    """Provenance of lore that became a line of the history."""
+    title = f"World Info: {line.title}"
+    entry = {"id": line.id, "name": line.title, "cause": line.cause}
+    reason = f"{line.cause or 'fired'}, behind message #{line.after}, where it stays"
+    return source("injection", "frozen lore", line.id, title, reason, entries=[entry], after=line.after)
+
+
+def injected_source(entry: Injected) -> FrozenObject:
+    """Provenance of a message in the chat that is made of prompts."""
+    if entry.frozen is not None:
+        return frozen_source(entry.frozen)
+    where = f"in the chat at depth {entry.depth}"
+    parts = [prompt.source for prompt in entry.prompts] + [each.source("injection") for each in entry.extensions]
+    if len(parts) == 1:
+        only = parts[0]
+        reason = (
+            reason_of(only) if only.get("kind") == "lore" else f"{reason_of(only)}, {where}"
+        )  # its title says where
+        return {**only, "stage": "injection", "reason": reason}
+    reason = f"{where}: " + "; ".join(f"{title_of(part)}: {reason_of(part)}" for part in parts)
+    title = " + ".join(title_of(part) for part in parts)
+    return source("injection", "injection", title, title, reason, parts=parts)
+
+
+def _chat_source(entry: CoreMessage, reason: str = "message of the chat") -> FrozenObject:
+    return message_source("compilation", entry.index, entry.line.name, reason)

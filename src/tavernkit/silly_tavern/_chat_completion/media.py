@@ -1,0 +1,225 @@
+"""Pictures, videos and sounds in a message: which models take them, and what they cost."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Callable
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import js_round
+from tavernkit._values import JsonObject
+from tavernkit.dialects._shapes import openai_part
+from tavernkit.silly_tavern._chat.attachments import AUDIO, IMAGE, VIDEO, shown_media
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._files.preset import Preset
+
+LOW_COST, TILE_COST = 85, 170
+LOW_SIDE, TILE_SIDE, LONG_LIMIT, SHORT_LIMIT = 512, 512, 2048, 768
+VIDEO_TOKENS_A_SECOND, AUDIO_TOKENS_A_SECOND = 263, 32
+UNKNOWN_VIDEO_SECONDS, UNKNOWN_AUDIO_SECONDS = 40, 300
+"""What SillyTavern takes for the length of what it cannot measure."""
+
+ALWAYS = ("custom", "cometapi")
+"""Sources that always take pictures."""
+
+BY_MODEL_NAME = (
+    "openai",
+    "azure_openai",
+    "claude",
+    "makersuite",
+    "vertexai",
+    "cohere",
+    "xai",
+    "zai",
+    "siliconflow",
+    "deepseek",
+)
+"""Sources that take pictures when the model's name says so."""
+
+VISION_MODELS = (
+    "chatgpt-4o-latest",
+    "gpt-4-turbo",
+    "gpt-4-vision",
+    "gpt-4.1",
+    "gpt-4.5-preview",
+    "gpt-4o",
+    "gpt-5",
+    "gpt-6-astra",
+    "o1",
+    "o3",
+    "o4-mini",
+    "claude-3",
+    "claude-opus-4",
+    "claude-sonnet-4",
+    "claude-haiku-4",
+    "claude-opus-5",
+    "claude-sonnet-5",
+    "claude-fable",
+    "gemini-2.0",
+    "gemini-2.5",
+    "gemini-3",
+    "gemini-exp-1206",
+    "gemini-robotics",
+    "learnlm",
+    "gemma-3-27b",
+    "gemma-3-12b",
+    "gemma-3-4b",
+    "gemma-4",
+    "c4ai-aya-vision",
+    "command-a-vision",
+    "grok-4",
+    "grok-2-vision",
+    "glm-4.5v",
+    "glm-4.6v",
+    "glm-5v-turbo",
+    "autoglm-phone",
+    "Qwen3-VL",
+    "GLM-4.5V",
+    "deepseek-v4-flash-vision-exp",
+)
+VIDEO_MODELS = (
+    "gemini-2.0",
+    "gemini-2.5",
+    "gemini-3",
+    "gemini-exp-1206",
+    "gemma-4",
+    "glm-4.5v",
+    "glm-4.6v",
+    "glm-5v-turbo",
+)
+VIDEO_SOURCES = ("makersuite", "vertexai", "zai")
+
+MediaSize = tuple[float, float]
+"""Width and height in pixels."""
+
+Measure = Callable[[str], MediaSize | None]
+"""Tells a picture's size by its URL, for those that are not in the message itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineMedia:
+    """One attachment as a part of the content, with its cost."""
+
+    part: JsonObject
+    tokens: int
+
+
+def inline_media(
+    line: ChatMessage,
+    preset: Preset,
+    *,
+    default_display: str,
+    measure: Measure | None,
+    resolve: Callable[[str], str] = str,
+) -> list[InlineMedia] | None:
+    """The attachments of a message that the model can be shown; nothing if there are none.
+
+    ``resolve`` gives the ``data:`` URL of a file, or an empty text if it cannot be read: SillyTavern then sends the
+    text of the message as its only part.
+    """
+    if not preset.media_inlining:
+        return None
+    found: list[InlineMedia] = []
+    some = False
+    for item in shown_media(line.extra, default_display):
+        url, kind = item.get("url"), item.get("type", IMAGE)
+        if not isinstance(url, str) or not url:
+            continue
+        takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
+        if not takes or kind not in (IMAGE, VIDEO, AUDIO):
+            continue
+        some, url = True, resolve(url)
+        if not url:
+            continue
+        if kind == IMAGE:
+            found.append(_picture(url, preset.inline_image_quality, measure))
+        elif kind == VIDEO:
+            quality = preset.inline_image_quality or "auto"
+            part: JsonObject = {"type": "video_url", "video_url": {"url": url, "detail": quality}}
+            found.append(InlineMedia(part, timed_tokens(item.get("duration"), "video")))
+        else:
+            part = {"type": "audio_url", "audio_url": {"url": url}}
+            found.append(InlineMedia(part, timed_tokens(item.get("duration"), "audio")))
+    return found if some else None
+
+
+def takes_pictures(preset: Preset) -> bool:
+    """Whether the source and model take pictures. Sources that would ask the provider's list count as not."""
+    source = preset.chat_completion_source
+    if source in ALWAYS:
+        return True
+    return source in BY_MODEL_NAME and any(mark in preset.model for mark in VISION_MODELS)
+
+
+def takes_video(preset: Preset) -> bool:
+    """Whether the source and model take videos and sounds."""
+    return preset.chat_completion_source in VIDEO_SOURCES and any(mark in preset.model for mark in VIDEO_MODELS)
+
+
+def picture_tokens(size: MediaSize | None, quality: str) -> int:
+    """What a picture costs at a quality; one of unknown size costs the least."""
+    if quality == "low" or size is None:
+        return LOW_COST
+    width, height = size
+    if quality in ("auto", "") and width <= LOW_SIDE and height <= LOW_SIDE:
+        return LOW_COST
+    for limit in (LONG_LIMIT, SHORT_LIMIT):
+        scale = limit / min(width, height)
+        width, height = js_round(width * scale), js_round(height * scale)
+    tiles = math.ceil(width / TILE_SIDE) * math.ceil(height / TILE_SIDE)
+    return tiles * TILE_COST + LOW_COST
+
+
+def size_of_data_url(url: str) -> MediaSize | None:
+    """The size of a picture inside a ``data:`` URL, for PNG, GIF and JPEG."""
+    if not url.startswith("data:"):
+        return None
+    try:
+        data = base64.b64decode(url.partition(",")[2], validate=False)
+    except (binascii.Error, ValueError):
+        return None
+    try:
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            width, height = struct.unpack(">II", data[16:24])
+        elif data[:3] == b"GIF":
+            width, height = struct.unpack("<HH", data[6:10])
+        else:
+            return _jpeg_size(data)
+    except struct.error:
+        return None
+    return width, height
+
+
+def _jpeg_size(data: bytes) -> MediaSize | None:
+    position = 2 if data[:2] == b"\xff\xd8" else len(data)
+    while position + 9 <= len(data) and data[position] == 0xFF:
+        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[position + 5 : position + 9])
+            return width, height
+        position += 2 + length
+    return None
+
+
+def _picture(url: str, quality: str, measure: Measure | None) -> InlineMedia:
+    size = size_of_data_url(url) or (measure(url) if measure is not None else None)
+    return InlineMedia(
+        openai_part("image_url", {"url": url, "detail": quality or "auto"}), picture_tokens(size, quality)
+    )
+
+
+def timed_tokens(seconds: object, kind: str) -> int:
+    """What a video or sound costs; one of unknown length costs as much as a long one."""
+    tokens, unknown = _TIMED[kind]
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        return unknown * tokens
+    return math.ceil(seconds) * tokens
+
+
+_TIMED = {
+    "video": (VIDEO_TOKENS_A_SECOND, UNKNOWN_VIDEO_SECONDS),
+    "audio": (AUDIO_TOKENS_A_SECOND, UNKNOWN_AUDIO_SECONDS),
+}

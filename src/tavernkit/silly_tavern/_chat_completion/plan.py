@@ -1,0 +1,172 @@
+"""The plan of a chat-completion build: it can also give SillyTavern's own request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, ClassVar
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import added
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_object, thaw, thaw_object
+from tavernkit.dialects._shapes import openai_part
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._message import Message
+from tavernkit.prompt._plan import Plan
+from tavernkit.silly_tavern._chat.vector_storage import VectorCall
+
+if TYPE_CHECKING:
+    from tavernkit.errors import Warn
+    from tavernkit.models._request import WireRequest
+    from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+    from tavernkit.silly_tavern._files.preset import Preset
+    from tavernkit.silly_tavern._macros.environment import MacroMemory
+    from tavernkit.silly_tavern.providers._chat.page import ChatInput
+
+_SOURCES = {"anthropic": "claude", "google": "makersuite", "mistral": "mistralai", "azure": "azure_openai"}
+"""SillyTavern's names of sources that others call differently."""
+
+UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
+"""Identifiers of lines that stay messages of their own."""
+
+
+@dataclass(frozen=True)
+class ChatPlan(Plan):
+    """What SillyTavern would send, block by block.
+
+    ``chat`` is the chat as it would be stored when the reply comes in (the message just sent included). Blocks are
+    there one by one; system messages are squashed, if the preset says so, when messages are made of them.
+    ``token_counts`` is the cost of each prompt identifier, ``budget_left`` what remained, ``overflow`` why the
+    assembly ended early, if it did. ``vector_calls`` is what Vector Storage asks an index for.
+    """
+
+    chat: Sequence[ChatMessage] = ()
+    squash: bool = False
+    system_as_user: bool = False
+    token_counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    budget_left: int = 0
+    overflow: str | None = None
+    overridden_prompts: Sequence[str] = ()
+    vector_calls: Sequence[VectorCall] = ()
+    timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    continued_text: str = ""
+    """What a continue goes on with: the newest visible message as the prompt has it."""
+    chat_messages_sent: int = 0
+    """How many messages of the chat found room in the prompt."""
+    macro_memory: MacroMemory | None = field(default=None, repr=False, compare=False)
+    """What macros remember of the chat besides variables, once the turn is received."""
+    preset: Preset | None = field(default=None, repr=False, compare=False)
+    page: ChatInput | None = field(default=None, repr=False, compare=False)
+    """What SillyTavern's page needs besides the preset to write the request for a source."""
+
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None, "page": None}
+
+    __repr__ = Plan.__repr__
+
+    def _prepared(self, *, squash: bool) -> list[Message]:
+        return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
+
+    def _messages_for(self, dialect: str, model: str) -> list[Message]:
+        """Claude gets the preset's prefill, as a turn of the user if the model refuses to go on with a reply."""
+        prefill = self._prefill() if dialect == "anthropic" else ""
+        if not prefill:
+            return self.messages
+        from tavernkit.silly_tavern.providers._chat.models import Claude, claude_traits
+
+        role = "user" if model and Claude.NO_PREFILL in claude_traits(model) else "assistant"
+        return [*self.messages, Message(role, prefill)]
+
+    def _prefill(self) -> str:
+        if self.preset is None or self.page is None:
+            return ""
+        from tavernkit.silly_tavern.providers import chat_page_body
+
+        body = chat_page_body(self.preset.replace(chat_completion_source="claude"), [], self.page)
+        prefill = body.get("assistant_prefill")
+        return prefill.rstrip() if isinstance(prefill, str) else ""
+
+    def _reference_request(
+        self, provider: str | None, *, model: str, api_key: str, base_url: str, warn: Warn
+    ) -> WireRequest:
+        from tavernkit.models._request import WireRequest
+        from tavernkit.silly_tavern.providers import Connection, chat_page_body, chat_request, unsent_chat_settings
+
+        body, preset = self.to_request(), self.preset
+        if preset is not None and self.page is not None:
+            preset = preset.replace(chat_completion_source=_SOURCES.get(provider, provider)) if provider else preset
+            preset = preset.with_model(model) if model else preset
+            preset = _placed(preset, base_url, warn)
+            messages = [message for message in _list(body["messages"]) if is_object(message)]
+            written = chat_page_body(preset, messages, self.page)
+            # What the application asks for goes over the preset; the rest was written for the preset's own source.
+            usual = chat_page_body(self.preset, [], self.page) if self.preset is not None else {}
+            asked = {key: value for key, value in body.items() if key != "messages" and usual.get(key) != value}
+            body = {**written, **asked}
+            unsent = unsent_chat_settings(preset, self.page)
+            if unsent:
+                warn(f"{preset.chat_completion_source} does not get {', '.join(unsent)}: left out of the request")
+        made = chat_request(body, Connection(key=api_key), warn=warn)
+        return WireRequest(method=made.method, url=made.url, headers=made.headers, body=freeze_object(made.body))
+
+    def to_request(self) -> JsonObject:
+        """The body SillyTavern posts to its own backend."""
+        messages: list[Json] = [_request_message(block) for block in self._final_blocks(squash=self.squash)]
+        return {"messages": messages, **thaw_object(self.llm_options)}
+
+    def _final_blocks(self, *, squash: bool) -> list[Block]:
+        blocks = [block for block in self.blocks if block.enabled]
+        if squash:
+            blocks = squashed(blocks)
+        if self.system_as_user:
+            blocks = [block.replace(role="user") if block.role == "system" else block for block in blocks]
+        return blocks
+
+
+def _placed(preset: Preset, base_url: str, warn: Warn) -> Preset:
+    source = preset.chat_completion_source
+    if base_url and source == "custom":
+        return preset.replace(custom_url=base_url)
+    if base_url and source == "azure_openai":
+        return preset.replace(source={**preset.source, "azure_base_url": base_url})
+    if base_url:
+        warn(f"base_url is left out: SillyTavern knows where {source} is")
+    return preset
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def squashed(blocks: Sequence[Block]) -> list[Block]:
+    """Join neighbouring system messages that have no name and are no separators.
+
+    A block that was placed after an empty user or assistant prompt (``metadata["apart"]``) begins a new message.
+    """
+    found: list[Block] = []
+    for block in blocks:
+        if block.role == "system" and not block.content and not block.message_metadata:
+            continue
+        if found and _squashable(found[-1]) and _squashable(block) and not block.metadata.get("apart"):
+            found[-1] = found[-1].replace(
+                content=found[-1].content + added("\n", "squash_system_messages") + block.content
+            )
+        else:
+            found.append(block)
+    return found
+
+
+def _squashable(block: Block) -> bool:
+    return block.role == "system" and not block.name and block.metadata.get("identifier") not in UNSQUASHED
+
+
+def _request_message(block: Block) -> JsonObject:
+    message: JsonObject = {"role": block.role}
+    metadata = block.message_metadata or EMPTY_OBJECT
+    if block.attachments is not None:
+        message["content"] = [openai_part("text", block.content), *(thaw(part) for part in block.attachments)]
+    elif "tool_calls" not in metadata:
+        message["content"] = block.content
+    if block.name:
+        message["name"] = block.name
+    message.update((key, thaw(value)) for key, value in metadata.items())
+    return message

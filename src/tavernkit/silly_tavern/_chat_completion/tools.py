@@ -1,0 +1,140 @@
+"""Tool calls: whether they are supported, what they cost, and how past ones are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import json_stringify
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, thaw_object
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.core_chat import CoreMessage
+from tavernkit.silly_tavern._files.preset import Preset
+
+TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
+"""Prompt post-processing that leaves tool calls alone."""
+
+SOURCES_WITHOUT_TOOLS = ("perplexity",)
+UNCALLING_TYPES = ("impersonate", "quiet", "continue")
+"""Generation types in which no tool may be called."""
+
+REASONING_SOURCES = ("openrouter", "custom")
+"""Sources that take reasoning along with a tool call."""
+
+NO_RESULT = "[No content]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function the model may call."""
+
+    name: str
+    description: str = ""
+    parameters: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    display_name: str = ""
+    """What people see; the name by default."""
+    stealth: bool = False
+    """Leaves no line in the chat, and the model is not asked again."""
+
+    def to_json(self) -> JsonObject:
+        """The tool as it is sent."""
+        parameters = thaw_object(self.parameters)
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """A past message that called tools, and the results."""
+
+    calls: tuple[JsonObject, ...]
+    results: tuple[tuple[str, str], ...]
+    reasoning: str | None = None
+
+
+def tools_supported(preset: Preset) -> bool:
+    """Whether a preset's source and model take tools."""
+    source = preset.chat_completion_source
+    if not preset.function_calling or preset.custom_prompt_post_processing not in TOOL_POST_PROCESSING:
+        return False
+    if source in ("openai", "azure_openai") and preset.model.startswith("gpt-6-astra"):
+        return False
+    return source not in SOURCES_WITHOUT_TOOLS
+
+
+def tools_callable(preset: Preset, generation_type: str) -> bool:
+    """Whether the model may call tools in this generation."""
+    return tools_supported(preset) and generation_type not in UNCALLING_TYPES
+
+
+def reservation_text(tools: Sequence[Tool]) -> str:
+    """The text whose tokens are kept free for the tools' definitions."""
+    if not tools:
+        return "{}"
+    return json_stringify({"tools": [tool.to_json() for tool in tools], "tool_choice": "auto"})
+
+
+def tool_calls(message: CoreMessage, core: Sequence[CoreMessage], position: int, preset: Preset) -> ToolCalls | None:
+    """What a message of the core chat that called tools sends, or nothing if it called none.
+
+    ``position`` is its place in ``core``.
+    """
+    invocations = message.line.tool_invocations
+    if not invocations:
+        return None
+    own = _same_model(message.line, preset)
+    calls: list[JsonObject] = []
+    results: list[tuple[str, str]] = []
+    for invocation in invocations:
+        call: JsonObject = {
+            "id": _text(invocation, "id"),
+            "type": "function",
+            "function": {"arguments": _text(invocation, "parameters"), "name": _text(invocation, "name")},
+        }
+        signature = _text(invocation, "signature")
+        if own and signature and _is_google(preset):
+            call["signature"] = signature
+        calls.append(call)
+        results.append((_text(invocation, "id"), _text(invocation, "result") or NO_RESULT))
+    reasoning = _text(invocations[0], "reasoning") if own else ""
+    return ToolCalls(tuple(calls), tuple(results), _reasoning(reasoning, core, position, preset))
+
+
+def _reasoning(own: str, core: Sequence[CoreMessage], position: int, preset: Preset) -> str | None:
+    if preset.chat_completion_source not in REASONING_SOURCES or not preset.show_thoughts:
+        return None
+    if preset.tool_reasoning_mode == "disabled" or any(each.line.is_user for each in core[position + 1 :]):
+        return None
+    return own or _earlier_reasoning(core, position, preset) or None
+
+
+def _earlier_reasoning(core: Sequence[CoreMessage], position: int, preset: Preset) -> str:
+    for each in reversed(core[:position]):
+        line = each.line
+        if line.is_user:
+            return ""
+        if line.tool_invocations is not None:
+            continue
+        reasoning = line.extra.get("reasoning")
+        if isinstance(reasoning, str) and reasoning and _same_model(line, preset):
+            return reasoning
+        if preset.tool_reasoning_mode == "active_chain":
+            return ""
+    return ""
+
+
+def _same_model(line: ChatMessage, preset: Preset) -> bool:
+    return line.extra.get("api") == preset.chat_completion_source and line.extra.get("model") == preset.model
+
+
+def _is_google(preset: Preset) -> bool:
+    source, model = preset.chat_completion_source, preset.model
+    return source in ("makersuite", "vertexai") or (source == "openrouter" and model.startswith("google/gemini"))
+
+
+def _text(data: Mapping[str, object], key: str) -> str:
+    value = data.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,346 @@
+"""Everything a SillyTavern build knows of the outside world."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from datetime import UTC, tzinfo
+from typing import ClassVar, cast
+
+from tavernkit._arguments import require_choice
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping
+from tavernkit.cache._profiles import CacheProfile, find_profile
+from tavernkit.cards._bundle import Bundle
+from tavernkit.cards._character import Character, Participant
+from tavernkit.errors import ConfigError
+from tavernkit.lore._contracts import LoreEngine
+from tavernkit.prompt._context import (
+    CACHE,
+    LORE_PLACES,
+    ON_OVERFLOW,
+    REFERENCE,
+    STRATEGIES,
+    VOLATILE_PLACES,
+    Context,
+    random_numbers,
+)
+from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.silly_tavern._chat.authors_note import read_overrides
+from tavernkit.silly_tavern._chat.card_fields import Persona
+from tavernkit.silly_tavern._chat.chat_log import ChatLog, chat_log
+from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt
+from tavernkit.silly_tavern._chat.vector_storage import VectorResults
+from tavernkit.silly_tavern._chat_completion.media import Measure
+from tavernkit.silly_tavern._chat_completion.tools import Tool
+from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._files.preset_prompts import GENERATION_TYPES
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._groups.character_extras import CharacterExtras
+from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
+from tavernkit.silly_tavern._macros.registry import MacroRegistry
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.result import WorldInfoResult
+from tavernkit.silly_tavern._world_info.scan_input import ScanInput
+from tavernkit.stores._variables import InMemoryVariablesStore
+
+TEXT_DIALECT = "text"
+
+PROFILES_OF_SOURCES = {
+    "claude": "anthropic",
+    "openrouter": "openrouter",
+    "makersuite": "google",
+    "vertexai": "google",
+    "deepseek": "deepseek",
+    "custom": "llama_cpp",
+}
+"""Cache profiles of chat-completion sources; all others are reckoned with as OpenAI is."""
+
+PROFILES_OF_BACKENDS = {"vllm": "vllm", "openrouter": "openai", "togetherai": "openai", "infermaticai": "vllm"}
+"""Cache profiles of text-completion backends; all others keep the last prompt, as llama.cpp does."""
+
+NO_METADATA = ChatMetadata()
+"""The header of a chat that has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SillyTavernContext(Context):
+    """The frozen input of one build.
+
+    ``character`` is the card (in a group: the speaker's), ``avatar`` its file name, ``user`` the persona's name.
+    ``history`` may be a ``ChatFile``, whose header then counts as ``chat_metadata``, or a list of chat lines or
+    messages; ``message`` is the text in the input box. ``greeting`` asks for the card's first message (0) or one of its
+    alternatives (from 1), which the plan then has, expanded, to open a chat with. ``authors_note`` puts the note
+    elsewhere for this build (``position``, ``depth``, ``role``). ``books`` are active globally; the others belong to
+    the character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
+    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget; ``lore`` and
+    ``volatile`` put what changes where it does not break a prompt cache.
+
+    With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
+    what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
+
+    In a group, ``member_extras`` has the books, tags and regex scripts of the members by file name: the speaker's take
+    the place of ``character_books``, ``tags`` and ``regex_scripts``.
+
+    ``attachments`` has the texts of files by the URL that chat lines and the Data Bank have for them, ``media``
+    pictures, videos and sounds as ``data:`` URLs; without it their URLs are sent as they are. ``vectors`` is what
+    searches of Vector Storage found.
+
+    ``tokenizers`` are tokenizer files for models whose vocabulary is not bundled (a folder's path will do);
+    ``model_list`` is OpenRouter's list of models, which says what tokenizer a model has.
+    """
+
+    preset: Preset | None = None
+    settings: Settings = field(default_factory=Settings)
+    persona: Persona | None = None
+    avatar: str | None = None
+    chat_metadata: ChatMetadata | None = None
+    chat_id: str | None = None
+    greeting: int | None = None
+    authors_note: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
+
+    group: Group | None = None
+    members: Mapping[str, Character] = field(default_factory=dict[str, Character])
+    member_extras: Mapping[str, CharacterExtras] = field(default_factory=dict[str, CharacterExtras])
+    speaker: str | None = None
+    decision: GroupDecision | None = None
+
+    books: Sequence[WorldBook] = ()
+    character_books: Sequence[WorldBook] = ()
+    chat_books: Sequence[WorldBook] = ()
+    persona_books: Sequence[WorldBook] = ()
+    use_embedded_book: bool = True
+    forced_world_info: Sequence[Mapping[str, object]] = ()
+    tags: Sequence[str] = ()
+
+    extension_prompts: Sequence[ExtensionPrompt] = ()
+    regex_scripts: RegexScripts | None = None
+    tools: Sequence[Tool] = ()
+
+    instruct: InstructTemplate | None = None
+    context_template: ContextTemplate | None = None
+    system_prompt: SystemPrompt | None = None
+    stop_strings: Sequence[str] = ()
+    force_name2: bool = False
+
+    quiet_prompt: str = ""
+    quiet_name: str = ""
+    quiet_to_loud: bool = False
+    context_length: int = 0
+    response_length: int = 0
+    skip_world_info_registration: bool = False
+    tool_recursion: int = 0
+    dry_run: bool = False
+
+    strategy: str = REFERENCE
+    lore: str = REFERENCE
+    volatile: str = REFERENCE
+    cache_profile: CacheProfile | str | None = None
+    expected_turns: int = 0
+    on_overflow: str = "error"
+
+    macro_registry: MacroRegistry | None = None
+    lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None = None
+    macro_memory: MacroMemory | None = None
+    timezone: tzinfo = UTC
+    random: Callable[[], float] | None = None
+    measure_media: Measure | None = None
+    attachments: Mapping[str, str] = field(default_factory=dict[str, str])
+    media: Mapping[str, str] | None = None
+    vectors: VectorResults | None = None
+    tokenizers: TokenizerFiles | None = None
+    model_list: Sequence[Mapping[str, object]] = ()
+
+    inputs_type: ClassVar[type] = SillyTavernInputs
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
+        require_choice("lore", self.lore, LORE_PLACES)
+        require_choice("volatile", self.volatile, VOLATILE_PLACES)
+        if self.cache_profile is not None:
+            find_profile(self.cache_profile)
+        if self.expected_turns < 0:
+            raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        if isinstance(self.character, Bundle):
+            if self.character.card is None:
+                raise ConfigError("the loaded file that was passed as character holds none")
+            set_field(self, "character", self.character.card)
+        members: Mapping[str, Character] | Sequence[Character] = self.members
+        if not is_mapping(members):
+            set_field(self, "members", {f"{each.name}.png": each for each in cast("Sequence[Character]", members)})
+        history: object = self.history
+        if isinstance(history, ChatFile):
+            if self.chat_metadata is None:
+                set_field(self, "chat_metadata", history.metadata)
+            if self.chat_id is None:
+                set_field(self, "chat_id", history.name or None)
+        if is_mapping(self.chat_metadata):
+            set_field(self, "chat_metadata", ChatMetadata.from_json(self.chat_metadata))
+        set_field(self, "authors_note", read_overrides(self.authors_note))
+        tokenizers: object = self.tokenizers
+        if isinstance(tokenizers, (str, os.PathLike)):
+            set_field(self, "tokenizers", TokenizerFiles(cast("str | os.PathLike[str]", tokenizers)))
+        set_field(self, "tools", tuple([_tool(each) for each in self.tools]))
+        set_field(self, "extension_prompts", tuple([_extension_prompt(each) for each in self.extension_prompts]))
+        set_field(self, "history", chat_log(self.history, user_name=self.user_name, character_name=self.character_name))
+        if self.macro_memory is None:
+            stored = self.metadata.get("chat_id_hash")
+            set_field(
+                self, "macro_memory", MacroMemory(chat_id_hash=stored if isinstance(stored, (int, str)) else None)
+            )
+        if self.variables is None:
+            set_field(self, "variables", _variables(self.metadata, self.settings))
+        super().__post_init__()
+
+    @property
+    def log(self) -> ChatLog:
+        """The history with everything its lines hold."""
+        return cast("ChatLog", self.history)
+
+    @property
+    def memory(self) -> MacroMemory:
+        """What macros remember of the chat besides variables."""
+        return self.macro_memory if self.macro_memory is not None else MacroMemory()
+
+    @property
+    def active_preset(self) -> Preset:
+        """The preset given, else the one in the settings."""
+        return self.preset if self.preset is not None else self.settings.preset
+
+    @property
+    def metadata(self) -> ChatMetadata:
+        """The chat's header."""
+        return self.chat_metadata if self.chat_metadata is not None else NO_METADATA
+
+    @property
+    def card(self) -> Character | None:
+        """The character's card."""
+        return cast("Character | None", self.character)
+
+    @property
+    def character_name(self) -> str:
+        """The name ``{{char}}`` stands for."""
+        return self.character.name if self.character is not None else ""
+
+    @property
+    def user_name(self) -> str:
+        """The name ``{{user}}`` stands for; an empty one becomes ``User``."""
+        user: Participant | None = self.user
+        return (user.name if user is not None else self.settings.username) or "User"
+
+    @property
+    def active_persona(self) -> Persona:
+        """The persona given, else the user's own text in the place the settings give it."""
+        if self.persona is not None:
+            return self.persona
+        own = self.settings.persona
+        if self.user is None or not self.user.persona_text:
+            return own
+        return Persona(self.user.persona_text, own.position, own.depth, own.role, own.lorebook)
+
+    @property
+    def avatar_file(self) -> str:
+        """The file name of the character's card; ``<name>.png`` if none was given."""
+        return self.avatar or f"{self.character_name}.png"
+
+    @property
+    def prompt_type(self) -> str:
+        """The generation type prompts and requests see: in a group, regenerating is a normal generation."""
+        return "normal" if self.group is not None and self.generation_type == "regenerate" else self.generation_type
+
+    @property
+    def active_cache_profile(self) -> CacheProfile:
+        """The cache profile given, else that of the preset's source; of text completion, that of the backend."""
+        if self.text_completion:
+            backend = self.settings.text_backend.type
+            return find_profile(self.cache_profile or PROFILES_OF_BACKENDS.get(backend, "llama_cpp"))
+        source = self.active_preset.chat_completion_source
+        return find_profile(self.cache_profile or PROFILES_OF_SOURCES.get(source, "openai"))
+
+    @property
+    def text_completion(self) -> bool:
+        """Whether one text is built (``dialect="text"``), not messages."""
+        return self.dialect == TEXT_DIALECT
+
+    @property
+    def main_api(self) -> str:
+        """The kind of API that macros see."""
+        if not self.text_completion:
+            return CHAT_COMPLETION_API
+        chosen = self.settings.main_api
+        return chosen if chosen != CHAT_COMPLETION_API else TEXT_COMPLETION_API
+
+    @property
+    def active_instruct(self) -> InstructTemplate:
+        """The instruct template given, else the one in the settings."""
+        return self.instruct if self.instruct is not None else self.settings.power_user.instruct
+
+    @property
+    def active_context_template(self) -> ContextTemplate:
+        """The context template given, else the one in the settings."""
+        return self.context_template if self.context_template is not None else self.settings.power_user.context
+
+    @property
+    def active_system_prompt(self) -> SystemPrompt:
+        """The system prompt given, else the one in the settings."""
+        return self.system_prompt if self.system_prompt is not None else self.settings.power_user.sysprompt
+
+    @property
+    def max_context(self) -> int:
+        """The size of the context in tokens: this generation's own, else the preset's or, for text, the settings'."""
+        if self.context_length > 0:
+            return self.context_length
+        return self.settings.max_context if self.text_completion else self.active_preset.openai_max_context
+
+    @property
+    def max_response(self) -> int:
+        """Tokens kept for the reply: this generation's own length, else the preset's or, for text, the settings'."""
+        if self.response_length > 0:
+            return self.response_length
+        return self.settings.amount_gen if self.text_completion else self.active_preset.openai_max_tokens
+
+    @property
+    def random_source(self) -> Callable[[], float]:
+        """Random numbers of this build, the same for every build of this context."""
+        if self.random is not None and self.seed is None:
+            return self.random
+        return random_numbers(self.drawn_seed if self.seed is None else self.seed)
+
+
+def _variables(metadata: ChatMetadata, settings: Settings) -> InMemoryVariablesStore:
+    return InMemoryVariablesStore({"local": metadata.variables, "global": settings.global_variables})
+
+
+def _tool(value: object) -> Tool:
+    if isinstance(value, Tool):
+        return value
+    if is_mapping(value) and isinstance(value.get("name"), str):
+        parameters = value.get("parameters")
+        return Tool(
+            name=str(value["name"]),
+            description=str(value.get("description") or ""),
+            parameters=cast("FrozenObject", parameters) if is_mapping(parameters) else {},
+            display_name=str(value.get("display_name") or ""),
+            stealth=bool(value.get("stealth")),
+        )
+    raise ConfigError(f"a tool must be a Tool or a mapping with name, description and parameters, not {value!r:.80}")
+
+
+def _extension_prompt(value: object) -> ExtensionPrompt:
+    if isinstance(value, ExtensionPrompt):
+        return value
+    if is_mapping(value):
+        return ExtensionPrompt.from_json(value)
+    raise ConfigError(f"an extension prompt must be an ExtensionPrompt or a mapping, not {type(value).__name__}")

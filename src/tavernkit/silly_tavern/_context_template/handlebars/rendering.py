@@ -1,0 +1,216 @@
+"""Runs a parsed template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_string
+from tavernkit._text.traced import expanded
+from tavernkit.silly_tavern._context_template.handlebars.errors import template_error
+from tavernkit.silly_tavern._context_template.handlebars.helpers import HELPERS, Helper, HelperCall
+from tavernkit.silly_tavern._context_template.handlebars.limits import MAX_OUTPUT_CHARS, MAX_RENDER_STEPS
+from tavernkit.silly_tavern._context_template.handlebars.nodes import (
+    Block,
+    Call,
+    Content,
+    Expression,
+    Literal,
+    Mustache,
+    Path,
+    Program,
+)
+from tavernkit.silly_tavern._context_template.handlebars.values import ParameterText, member
+from tavernkit.silly_tavern.errors import InvalidContextTemplateError
+
+NO_NAMES: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a rendered template, and the parameter it is the text of, if it is one."""
+
+    text: str
+    parameter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a tag stands: the contexts around it, innermost first, the data of loops, and names given to values."""
+
+    contexts: tuple[object, ...]
+    data: tuple[Mapping[str, object], ...]
+    names: Mapping[str, object] = field(default_factory=lambda: NO_NAMES)
+
+    def inside(self, context: object, data: Mapping[str, object] | None = None) -> Frame:
+        """The frame of a body with another context; the same value again does not count as a level."""
+        contexts = self.contexts if context == self.contexts[0] else (context, *self.contexts)
+        return replace(self, contexts=contexts, data=self.data if data is None else (data, *self.data))
+
+    def naming(self, names: Mapping[str, object]) -> Frame:
+        """The frame of a body that gave names to its values."""
+        return replace(self, names={**self.names, **names})
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names in a template mean that are not parameters.
+
+    ``missing`` gives the text of one that is not a helper either. With ``strict`` such a name may not have arguments.
+    """
+
+    missing: Callable[[str], str | None]
+    helpers: Mapping[str, Helper] = field(default_factory=lambda: HELPERS)
+    strict: bool = False
+
+
+class Rendering:
+    """One run of a template."""
+
+    def __init__(self, template: str, names: Names) -> None:
+        self._template = template
+        self._names = names
+        self._steps = 0
+        self._length = 0
+        self.pieces: list[Piece] = []
+
+    def start(self, program: Program, context: Mapping[str, object]) -> list[Piece]:
+        """Run the whole template."""
+        self.run(program, Frame((context,), ({"root": context},)))
+        return self.pieces
+
+    def error(self, message: str, position: int) -> InvalidContextTemplateError:
+        """An error at a place of the template."""
+        return template_error(message, self._template, position)
+
+    def run(self, program: Program, frame: Frame) -> None:
+        """Run statements."""
+        for statement in program.body:
+            match statement:
+                case Content():
+                    self._write(statement.value, 0)
+                case Mustache():
+                    value = self._value_of_call(statement.call, frame)
+                    self._write(value, statement.call.position, statement.call.path.original)
+                case Block():
+                    self._block(statement, frame)
+                case _:
+                    pass
+
+    def _write(self, value: object, position: int, name: str = "") -> None:
+        if value is None:
+            return
+        text = value if isinstance(value, str) else to_string(value)
+        self._length += len(text)
+        if self._length > MAX_OUTPUT_CHARS:
+            raise self.error(f"the template gives more than {MAX_OUTPUT_CHARS} characters", position)
+        if text:
+            parameter = value.parameter if isinstance(value, ParameterText) else None
+            written = value.text if isinstance(value, ParameterText) else str(text)
+            if name and type(self._template) is not str:
+                start, end = self._template.rfind("{{", 0, position), self._template.find("}}", position) + 2
+                written = expanded(written, name, self._template[max(start, 0) : end])
+            self.pieces.append(Piece(written, parameter))
+
+    def count(self, position: int) -> None:
+        """Count a step; too many end the rendering."""
+        self._steps += 1
+        if self._steps > MAX_RENDER_STEPS:
+            raise self.error(f"the template runs more than {MAX_RENDER_STEPS} tags", position)
+
+    def _value_of_call(self, call: Call, frame: Frame) -> object:
+        """The value of a tag: of a helper, of a parameter, or of the macro of that name."""
+        self.count(call.position)
+        helper = self._helper(call.path)
+        if helper is not None:
+            return helper(self._helper_call(call, frame, None))
+        value = self._lookup(call.path, frame)
+        return self._not_callable(call, value) if call.has_arguments else self._or_missing(value, call.path)
+
+    def _value_of_subexpression(self, call: Call, frame: Frame) -> object:
+        """The value of parentheses, which can only hold a helper."""
+        if call.has_arguments or self._helper(call.path) is not None:
+            return self._value_of_call(call, frame)
+        self.count(call.position)
+        return self._not_callable(call, self._lookup(call.path, frame))
+
+    def _helper(self, path: Path) -> Helper | None:
+        return self._names.helpers.get(path.parts[0]) if path.is_name else None
+
+    def _or_missing(self, value: object, path: Path) -> object:
+        return self._names.missing(path.parts[0]) if value is None and path.is_name else value
+
+    def _not_callable(self, call: Call, value: object) -> str | None:
+        if value or self._names.strict:
+            raise self.error(f"{call.path.original!r} is not a helper and takes no arguments", call.position)
+        return self._names.missing(call.path.original)
+
+    def _helper_call(self, call: Call, frame: Frame, block: Block | None) -> HelperCall:
+        return HelperCall(
+            name=call.path.original,
+            params=tuple(self._expression(param, frame) for param in call.params),
+            hash={key: self._expression(value, frame) for key, value in call.hash.items()},
+            rendering=self,
+            frame=frame,
+            block=block,
+            position=call.position,
+        )
+
+    def _block(self, block: Block, frame: Frame) -> None:
+        call = block.call
+        self.count(call.position)
+        helper = self._helper(call.path)
+        if helper is not None:
+            self._write(helper(self._helper_call(call, frame, block)), call.position)
+            return
+        value = self._lookup(call.path, frame)
+        if call.has_arguments:
+            self._write(self._not_callable(call, value), call.position)
+            return
+        self._section(block, self._or_missing(value, call.path), frame)
+
+    def _section(self, block: Block, value: object, frame: Frame) -> None:
+        """A block under a value's name: its body, with the value as context, unless there is no value."""
+        if value is False or value is None:
+            if block.inverse is not None:
+                self.run(block.inverse, frame)
+        elif block.program is not None:
+            inner = frame if value is True else frame.inside(value)
+            if block.program.block_params:
+                inner = inner.naming(dict(zip(block.program.block_params, (value,), strict=False)))
+            self.run(block.program, inner)
+
+    def _expression(self, expression: Expression, frame: Frame) -> object:
+        match expression:
+            case Literal():
+                return expression.value
+            case Path():
+                return self._lookup(expression, frame)
+            case Call():
+                return self._value_of_subexpression(expression, frame)
+
+    def _lookup(self, path: Path, frame: Frame) -> object:
+        if path.data:
+            return self._lookup_data(path, frame)
+        parts = path.parts
+        if parts and not path.up and not path.scoped and parts[0] in frame.names:
+            value, parts = frame.names[parts[0]], parts[1:]
+        elif path.up < len(frame.contexts):
+            value = frame.contexts[path.up]
+        else:
+            return None
+        for part in parts:
+            value = member(value, part)
+        return value
+
+    def _lookup_data(self, path: Path, frame: Frame) -> object:
+        """``@name``: what a loop knows, ``@root`` the parameters; ``@../name`` is what an outer loop knows."""
+        if not path.parts:
+            return None
+        name, *rest = path.parts
+        levels = frame.data[path.up :]
+        value: object = next((level[name] for level in levels if name in level), None)
+        for part in rest:
+            value = member(value, part)
+        return value

@@ -1,0 +1,110 @@
+"""The story string: what a text-completion prompt says before the chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import join
+from tavernkit.silly_tavern._context_template.handlebars.rendering import Piece
+from tavernkit.silly_tavern._context_template.handlebars.template import Template
+from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+
+PARAMETERS = (
+    "description",
+    "personality",
+    "persona",
+    "scenario",
+    "system",
+    "char",
+    "user",
+    "wiBefore",
+    "wiAfter",
+    "loreBefore",
+    "loreAfter",
+    "anchorBefore",
+    "anchorAfter",
+    "mesExamples",
+    "mesExamplesRaw",
+)
+"""Names that a story string can use besides macros."""
+
+_NAMES = frozenset({"char", "user"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoryMacros:
+    """The macro engine as a story string needs it.
+
+    ``live`` expands a text with the names of the chat, ``finish`` with those of the parameters.
+    """
+
+    live: Callable[[str], str]
+    finish: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoryString:
+    """A rendered story string; ``parts`` are its lines by the parameter they hold, and put together they are it."""
+
+    text: str
+    parts: Sequence[Piece] = ()
+
+
+def render_story_string(
+    context: ContextTemplate, instruct: InstructTemplate, parameters: Mapping[str, str], macros: StoryMacros
+) -> StoryString:
+    """Render the story string. A malformed one raises ``InvalidContextTemplateError``."""
+    pieces = Template.compile(context.story_string).render(parameters, lambda name: macros.live(f"{{{{{name}}}}}"))
+    rendered = join("", (piece.text for piece in pieces))
+    return _finished(macros.finish(rendered), pieces, context, instruct)
+
+
+def plain_story_string(
+    context: ContextTemplate,
+    instruct: InstructTemplate,
+    parameters: Mapping[str, str],
+    expand: Callable[[str, Mapping[str, str]], str],
+) -> StoryString:
+    """What is left of a story string that is malformed: its text, with parameters expanded as if they were macros."""
+    return _finished(expand(context.story_string, parameters), (), context, instruct)
+
+
+def _finished(text: str, pieces: Sequence[Piece], context: ContextTemplate, instruct: InstructTemplate) -> StoryString:
+    text = text.lstrip("\n")
+    if text and not text.endswith("\n") and not context.in_chat and _ends_line(instruct):
+        text += "\n"
+    return StoryString(text, tuple(split_by_parameter(text, pieces)))
+
+
+def _ends_line(instruct: InstructTemplate) -> bool:
+    return not instruct.enabled or (instruct.wrap and not instruct.story_string_suffix)
+
+
+def split_by_parameter(text: str, pieces: Sequence[Piece]) -> list[Piece]:
+    """Cut a finished text at the ends of the lines in which parameters end.
+
+    The values are looked for in their order; one that macros have changed is not found, and its text stays with the
+    next one.
+    """
+    found: list[Piece] = []
+    cut, cursor, latest = 0, 0, None
+    gone: set[str] = set()  # what is not behind one place is not behind a later one
+    for piece in pieces:
+        value = piece.text.strip("\n")
+        if piece.parameter is None or piece.parameter in _NAMES or not value:
+            continue
+        place = text.find(value, cursor) if value not in gone else -1
+        if place < 0:
+            gone.add(value)
+            continue
+        line_end = text.find("\n", cursor, place)
+        if latest is not None:
+            end = line_end + 1 if line_end >= 0 else cursor
+            found.append(Piece(text[cut:end], latest))
+            cut = end
+        cursor, latest = place + len(value), piece.parameter
+    if cut < len(text):
+        found.append(Piece(text[cut:], latest))
+    return found

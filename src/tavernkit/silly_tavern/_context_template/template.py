@@ -1,0 +1,81 @@
+"""The context template: how the parts of a text-completion prompt are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject
+from tavernkit.errors import FileFormatError
+from tavernkit.silly_tavern._files.template_file import TemplateFile
+from tavernkit.silly_tavern.errors import InvalidContextTemplateError
+
+IN_PROMPT, IN_CHAT = 0, 1
+"""Places of the story string: in front of the prompt (every number but 1), or in the chat at a depth."""
+
+DEFAULT_STORY_STRING = (
+    "{{#if system}}{{system}}\n{{/if}}{{#if description}}{{description}}\n{{/if}}{{#if personality}}{{char}}'s "
+    "personality: {{personality}}\n{{/if}}{{#if scenario}}Scenario: {{scenario}}\n{{/if}}{{#if persona}}{{persona}}\n"
+    "{{/if}}"
+)
+
+KEPT_TEXTS = ("story_string", "chat_start", "example_separator")
+"""Keys that a selected template leaves as they are when it lacks them; others get their default."""
+
+_TRIM = "{{trim}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextTemplate(TemplateFile):
+    """The story string and its place, the line before the chat, and what separates example dialogue.
+
+    The last three keys live beside the context template in the settings; a template file has them too.
+    """
+
+    kind: ClassVar[str] = "context template"
+    error: ClassVar[type[FileFormatError]] = InvalidContextTemplateError
+
+    story_string: str = DEFAULT_STORY_STRING
+    chat_start: str = "***"
+    example_separator: str = "***"
+    use_stop_strings: bool = False
+    names_as_stop_strings: bool = True
+    story_string_position: int = IN_PROMPT
+    story_string_depth: int = 1
+    story_string_role: int = 0
+    always_force_name2: bool = True
+    trim_sentences: bool = False
+    single_line: bool = False
+
+    @classmethod
+    def migrated(cls, data: Mapping[str, object]) -> JsonObject:
+        """A template from before story strings had a place gets the anchors that injections need."""
+        plain = TemplateFile.migrated(data)
+        story = plain.get("story_string")
+        if "story_string_position" not in plain and isinstance(story, str):
+            plain["story_string"] = with_anchors(story)
+        return plain
+
+    def with_preset(self, preset: ContextTemplate) -> ContextTemplate:
+        """These settings after a preset was selected: texts that its file does not have stay as they are."""
+        known = preset.source or preset.to_json()
+        kept = {key: getattr(self, key) for key in KEPT_TEXTS if key not in known}
+        return preset.replace(source=self.source, **kept)
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the story string stands in the chat."""
+        return self.story_string_position == IN_CHAT
+
+
+def with_anchors(story: str) -> str:
+    """Give a story string the places of texts that are injected before and after it."""
+    if "{{anchorBefore}}" not in story:
+        place = max(story.find("{{"), 0)
+        story = f"{story[:place]}{{{{#if anchorBefore}}}}{{{{anchorBefore}}}}\n{{{{/if}}}}{story[place:]}"
+    if "{{anchorAfter}}" not in story:
+        trim, end = story.rfind(_TRIM), story.rfind("}}")
+        place = min(trim if trim >= 0 else len(story), end + 2 if end >= 0 else len(story))
+        story = f"{story[:place]}{{{{#if anchorAfter}}}}{{{{anchorAfter}}}}\n{{{{/if}}}}{story[place:]}"
+    return story

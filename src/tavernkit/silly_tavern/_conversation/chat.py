@@ -1,0 +1,558 @@
+"""One chat over many turns, as SillyTavern keeps it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Self, Unpack
+
+from tavernkit._text.js_values import trim
+from tavernkit._turns import Host, Turn, TurnKind
+from tavernkit._values import Json, JsonObject, is_object
+from tavernkit.cards._character import Character
+from tavernkit.errors import ConfigError
+from tavernkit.silly_tavern._builder import Builder
+from tavernkit.silly_tavern._chat.core_chat import inline_bias, without_macros
+from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern._conversation import lines as chat_lines
+from tavernkit.silly_tavern._conversation.chat_state import ChatState, Work, object_or_empty, scripted
+from tavernkit.silly_tavern._conversation.generation import Generation
+from tavernkit.silly_tavern._files.chat_file import ChatFile
+from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement
+from tavernkit.stores._variables import InMemoryVariablesStore
+
+_KEPT_BY_THE_CHAT: Final = "history", "message", "chat_metadata", "variables", "macro_memory", "generation_type"
+_BRANCH = re.compile(r" - Branch #\d+\Z")
+NOTE_POSITIONS: Final = {"after": 0, "chat": 1, "before": 2}
+ROLES: Final = {"system": 0, "user": 1, "assistant": 2}
+
+
+class Chat:
+    """A chat with its state: lines, header, variables, timed lore, and what macros remember.
+
+    Takes the inputs of a ``Builder``, without those that come from the chat itself (``history``, ``message``,
+    ``chat_metadata``, ``variables``). Call ``open()`` once before the first operation.
+
+    Args:
+        host: Asks the model, runs tools and saves.
+        chat: The chat so far; a new one by default.
+        builder: Builds the prompts; made of the other inputs by default.
+        user_avatar: The file name of the persona in use, if it is one of the user's personas.
+        run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
+        clean_up: Clean replies up before they are stored; otherwise only regex scripts run.
+        work: Runs builds, for programs that must not be held up by them; by default they run at once.
+        inputs: Inputs of every build.
+
+    Raises:
+        ConfigError: An input is given that the chat keeps itself, such as the history.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        chat: ChatFile | None = None,
+        builder: Builder | None = None,
+        user_avatar: str | None = None,
+        run_tools: bool = True,
+        clean_up: bool = True,
+        work: Work | None = None,
+        **inputs: Unpack[SillyTavernInputs],
+    ) -> None:
+        wrong = [name for name in _KEPT_BY_THE_CHAT if name in inputs]
+        if wrong:
+            raise ConfigError(
+                f"a Chat keeps {', '.join(wrong)} itself: pass the chat so far as chat=ChatFile.load(path)"
+            )
+        self.host = host
+        self.state = ChatState(builder, chat if chat is not None else ChatFile(), inputs)
+        self.state.user_avatar = user_avatar
+        self.state.runs_tools, self.state.cleans_up = run_tools, clean_up
+        if work is not None:
+            self.state.work = work
+
+    @property
+    def lines(self) -> Sequence[JsonObject]:
+        """The lines, as the chat file has them."""
+        return self.state.lines
+
+    @property
+    def metadata(self) -> JsonObject:
+        """The chat's header: author's note, variables, timed lore and so on."""
+        return self.state.metadata
+
+    @property
+    def variables(self) -> InMemoryVariablesStore:
+        """Variables of the chat (scope ``local``) and of all chats (``global``)."""
+        return self.state.variables
+
+    @property
+    def chat_id(self) -> str:
+        """The name of the chat's file, without its ending."""
+        return self.state.chat_id
+
+    @property
+    def file(self) -> ChatFile:
+        """The chat as a file."""
+        return self.state.file
+
+    def snapshot(self) -> JsonObject:
+        """Return everything that a turn may change as JSON."""
+        return self.state.snapshot()
+
+    def restore(self, snapshot: Mapping[str, object]) -> None:
+        """Go back to a snapshot."""
+        self.state.restore(snapshot)
+
+    def change(self, **inputs: Unpack[SillyTavernInputs]) -> None:
+        """Change inputs of the builds from now on: the preset, settings, books, tools and so on."""
+        self.state.builder = self.state.builder.replace(**inputs)
+
+    def change_user(self, user_avatar: str | None = None, /, **inputs: Unpack[SillyTavernInputs]) -> None:
+        """Talk as another persona. A greeting without an answer is written again.
+
+        Args:
+            user_avatar: The persona's file name.
+            inputs: The inputs that come with it: ``user``, ``persona``, ``persona_books``.
+        """
+        self.state.user_avatar = user_avatar
+        self.change(**inputs)
+        if (
+            len(self.state.lines) == 1
+            and not self.state.header.get("tainted")
+            and not chat_lines.is_user(self.state.lines[0])
+        ):
+            self._show_greeting_again()
+
+    # Opening
+
+    def open(self, *, greeting: int = 0) -> None:
+        """Open the chat: fill in the header, greet if nothing has been said, and show the first message.
+
+        Showing the first message expands its macros for good.
+
+        Args:
+            greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
+        """
+        note = self.state.context().settings.note
+        defaults: JsonObject = {
+            "note_prompt": note.default,
+            "note_interval": note.default_interval,
+            "note_position": note.default_position,
+            "note_depth": note.default_depth,
+            "note_role": note.default_role,
+        }
+        for key, value in defaults.items():
+            self.state.header.setdefault(key, value)
+        if not self.state.lines:
+            self._greet(greeting)
+        for line in self.state.lines:
+            chat_lines.extra_of(line)
+            chat_lines.show(line)
+        self.state.show_first()
+
+    def _greet(self, index: int) -> None:
+        context = self.state.context()
+        if context.group is None:
+            if context.card is not None:
+                self._greet_as(context.card, index)
+            return
+        for avatar in context.group.members:
+            card = context.members.get(avatar)
+            texts = (card.first_mes, *card.alternate_greetings) if card is not None else ()
+            if card is not None and index < len(texts) and texts[index]:
+                self._greet_in_group(avatar, card, texts[index])
+
+    def _greet_as(self, card: Character, index: int) -> None:
+        with self.state.expanding() as workspace:
+            texts = [
+                scripted(workspace, text, RegexPlacement.AI_OUTPUT)
+                for text in (card.first_mes, *card.alternate_greetings)
+            ]
+        if not any(texts):
+            return
+        line = chat_lines.greeting_line(card.name, texts, self.state.now())
+        self.state.lines.append(line)
+        if 0 < index < len(chat_lines.swipes_of(line)):
+            chat_lines.arrive_at_swipe(line, index)
+
+    def _greet_in_group(self, avatar: str, card: Character, text: str) -> None:
+        with self.state.expanding(speaker=avatar) as state:
+            text = state.macros(scripted(state, text, RegexPlacement.AI_OUTPUT))
+        line = chat_lines.greeting_line(card.name, [text], self.state.now())
+        self.state.round += 1
+        chat_lines.extra_of(line)["gen_id"] = self.state.round
+        line |= {"original_avatar": avatar, "force_avatar": chat_lines.CHARACTER_AVATAR.format(avatar)}
+        self.state.lines.append(line)
+
+    def _show_greeting_again(self) -> None:
+        line, card = self.state.lines[0], self.state.context().card
+        if card is None:
+            return
+        del self.state.lines[:]
+        self._greet_as(card, chat_lines.swipe_id_of(line))
+        for each in self.state.lines:
+            chat_lines.show(each)
+        self.state.show_first()
+
+    # Turns
+
+    async def send(self, text: str = "", *, speaker: str | None = None) -> Turn:
+        """Store the user's message and ask for a reply; in a group, for one of each speaker whose turn it is.
+
+        Args:
+            text: The message. A slash command is run instead.
+            speaker: The member of the group who answers, even if muted.
+        """
+        if trim(text).startswith("/"):
+            return await self.run_command(text)
+        context = self.state.context()
+        if not text and context.group is None and context.settings.power_user.continue_on_send and self.state.lines:
+            last = self.state.lines[-1]
+            if not chat_lines.is_user(last) and not chat_lines.is_hidden(last):
+                return await self.continue_reply()
+        return await self._turn("send", "normal", text, speaker=speaker)
+
+    async def answer(self, *, speaker: str | None = None) -> Turn:
+        """Ask for a reply to the chat as it is.
+
+        Args:
+            speaker: The member of the group who answers, even if muted.
+        """
+        # Nothing is in the input box, and the preset's text for an empty one is not sent.
+        return await self._turn("send", "normal", speaker=speaker, options={"tool_recursion": 1})
+
+    async def regenerate(self) -> Turn:
+        """Ask for the last reply (in a group: the last round) again."""
+        if self.state.context().group is None:
+            return await self._turn("regenerate", "regenerate")
+        self.remove_last_round()
+        return await self._turn("regenerate", "normal")
+
+    async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
+        """Show the swipe beside the one that is shown; right of the newest asks for another reply."""
+        turn = Turn(kind="swipe")
+        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
+            return turn
+        line = self.state.lines[-1]
+        chat_lines.show(line)
+        swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
+        untouched = len(self.state.lines) == 1 and not self.state.header.get("tainted")
+        step = 1 if direction == "right" else -1
+        if direction == "right" and at + 1 >= len(swipes) and not untouched and not chat_lines.is_hidden(line):
+            return await self._turn("swipe", "swipe")
+        self._show_swipe((at + step) % len(swipes), keep=not untouched)
+        await self.host.checkpoint()
+        return dataclasses.replace(turn, text=chat_lines.text_of(line))
+
+    async def new_swipe(self) -> Turn:
+        """Ask for another version of the last reply, whichever is shown."""
+        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
+            return Turn(kind="swipe")
+        chat_lines.show(self.state.lines[-1])
+        return await self._turn("swipe", "swipe")
+
+    def _show_swipe(self, at: int, *, keep: bool) -> None:
+        """Show a swipe of the last line; ``keep`` what is shown now as it is."""
+        line = self.state.lines[-1]
+        if keep:
+            chat_lines.leave_swipe(line)
+        chat_lines.arrive_at_swipe(line, at)
+        if len(self.state.lines) == 1:
+            with self.state.expanding() as state:
+                line["mes"] = state.macros(chat_lines.text_of(line))
+
+    async def continue_reply(self, text: str = "") -> Turn:
+        """Let the model go on with the last message; a text is sent first, and then is what it goes on with."""
+        return await self._turn("continue", "continue", text)
+
+    async def impersonate(self) -> Turn:
+        """Let the model write the user's next message. It is returned, not stored."""
+        return await self._turn("impersonate", "impersonate")
+
+    async def quiet(self, prompt: str, **options: Unpack[SillyTavernInputs]) -> Turn:
+        """Ask something beside the chat. The answer is returned, not stored.
+
+        Args:
+            prompt: What to ask.
+            options: Inputs of this build only: ``quiet_to_loud``, ``quiet_name``, ``response_length``…
+        """
+        options["quiet_prompt"] = prompt
+        return await self._turn("quiet", "quiet", options=options)
+
+    async def speak(self, member: str) -> Turn:
+        """Let this member of the group speak next, even if muted."""
+        return await self._turn("speak", "normal", speaker=member)
+
+    def preview(self, text: str = "") -> ChatPlan:
+        """Return the prompt that ``send()`` would send. Nothing changes."""
+        return self.state.build("normal", text)
+
+    async def run_command(self, text: str) -> Turn:
+        """Run a slash command. The turn's text is what it gives back."""
+        from tavernkit.silly_tavern._conversation.commands import run_command
+
+        return await run_command(self, text)
+
+    async def _turn(
+        self,
+        kind: TurnKind,
+        generation_type: str,
+        text: str = "",
+        *,
+        speaker: str | None = None,
+        options: SillyTavernInputs | None = None,
+    ) -> Turn:
+        """Run one turn: for a single character once, in a group once for each speaker."""
+        state = self.state
+        state.header["tainted"] = True
+        generation = Generation(state, self.host, kind, options)
+        if state.context().group is None:
+            await generation.generate(generation_type, text, None)
+        else:
+            await generation.round(generation_type, text, speaker)
+        self._forget_ephemeral()
+        await self.host.checkpoint()
+        return generation.result()
+
+    def remove_last_round(self) -> None:
+        """Remove the replies at the end that belong to one round of a group."""
+        if not self.state.lines or chat_lines.is_user(self.state.lines[-1]):
+            return
+        round_id = chat_lines.extra_of(self.state.lines[-1]).get("gen_id")
+        self.state.lines.pop()
+        while round_id is not None and self.state.lines:
+            line = self.state.lines[-1]
+            if (
+                chat_lines.is_user(line)
+                or chat_lines.is_hidden(line)
+                or chat_lines.extra_of(line).get("gen_id") != round_id
+            ):
+                return
+            self.state.lines.pop()
+
+    def _forget_ephemeral(self) -> None:
+        injects = self.state.header.get("script_injects")
+        if is_object(injects):
+            for key in self.state.ephemeral_injects:
+                injects.pop(key, None)
+        self.state.ephemeral_injects.clear()
+
+    # Changes
+
+    def add_message(self, text: str, **keys: Json) -> JsonObject:
+        """Store a message of the user and ask no model; scripts and macros run as they do when it is sent.
+
+        Args:
+            text: The message.
+            keys: More keys of the line, or other values for them (``name``, ``force_avatar``, ``extra``).
+        """
+        state = self.state
+        with state.expanding() as workspace:
+            bias = inline_bias(text, workspace.warn)
+            text = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
+            name = workspace.context.user_name
+        if bias:
+            text = without_macros(text)
+        line = chat_lines.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
+        chat_lines.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
+        line.update(keys)
+        self.add_line(line)
+        return line
+
+    def add_line(self, line: JsonObject) -> None:
+        """Add a line of the file's own format at the end, as a slash command does."""
+        chat_lines.show(line)
+        self.state.lines.append(line)
+        self.state.header["tainted"] = True
+
+    def add_swipe(self, text: str, *, show: bool = False) -> None:
+        """Add a version of the last reply; its macros are expanded.
+
+        Args:
+            text: The text.
+            show: Show it at once.
+        """
+        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
+            return
+        line = self.state.lines[-1]
+        chat_lines.show(line)
+        with self.state.expanding(speaker=_speaker(line)) as workspace:
+            chat_lines.swipes_of(line).append(workspace.macros(text))
+        info: JsonObject = {"send_date": self.state.now(), "extra": {}}
+        chat_lines.infos_of(line)[-1] = info
+        if show:
+            chat_lines.leave_swipe(line)
+            chat_lines.arrive_at_swipe(line, len(chat_lines.swipes_of(line)) - 1)
+
+    def delete_range(self, start: int, end: int) -> None:
+        """Delete lines ``start`` to ``end`` (included)."""
+        del self.state.lines[self._place(start) : self._place(end) + 1]
+        self.state.header["tainted"] = True
+
+    def choose_greeting(self, index: int) -> None:
+        """Show another greeting. 0 is the first message, 1 the first alternate."""
+        if len(self.state.lines) != 1:
+            raise ConfigError("the greeting can be chosen only before anything else is said")
+        swipes = chat_lines.swipes_of(self.state.lines[0])
+        if not 0 <= index < len(swipes):
+            raise ConfigError(f"there is no greeting {index}: the card has 0 to {len(swipes) - 1}")
+        if index != chat_lines.swipe_id_of(self.state.lines[0]):
+            self._show_swipe(index, keep=bool(self.state.header.get("tainted")))
+
+    def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line, as SillyTavern's editor does: scripts and macros run once."""
+        line = self._line(index)
+        placement = RegexPlacement.USER_INPUT if chat_lines.is_user(line) else RegexPlacement.AI_OUTPUT
+        if chat_lines.is_narrator(line):
+            placement = RegexPlacement.SLASH_COMMAND
+        with self.state.expanding(speaker=_speaker(line)) as state:
+            text = scripted(state, text, placement, is_edit=True, character=str(line.get("name") or ""))
+            if state.context.settings.power_user.trim_spaces:
+                text = trim(text)
+            bias = inline_bias(text, state.warn)
+            if bias:
+                text = without_macros(text)
+            line["mes"] = state.macros(text)
+        chat_lines.extra_of(line)["bias"] = bias if chat_lines.may_hold_bias(line) else None
+        self.state.take_reasoning(line)
+        if chat_lines.swipes_of(line):
+            at = chat_lines.swipe_id_of(line)
+            if at < len(chat_lines.swipes_of(line)):
+                chat_lines.swipes_of(line)[at] = line["mes"]
+        self.state.header["tainted"] = True
+
+    def delete(self, index: int) -> None:
+        """Delete a line; with a reply the tool calls directly before it go, too."""
+        at = self._place(index)
+        start = at
+        if not chat_lines.is_user(self.state.lines[at]):
+            while start > 0 and chat_lines.is_tool_line(self.state.lines[start - 1]):
+                start -= 1
+        del self.state.lines[start : at + 1]
+        self.state.header["tainted"] = True
+
+    def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        del self.state.lines[self._place(index) :]
+        self.state.header["tainted"] = True
+
+    def delete_last(self, count: int = 1) -> None:
+        """Delete the newest lines, whatever they are."""
+        if count > 0:
+            del self.state.lines[-count:]
+            self.state.header["tainted"] = True
+
+    def delete_swipe(self, swipe: int, index: int = -1) -> None:
+        """Delete one version of a line; the only one stays.
+
+        Args:
+            swipe: The number of the version, from 0.
+            index: The line; the last one by default.
+        """
+        chat_lines.delete_swipe(self._line(index), swipe)
+
+    def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines ``start`` to ``end`` (included) out of prompts. A range beyond the chat does nothing."""
+        self._set_hidden(start, end, hidden=True)
+
+    def unhide(self, start: int, end: int | None = None) -> None:
+        """Let hidden lines be part of prompts again."""
+        self._set_hidden(start, end, hidden=False)
+
+    def _set_hidden(self, start: int, end: int | None, *, hidden: bool) -> None:
+        last = start if end is None else end
+        if 0 <= start <= last < len(self.state.lines):
+            for line in self.state.lines[start : last + 1]:
+                line["is_system"] = hidden
+
+    def set_note(
+        self,
+        prompt: str | None = None,
+        *,
+        depth: int | None = None,
+        interval: int | None = None,
+        position: Literal["after", "before", "chat"] | None = None,
+        role: Literal["system", "user", "assistant"] | None = None,
+    ) -> None:
+        """Change the author's note of the chat; what is not given stays.
+
+        Args:
+            prompt: Its text.
+            depth: How many messages from the end it stands, in the chat.
+            interval: Every how many of the user's messages it is in the prompt; 0 is never.
+            position: In the chat, or before or after the main prompt.
+            role: Whose message it is, in the chat.
+        """
+        changes: JsonObject = {
+            "note_prompt": prompt,
+            "note_depth": depth,
+            "note_interval": interval,
+            "note_position": NOTE_POSITIONS[position] if position is not None else None,
+            "note_role": ROLES[role] if role is not None else None,
+        }
+        self.state.header.update((key, value) for key, value in changes.items() if value is not None)
+
+    def mute(self, member: str) -> None:
+        """Let a member of the group be silent."""
+        avatar, group = self._member(member)
+        if avatar not in group.disabled_members:
+            self.state.change_group(disabled_members=(*group.disabled_members, avatar))
+
+    def unmute(self, member: str) -> None:
+        """Let a member of the group speak again."""
+        avatar, group = self._member(member)
+        self.state.change_group(disabled_members=tuple(each for each in group.disabled_members if each != avatar))
+
+    def _member(self, member: str) -> tuple[str, Group]:
+        context = self.state.context()
+        if context.group is None:
+            raise ConfigError("there is no group: only a group has members")
+        named = (avatar for avatar, card in context.members.items() if card.name == member)
+        avatar = member if member in context.members else next(named, None)
+        if avatar is None:
+            raise ConfigError(f"{member!r} is not a member of the group: {', '.join(context.members)}")
+        return avatar, context.group
+
+    def branch(self, index: int) -> Self:
+        """Return a copy of the chat that ends with this line, with a name of its own."""
+        at = self._place(index)
+        root = _BRANCH.sub("", self.state.chat_id)
+        number = 1
+        while f"{root} - Branch #{number}" in self.state.branches:
+            number += 1
+        name = f"{root} - Branch #{number}"
+        self.state.branches.add(name)
+        twin = copy.copy(self)
+        twin.state = copy.copy(self.state)
+        saved = self.snapshot()
+        lines = saved["lines"]
+        assert isinstance(lines, list)
+        saved["lines"] = lines[: at + 1]
+        saved["chat_id"] = name
+        object_or_empty(saved["chat_metadata"])["main_chat"] = self.state.chat_id
+        twin.restore(saved)
+        twin.state.branches = self.state.branches
+        branches = chat_lines.extra_of(self.state.lines[at]).setdefault("branches", [])
+        if isinstance(branches, list):
+            branches.append(name)
+        return twin
+
+    def _place(self, index: int) -> int:
+        count = len(self.state.lines)
+        if not -count <= index < count:
+            raise ConfigError(f"there is no line {index}: the chat has {count}")
+        return index % count
+
+    def _line(self, index: int) -> JsonObject:
+        return self.state.lines[self._place(index)]
+
+
+def _speaker(line: JsonObject) -> str | None:
+    """Return the file name of the member of a group who said a line."""
+    avatar = line.get("original_avatar")
+    return avatar if isinstance(avatar, str) else None

@@ -1,0 +1,306 @@
+"""Everything that a chat remembers between its turns, and how builds and texts are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar, Unpack
+
+from tavernkit._text.js_values import trim, trim_start
+from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
+from tavernkit.cards._json_text import dump_json
+from tavernkit.silly_tavern._builder import Builder
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._conversation import lines as chat_lines
+from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
+from tavernkit.silly_tavern._groups.speakers import with_speaker
+from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.silly_tavern._macros.environment import MacroMemory, system_clock
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScripts
+from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.stores._variables import InMemoryVariablesStore
+
+T = TypeVar("T")
+
+
+class Work(Protocol):
+    """Runs a function, here or in a thread, and waits for it."""
+
+    async def __call__(self, function: Callable[[], T], /) -> T:
+        """Return what the function returns."""
+        ...
+
+
+async def _work_here(function: Callable[[], T], /) -> T:
+    return function()
+
+
+class KnownLine:
+    """A line, a copy of it as it was, and what was made of that: nothing is made again of a line that is the same."""
+
+    __slots__ = ("_message", "_text", "copy", "line")
+
+    def __init__(self, line: JsonObject) -> None:
+        self.line = line
+        self.copy = thaw_object(line)
+        self._text: str | None = None
+        self._message: ChatMessage | None = None
+
+    @property
+    def text(self) -> str:
+        """The line as its file has it."""
+        if self._text is None:
+            self._text = dump_json(self.copy or ChatMessage().to_json())
+        return self._text
+
+    @property
+    def message(self) -> ChatMessage:
+        """The line as a message."""
+        if self._message is None:
+            self._message = ChatMessage.from_json(self.copy)
+        return self._message
+
+
+class ChatState:
+    """The state of one chat. Operations and turns change it; ``snapshot()`` has all of it."""
+
+    def __init__(self, builder: Builder | None, chat: ChatFile, inputs: SillyTavernInputs) -> None:
+        self.chat_id = inputs.pop("chat_id", None) or chat.name
+        self.builder = builder.replace(**inputs) if builder is not None else Builder(**inputs)
+        self._own_context: tuple[Builder, SillyTavernContext] | None = None
+        self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
+        self.user_avatar: str | None = None
+        self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
+        self._known: dict[int, KnownLine] = {}
+        self.before: Sequence[ChatMessage] = ()
+        """Messages before the lines, which no operation changes: an application that keeps them converts them once."""
+        self.header: JsonObject = chat.metadata.to_json()
+        """``chat_metadata`` but for variables and what macros remember: see ``metadata``."""
+        self.file_header = thaw_object(chat.header)
+        self.earlier = chat.earlier
+        """Lines of a very long chat that were not read: they stay in the file."""
+        self.variables = _variables(self.header, thaw_object(self.context().settings.global_variables))
+        self.memory = MacroMemory(chat_id_hash=_hash(self.header))
+        self.branches: set[str] = {self.chat_id}
+        self.ephemeral_injects: set[str] = set()
+        """Texts of ``/inject`` that go away after the next turn."""
+        self.runs_tools = True
+        """Run the tools that a reply calls, and ask again; otherwise the turn ends with the calls."""
+        self.cleans_up = True
+        """Clean replies up before they are stored; otherwise only regex scripts run."""
+        self.work: Work = _work_here
+        """Runs builds and other long work, perhaps in a thread."""
+        self.speakers: tuple[str, ...] = ()
+        """Who speaks in the group's round that runs, or ran last."""
+        self.round = 0
+        """Number of the last round of a group."""
+
+    @property
+    def metadata(self) -> JsonObject:
+        """``chat_metadata`` as the file has it."""
+        found = dict(self.header)
+        local = self.variables.to_dict().get("local")
+        if local is not None:
+            found["variables"] = local
+        if self.memory.chat_id_hash is not None:
+            found["chat_id_hash"] = self.memory.chat_id_hash
+        return found
+
+    @property
+    def file(self) -> ChatFile:
+        """The chat as a file."""
+        return ChatFile(
+            messages=tuple(ChatMessage.from_json(thaw_object(line)) for line in self.lines),
+            metadata=ChatMetadata.from_json(self.metadata),
+            header=freeze_object(self.file_header),
+            name=self.chat_id,
+            earlier=self.earlier,
+        )
+
+    def file_text(self) -> str:
+        """Return the text of the chat's file, without a message for each line in between."""
+        header = ChatFile(
+            metadata=ChatMetadata.from_json(self.metadata),
+            header=freeze_object(self.file_header),
+            name=self.chat_id,
+            earlier=self.earlier,
+        )
+        return "\n".join([header.dumps(), *(line.text for line in self._known_lines())])
+
+    def _known_lines(self) -> list[KnownLine]:
+        """Return the lines with what was made of them before, for those that are as they were."""
+        before = self._known
+        known = [
+            found
+            if (found := before.get(id(line))) is not None and found.line is line and found.copy == line
+            else KnownLine(line)
+            for line in self.lines
+        ]
+        self._known = {id(each.line): each for each in known}
+        return known
+
+    def snapshot(self) -> JsonObject:
+        """Return everything as JSON. Read only: snapshots share the lines that are the same in them."""
+        group = self.context().group
+        found: JsonObject = {
+            "chat_id": self.chat_id,
+            "header": self.file_header,
+            "chat_metadata": self.metadata,
+            "global_variables": self.variables.to_dict().get("global", {}),
+            "last_generation_type": self.memory.last_generation_type,
+            "branches": [*sorted(self.branches)],
+            "round": self.round,
+        }
+        if group is not None:
+            found["muted"] = [*group.disabled_members]
+        copied = thaw_object(found)
+        copied["lines"] = [line.copy for line in self._known_lines()]
+        return copied
+
+    def restore(self, snapshot: Mapping[str, object]) -> None:
+        """Go back to a snapshot; what is missing in it is empty."""
+        saved = thaw_object(snapshot)
+        self.chat_id = str(saved.get("chat_id") or "")
+        self.file_header = object_or_empty(saved.get("header"))
+        self.header = object_or_empty(saved.get("chat_metadata"))
+        lines = saved.get("lines")
+        self.lines = [line for line in lines if is_object(line)] if is_list(lines) else []
+        self.variables = _variables(self.header, object_or_empty(saved.get("global_variables")))
+        self.memory = MacroMemory(
+            chat_id_hash=_hash(self.header), last_generation_type=str(saved.get("last_generation_type") or "")
+        )
+        names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")
+        self.branches = {str(name) for name in names} if is_list(names) else {self.chat_id}
+        self.round = number if isinstance(number, int) else 0
+        if is_list(muted):
+            self.change_group(disabled_members=tuple(str(each) for each in muted))
+
+    def change_group(self, **changes: object) -> None:
+        """Change settings of the group."""
+        group = self.context().group
+        if group is not None:
+            self.builder = self.builder.replace(group=group.replace(**changes))
+
+    def context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
+        """Make the context of a build; without inputs, that of the builder, made once for it."""
+        if inputs:
+            return self.builder.make_context(**inputs)
+        if self._own_context is None or self._own_context[0] is not self.builder:
+            self._own_context = self.builder, self.builder.make_context()
+        return self._own_context[1]
+
+    def inputs(
+        self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
+    ) -> SillyTavernInputs:
+        """Return the inputs that come from the chat."""
+        found: SillyTavernInputs = {
+            "history": [*self.before, *(line.message for line in self._known_lines())],
+            "chat_metadata": self.metadata,
+            "chat_id": self.chat_id,
+            "variables": self.variables,
+            "macro_memory": self.memory,
+            "generation_type": generation_type,
+            "message": text,
+        }
+        if speaker is not None:
+            found["speaker"] = speaker
+        return found if options is None else found | options
+
+    def build(
+        self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
+    ) -> ChatPlan:
+        """Build a prompt. Nothing changes."""
+        return self.builder.build(**self.inputs(generation_type, text, speaker, options))
+
+    @contextmanager
+    def expanding(self, generation_type: str = "normal", *, speaker: str | None = None) -> Generator[SillyTavernState]:
+        """Give a workspace for expanding texts of the chat as it is now; what its macros write is kept."""
+        context = self.context(**self.inputs(generation_type))
+        if context.group is not None and speaker is not None and speaker in context.members:
+            context = with_speaker(context.replace(speaker=speaker), _ignore)
+        state = self.builder.make_state(context)
+        state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
+        yield state
+        state.variables.changes().apply(self.variables)
+        self.memory = state.memory
+
+    def show_first(self) -> None:
+        """Expand the first message for good, as SillyTavern does whenever it is shown."""
+        if not self.lines or chat_lines.is_user(self.lines[0]) or chat_lines.is_hidden(self.lines[0]):
+            return
+        line = self.lines[0]
+        with self.expanding() as state:
+            line["mes"] = state.macros(chat_lines.text_of(line))
+        if len(chat_lines.swipes_of(line)) == 1:
+            chat_lines.swipes_of(line)[0] = line["mes"]
+
+    def take_reasoning(self, line: JsonObject) -> None:
+        """Move a marked block at the start of a text to where reasoning is kept, if the settings say so."""
+        settings = self.context().settings.power_user.reasoning
+        extra = chat_lines.extra_of(line)
+        found = (
+            split_reasoning(chat_lines.text_of(line), settings.prefix, settings.suffix) if settings.auto_parse else None
+        )
+        if found is not None and not extra.get("reasoning"):
+            reasoning, line["mes"] = found
+            extra |= {"reasoning": reasoning, "reasoning_type": "parsed"}
+
+    def now(self) -> str:
+        """Return the time as chat files have it."""
+        return self.clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def scripted(
+    state: SillyTavernState,
+    text: str,
+    placement: RegexPlacement,
+    *,
+    is_edit: bool = False,
+    character: str | None = None,
+) -> str:
+    """Run the regex scripts that change a text before it is stored.
+
+    Args:
+        state: The workspace.
+        text: The text.
+        placement: What kind of text it is.
+        is_edit: The user has edited it.
+        character: Who speaks, if not the current character.
+    """
+    scripts = state.context.regex_scripts or RegexScripts()
+    return scripts.apply(
+        text, placement, expand=state.macros.in_script, is_edit=is_edit, character=character, warn=state.warn
+    )
+
+
+def split_reasoning(text: str, prefix: str, suffix: str) -> tuple[str, str] | None:
+    """Return a marked block at the very start of a text and what follows it; None if there is none."""
+    start = trim_start(text)
+    if not prefix or not suffix or not start.startswith(prefix):
+        return None
+    reasoning, closed, rest = start[len(prefix) :].partition(suffix)
+    return (trim(reasoning), trim_start(rest)) if closed else None
+
+
+def object_or_empty(value: Json) -> JsonObject:
+    """Return a JSON object; anything else counts as an empty one."""
+    return value if is_object(value) else {}
+
+
+def _variables(header: JsonObject, global_variables: JsonObject) -> InMemoryVariablesStore:
+    scopes = {"global": global_variables} if global_variables else {}
+    local = header.pop("variables", None)
+    return InMemoryVariablesStore(scopes | {"local": local} if is_object(local) else scopes)
+
+
+def _hash(header: JsonObject) -> int | str | None:
+    found = header.pop("chat_id_hash", None)
+    return found if isinstance(found, (int, str)) else None
+
+
+def _ignore(_message: str) -> None:
+    """Take no notice: builds warn of the same."""

@@ -1,0 +1,266 @@
+"""Lines of a chat file, as SillyTavern writes and changes them.
+
+A line is the JSON object of the file: unknown keys stay where they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+
+from tavernkit._text.js_values import trim
+from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit.silly_tavern._chat.chat_message import NARRATOR
+
+SYSTEM_AVATAR = "img/five.png"
+UNKNOWN_AVATAR = "img/ai4.png"
+"""Stands for a speaker who has no card."""
+SYSTEM_NAME = "SillyTavern System"
+PERSONA_AVATAR = "/thumbnail?type=persona&file={}"
+CHARACTER_AVATAR = "/thumbnail?type=avatar&file={}"
+PARTIAL = "partial"
+"""Our own mark in ``extra.tavernkit``: why a reply is not complete."""
+
+
+def extra_of(line: JsonObject) -> JsonObject:
+    """Return the line's ``extra``, made if it has none."""
+    extra = line.get("extra")
+    if not is_object(extra):
+        extra = line["extra"] = {}
+    return extra
+
+
+def text_of(line: JsonObject) -> str:
+    """Return the line's text."""
+    mes = line.get("mes")
+    return mes if isinstance(mes, str) else ""
+
+
+def is_user(line: JsonObject) -> bool:
+    """Return True for a line of the user."""
+    return bool(line.get("is_user"))
+
+
+def is_hidden(line: JsonObject) -> bool:
+    """Return True for a line that is not part of prompts."""
+    return bool(line.get("is_system"))
+
+
+def is_narrator(line: JsonObject) -> bool:
+    """Return True for a narrator's line."""
+    return extra_of(line).get("type") == NARRATOR
+
+
+def is_tool_line(line: JsonObject) -> bool:
+    """Return True for a line that holds tool calls."""
+    return "tool_invocations" in extra_of(line)
+
+
+def is_small(line: JsonObject) -> bool:
+    """Return True for a small system line, which has no swipes."""
+    return bool(extra_of(line).get("isSmallSys"))
+
+
+def can_swipe(line: JsonObject) -> bool:
+    """Return True for a line that has, or may get, more than one version."""
+    return not is_user(line) and not is_small(line) and extra_of(line).get("swipeable") is not False
+
+
+def may_hold_bias(line: JsonObject) -> bool:
+    """Return True for a line whose text may say how the reply begins."""
+    return is_user(line) or is_hidden(line) or is_narrator(line)
+
+
+def swipes_of(line: JsonObject) -> list[Json]:
+    """Return the list of swipes; empty if the line has none."""
+    found = line.get("swipes")
+    return found if is_list(found) else []
+
+
+def infos_of(line: JsonObject) -> list[Json]:
+    """Return the list that goes with the swipes, with an entry for each of them."""
+    found = line.get("swipe_info")
+    infos = found if is_list(found) else []
+    line["swipe_info"] = infos
+    while len(infos) < len(swipes_of(line)):
+        infos.append({"extra": {}})
+    return infos
+
+
+def swipe_id_of(line: JsonObject) -> int:
+    """Return the number of the swipe that is shown."""
+    found = line.get("swipe_id")
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def show(line: JsonObject) -> None:
+    """Give a line that is shown its first swipe, if it can have any."""
+    if is_user(line) or is_small(line) or swipes_of(line):
+        return
+    line["swipes"] = [text_of(line)]
+    line["swipe_id"] = 0
+    line["swipe_info"] = [info_of(line)]
+
+
+def info_of(line: JsonObject) -> JsonObject:
+    """Return what a swipe keeps besides its text."""
+    dates = {key: line[key] for key in ("send_date", "gen_started", "gen_finished") if key in line}
+    return {**dates, "extra": copy.deepcopy(extra_of(line))}
+
+
+def leave_swipe(line: JsonObject) -> None:
+    """Copy what is shown into its slot."""
+    swipes, at = swipes_of(line), swipe_id_of(line)
+    if at < len(swipes):
+        swipes[at] = text_of(line)
+        infos_of(line)[at] = info_of(line)
+
+
+def arrive_at_swipe(line: JsonObject, at: int) -> None:
+    """Show a slot: its text and its whole ``extra`` replace what was shown."""
+    line["swipe_id"] = at
+    line["mes"] = swipes_of(line)[at]
+    info = infos_of(line)[at]
+    if is_object(info):
+        extra = info.get("extra")
+        line["extra"] = copy.deepcopy(extra) if is_object(extra) else {}
+        line.update((key, info[key]) for key in ("send_date", "gen_started", "gen_finished") if key in info)
+
+
+def delete_swipe(line: JsonObject, at: int) -> bool:
+    """Delete a swipe; the only one stays. Returns True if it was deleted."""
+    swipes, shown = swipes_of(line), swipe_id_of(line)
+    if len(swipes) < 2 or not 0 <= at < len(swipes):
+        return False
+    infos = infos_of(line)
+    if shown != at:
+        leave_swipe(line)
+    del swipes[at], infos[at]
+    if at < shown:
+        line["swipe_id"] = shown - 1
+    elif at == shown:
+        arrive_at_swipe(line, min(at, len(swipes) - 1))
+    return True
+
+
+def greeting_line(name: str, texts: Sequence[str], date: str) -> JsonObject:
+    """Make the line of a character's greetings; an empty first message is dropped where there are others."""
+    shown = list(texts) if (texts and texts[0]) or len(texts) < 2 else list(texts[1:])
+    line: JsonObject = {
+        "name": name,
+        "is_user": False,
+        "is_system": False,
+        "send_date": date,
+        "mes": shown[0],
+        "extra": {},
+    }
+    if len(shown) > 1:
+        line["swipe_id"] = 0
+        line["swipes"] = [*shown]
+        line["swipe_info"] = [{"send_date": date, "extra": {}} for _ in shown]
+    return line
+
+
+def user_line(name: str, text: str, date: str, *, bias: str = "", avatar: str | None = None) -> JsonObject:
+    """Make a line of the user; ``avatar`` is the file of the persona in use, if it is one."""
+    extra: JsonObject = {"isSmallSys": False}
+    if bias:
+        extra["bias"] = bias
+    line: JsonObject = {
+        "name": name,
+        "is_user": True,
+        "is_system": False,
+        "send_date": date,
+        "mes": text,
+        "extra": extra,
+    }
+    if avatar:
+        line["force_avatar"] = PERSONA_AVATAR.format(avatar)
+    return line
+
+
+def bias_line(bias: str, date: str) -> JsonObject:
+    """Make the hidden line that a text becomes which is nothing but a bias."""
+    return {
+        "name": SYSTEM_NAME,
+        "force_avatar": SYSTEM_AVATAR,
+        "is_user": False,
+        "is_system": True,
+        "send_date": date,
+        "mes": " ",
+        "extra": {"swipeable": False, "bias": bias, "type": "generic"},
+    }
+
+
+def narrator_line(text: str, bias: str, date: str, *, name: str, compact: bool, hidden: bool) -> JsonObject:
+    """Make a narrator's line; one that holds nothing but macros is hidden."""
+    return {
+        "name": name,
+        "is_user": False,
+        # SillyTavern stores the empty text, not false, for a line that is not hidden.
+        "is_system": True if hidden else "",
+        "send_date": date,
+        "mes": text,
+        "force_avatar": SYSTEM_AVATAR,
+        "extra": {
+            "type": NARRATOR,
+            "bias": trimmed_bias(bias),
+            "gen_id": 0,
+            "isSmallSys": compact,
+            "api": "manual",
+            "model": "slash command",
+        },
+    }
+
+
+def trimmed_bias(bias: str) -> Json:
+    """Return a bias as it is stored: none is null."""
+    return bias if trim(bias) else None
+
+
+def tool_line(invocations: list[JsonObject], date: str, *, api: str, model: str) -> JsonObject:
+    """Make the hidden line that holds the calls of one reply."""
+    shown = [
+        {**each, "parameters": _parsed(each["parameters"]), "result": _parsed(each["result"])} for each in invocations
+    ]
+    counts: dict[str, int] = {}
+    for each in invocations:
+        title = str(each["displayName"])
+        counts[title] = counts.get(title, 0) + 1
+    titles = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in counts.items())
+    block = json.dumps(shown, indent=2, ensure_ascii=False)
+    return {
+        "name": SYSTEM_NAME,
+        "force_avatar": SYSTEM_AVATAR,
+        "is_system": True,
+        "is_user": False,
+        "send_date": date,
+        "mes": (
+            f"<details><summary>Tool calls: {titles}</summary>"
+            f'<pre><code class="language-json">{block}</code></pre></details>'
+        ),
+        "extra": {"isSmallSys": True, "tool_invocations": [*invocations], "api": api, "model": model},
+    }
+
+
+def _parsed(value: Json) -> Json:
+    """Return the value of a JSON text, or the text itself."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def mark_partial(line: JsonObject, reason: str) -> None:
+    """Note in a line why its reply is not complete; an empty reason takes the note away."""
+    extra = extra_of(line)
+    own = extra.get("tavernkit")
+    if reason:
+        extra["tavernkit"] = {**(own if is_object(own) else {}), PARTIAL: reason}
+    elif is_object(own):
+        own.pop(PARTIAL, None)
+        if not own:
+            del extra["tavernkit"]

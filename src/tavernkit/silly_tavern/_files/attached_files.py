@@ -1,0 +1,77 @@
+"""Files of a data folder by the URLs that chats have for them."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern._limits import MAX_ATTACHMENT_BYTES
+
+
+class AttachedFiles:
+    """Files below a folder by URL (``/user/files/log.txt``), read when they are asked for."""
+
+    def __init__(self, folder: Path, warn: Warn) -> None:
+        self._folder = folder
+        self._warn = warn
+
+    def content(self, url: str) -> bytes | None:
+        """Return what a file holds; None if there is none or it is too large."""
+        path = self._path(url)
+        if path is None:
+            return None
+        try:
+            if path.stat().st_size > MAX_ATTACHMENT_BYTES:
+                self._warn(f"{url!r} is not read: it is larger than {MAX_ATTACHMENT_BYTES:,} bytes")
+                return None
+            return path.read_bytes()
+        except OSError as error:
+            self._warn(f"{url!r} cannot be read: {error}")
+            return None
+
+    def _path(self, url: str) -> Path | None:
+        """The file of a URL; one that leads out of the folder is none."""
+        parts = unquote(url).partition("?")[0].lstrip("/").replace("\\", "/").split("/")
+        if parts[0] != "user" or any(part in ("", ".", "..") or "\0" in part for part in parts):
+            return None
+        path = self._folder.joinpath(*parts)
+        files = (self._folder / parts[0]).resolve()
+        return path if path.is_file() and path.resolve().is_relative_to(files) else None
+
+
+class _FolderFiles(AttachedFiles, Mapping[str, str]):
+    """The same as values of builds. It lists nothing."""
+
+    def __getitem__(self, url: str) -> str:
+        path, content = self._path(url), self.content(url)
+        if path is None or content is None:
+            raise KeyError(url)
+        return self._value(path, content)
+
+    def _value(self, path: Path, content: bytes) -> str:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class FolderTexts(_FolderFiles):
+    """The texts of attached files."""
+
+    def _value(self, path: Path, content: bytes) -> str:
+        return content.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+class FolderMedia(_FolderFiles):
+    """Attached pictures, videos and sounds as ``data:`` URLs."""
+
+    def _value(self, path: Path, content: bytes) -> str:
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"

@@ -1,0 +1,214 @@
+"""SillyTavern's chat files: a header line and one JSON object a message."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from os import PathLike
+from pathlib import Path
+
+from tavernkit._arguments import checked
+from tavernkit._dataclass import dataclass
+from tavernkit._text.json_reader import as_number
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenJson,
+    FrozenObject,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    thaw,
+    thaw_object,
+)
+from tavernkit.cards._json_text import decode_text, dump_json, parse_json
+from tavernkit.cards._source import FileContent, called, read_file, stem
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.prompt._message import Message
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._limits import MAX_CHAT_FILE_BYTES, MAX_CHAT_LINES
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMetadata:
+    """What a chat's header holds: the author's note, overrides of the card, its book, variables and timed lore.
+
+    ``None`` means the chat does not say. ``source`` has every key of the file.
+    """
+
+    note_prompt: str | None = None
+    note_interval: int | float | None = None
+    note_position: int | float | None = None
+    note_depth: int | float | None = None
+    note_role: int | float | None = None
+    scenario: str = ""
+    mes_example: str = ""
+    system_prompt: str = ""
+    world_info: str | None = None
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> ChatMetadata:
+        """Read a header's ``chat_metadata``; numbers may be text, values of a wrong type count as missing."""
+        return cls(
+            note_prompt=_text_or_none(data.get("note_prompt")),
+            note_interval=as_number(data.get("note_interval")),
+            note_position=as_number(data.get("note_position")),
+            note_depth=as_number(data.get("note_depth")),
+            note_role=as_number(data.get("note_role")),
+            scenario=_text_or_none(data.get("scenario")) or "",
+            mes_example=_text_or_none(data.get("mes_example")) or "",
+            system_prompt=_text_or_none(data.get("system_prompt")) or "",
+            world_info=_text_or_none(data.get("world_info")),
+            source=freeze_object(data),
+        )
+
+    def get(self, key: str) -> FrozenJson:
+        """Any value of the header by its key in the file."""
+        return self.source.get(key)
+
+    @property
+    def variables(self) -> FrozenObject:
+        """The chat's variables."""
+        return _object(self.source.get("variables"))
+
+    @property
+    def timed_world_info(self) -> FrozenObject:
+        """Sticky and cooldown effects of lore entries."""
+        return _object(self.source.get("timedWorldInfo"))
+
+    def replace(self, **changes: object) -> ChatMetadata:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def to_json(self) -> JsonObject:
+        """The metadata as a file has it: what was read, with what was changed since."""
+        plain = thaw_object(self.source)
+        then = ChatMetadata.from_json(self.source)
+        for each in dataclasses.fields(self):
+            value: object = getattr(self, each.name)
+            if each.name != "source" and value != getattr(then, each.name):
+                plain[each.name] = thaw(value)
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFile:
+    """A whole chat: its header and its messages, oldest first. Changes make a new one.
+
+    Of a very long file only the last lines are messages. Those before are in ``earlier`` as they stand in the file, and
+    are written back.
+    """
+
+    messages: tuple[ChatMessage, ...] = ()
+    metadata: ChatMetadata = field(default_factory=ChatMetadata)
+    header: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    name: str = ""
+    earlier: str = field(default="", repr=False)
+
+    @classmethod
+    @checked
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+        """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
+        content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
+        report = refuse_warning if strict else warn
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = decode_text(content, report, what=called(source))
+        return cls.loads(text, name=stem(source), warn=report)
+
+    @classmethod
+    def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
+        """Read the text of a chat file."""
+        where = f"chat {name!r}" if name else "chat"
+        head, earlier, rest = _split_long(text)
+        if earlier:
+            warn(f"{where} is very long: only its last {MAX_CHAT_LINES:,} lines are read, {_lines(earlier):,} are not")
+        objects = [*_objects(head, where, warn), *_objects(rest, where, warn, start=_lines(head) + _lines(earlier))]
+        header: Mapping[str, object] = EMPTY_OBJECT
+        if objects and "mes" not in objects[0]:
+            header, objects = objects[0], objects[1:]
+        metadata = header.get("chat_metadata")
+        return cls(
+            messages=tuple(map(ChatMessage.from_json, objects)),
+            metadata=ChatMetadata.from_json(metadata) if is_mapping(metadata) else ChatMetadata(),
+            header=freeze_object(header),
+            name=name,
+            earlier=earlier,
+        )
+
+    @property
+    def earlier_lines(self) -> int:
+        """How many lines of the file come before the messages."""
+        return _lines(self.earlier)
+
+    def dumps(self) -> str:
+        """The chat as text for a file."""
+        header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
+        header["chat_metadata"] = self.metadata.to_json()
+        messages = (dump_json(message.to_json()) for message in self.messages)
+        return "\n".join([dump_json(header), *([self.earlier] if self.earlier else []), *messages])
+
+    @checked
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the chat to a file."""
+        Path(path).write_text(self.dumps(), encoding="utf-8")
+
+    def with_messages(self, *messages: ChatMessage) -> ChatFile:
+        """Return the chat with messages added at its end."""
+        return dataclasses.replace(self, messages=(*self.messages, *messages))
+
+    def with_metadata(self, **changes: object) -> ChatFile:
+        """Return the chat with a changed header."""
+        return dataclasses.replace(self, metadata=self.metadata.replace(**changes))
+
+    def __iter__(self) -> Iterator[Message]:
+        return (message.to_message() for message in self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+def _split_long(text: str) -> tuple[str, str, str]:
+    """Split the text of a chat: the header, the lines that are too many, and those that are read."""
+    if text.count("\n") <= MAX_CHAT_LINES:
+        return "", "", text
+    head, _, lines = text.partition("\n")
+    lines = lines.rstrip("\r\n")
+    if '"mes"' in head:  # there is no header, so that this is a message like the others
+        head, lines = "", f"{head}\n{lines}"
+    cut = len(lines)
+    for _ in range(MAX_CHAT_LINES):
+        cut = lines.rfind("\n", 0, cut)
+        if cut < 0:
+            return head, "", lines
+    return head, lines[:cut], lines[cut + 1 :]
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + 1 if text else 0
+
+
+def _objects(text: str, where: str, warn: Warn, *, start: int = 0) -> Iterable[Mapping[str, object]]:
+    # Only a line feed ends a line: JSON text may hold U+2028 and friends, which str.splitlines would cut at.
+    for number, line in enumerate(text.split("\n"), start=start + 1):
+        if not line.strip():
+            continue
+        try:
+            value: object = parse_json(line, what=f"{where}, line {number}", warn=warn)
+        except FileFormatError as error:
+            warn(f"{error}; the line is skipped")
+            continue
+        if is_mapping(value):
+            yield value
+        else:
+            warn(f"{where}, line {number} is skipped: a message is a JSON object, not {type(value).__name__}")
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _object(value: FrozenJson) -> FrozenObject:
+    return value if isinstance(value, Mapping) else EMPTY_OBJECT

@@ -1,0 +1,169 @@
+"""A user's SillyTavern data folder, used as it is."""
+
+from __future__ import annotations
+
+from tavernkit._arguments import checked
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
+from tavernkit.cards._character import Character, User
+from tavernkit.errors import TavernKitError
+from tavernkit.silly_tavern._builder import Builder
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._context import TEXT_DIALECT
+from tavernkit.silly_tavern._files.attached_files import FolderMedia, FolderTexts
+from tavernkit.silly_tavern._files.chat_file import ChatFile
+from tavernkit.silly_tavern._files.folder_files import AVATARS, FolderFiles
+from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
+from tavernkit.silly_tavern._groups.character_extras import CharacterExtras
+from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.selection import character_book_names
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A chat of the folder, opened."""
+
+    group: Group | None
+    history: ChatFile | None
+    persona: ChosenPersona
+
+
+class DataFolder(FolderFiles):
+    """``data/<user>`` of a SillyTavern installation: settings, characters, chats, groups, worlds and presets.
+
+    Nothing is written. Names never lead out of the folder. Files are read when they are asked for; world books are
+    read once, so that builders can keep what they compiled for them.
+
+    Args:
+        path: The folder.
+        warn: Called with each warning; by default they are logged.
+    """
+
+    _named = False
+
+    @checked
+    def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
+        """A builder for a character's chat, or a group's, with everything of the folder that belongs to it.
+
+        It builds for the API of the settings: messages for chat completion, one text for any other.
+
+        >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
+        """
+        if not self._named:
+            self._named = True
+            for each in self.unsupported():
+                self._warn(each)
+        return Builder(**self._inputs(character, chat, group))
+
+    def persona(
+        self, character: str | None = None, chat: str | None = None, *, group: str | None = None
+    ) -> ChosenPersona:
+        """The persona that a chat is opened with, and why.
+
+        Args:
+            character: The character's card.
+            chat: The chat's name.
+            group: The group's id, for a chat of a group.
+        """
+        return self._opened(character, chat, group).persona
+
+    def _opened(self, character: str | None, chat: str | None, group: str | None) -> _Opened:
+        chosen = self.group(group) if group is not None else None
+        history: ChatFile | None = None
+        if chosen is not None:
+            chat_id = chat if chat is not None else chosen.source.get("chat_id")
+            history = self.group_chat(chat_id) if isinstance(chat_id, str) else None
+        elif character is not None and chat is not None:
+            history = self._greeted(self.chat(character, chat), character)
+        persona = choose_persona(
+            self.settings,
+            avatars=self._names(AVATARS),
+            lock=history.metadata.get("persona") if history is not None else None,
+            connected_to=chosen.id if chosen is not None else self.avatar(character) if character is not None else None,
+        )
+        return _Opened(chosen, history, persona)
+
+    def _greeted(self, history: ChatFile, character: str) -> ChatFile:
+        """SillyTavern puts the character's greeting into a chat that has no message yet."""
+        card = self.character(character)
+        if history.messages or not card.first_mes:
+            return history
+        return history.with_messages(ChatMessage(name=card.name, mes=card.first_mes))
+
+    def _inputs(self, character: str | None, chat: str | None, group: str | None) -> SillyTavernInputs:
+        settings, opened = self.settings, self._opened(character, chat, group)
+        persona, chosen, history = opened.persona, opened.group, opened.history
+        lorebook = persona.persona.lorebook
+        found: SillyTavernInputs = {
+            "user": User(name=persona.name),
+            "persona": persona.persona,
+            "settings": settings,
+            "dialect": TEXT_DIALECT if settings.main_api != CHAT_COMPLETION_API else None,
+            "books": self._books(settings.world_info.global_select),
+            "persona_books": self._books([lorebook] if lorebook else []),
+            "use_embedded_book": False,
+            "attachments": FolderTexts(self.path, self._warn),
+            "media": FolderMedia(self.path, self._warn),
+            "tokenizers": self.tokenizers,
+        }
+        if chosen is not None:
+            members = self.members(chosen)
+            extras = {avatar: self._extras(avatar, card) for avatar, card in members.items()}
+            found |= {"group": chosen, "members": members, "member_extras": extras}
+        if character is not None:
+            avatar, card = self.avatar(character), self.character(character)
+            extras = self._extras(avatar, card)
+            found |= {
+                "character": card,
+                "avatar": avatar,
+                "tags": extras.tags,
+                "character_books": extras.books,
+                "regex_scripts": extras.regex_scripts,
+            }
+        if history is not None:
+            found["history"] = history
+            if history.metadata.world_info:
+                found["chat_books"] = self._books([history.metadata.world_info])
+        return found
+
+    def _extras(self, avatar: str, card: Character) -> CharacterExtras:
+        worlds = character_book_names(card.world_name, avatar, self.settings.world_info.character_lore)
+        return CharacterExtras(
+            books=self._books(worlds), tags=self._tags(avatar), regex_scripts=self._scripts(card, avatar)
+        )
+
+    def _books(self, names: tuple[str, ...] | list[str]) -> list[WorldBook]:
+        books: list[WorldBook] = []
+        for name in names:
+            try:
+                books.append(self.world(name))
+            except (TavernKitError, OSError) as error:
+                self._warn(f"world book {name!r} is left out: {error}")
+        return books
+
+    def _scripts(self, card: Character, avatar: str) -> RegexScripts:
+        settings = self.settings
+        extensions, name = settings.preset.extensions, settings.preset.name
+        if settings.main_api != CHAT_COMPLETION_API:
+            samplers = settings.source.get("textgenerationwebui_settings")
+            stored = samplers if is_mapping(samplers) else EMPTY_OBJECT
+            found = stored.get("extensions")
+            extensions, name = found if is_mapping(found) else EMPTY_OBJECT, str(stored.get("preset") or "")
+        return RegexScripts.from_settings(
+            settings.extension_settings,
+            card_data={"extensions": card.extensions},
+            avatar=avatar,
+            preset={"extensions": extensions},
+            preset_name=name,
+            api=settings.main_api,
+            warn=self._warn,
+        )
+
+    def _tags(self, avatar: str) -> tuple[str, ...]:
+        by_avatar = self.settings.source.get("tag_map")
+        tags = by_avatar.get(avatar) if is_mapping(by_avatar) else None
+        return tuple(str(tag) for tag in tags) if is_sequence(tags) else ()

@@ -1,0 +1,346 @@
+"""SillyTavern's chat-completion preset: read, checked, changed and written back without loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar, cast
+
+from tavernkit._arguments import checked
+from tavernkit._dataclass import dataclass
+from tavernkit._text.json_reader import JsonReader
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenJson,
+    FrozenObject,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_object,
+    thaw,
+    thaw_object,
+)
+from tavernkit.cards._json_text import dump_json, parse_json
+from tavernkit.cards._source import FileContent, called, read_file, stem
+from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
+from tavernkit.silly_tavern._files.preset_migrations import migrate
+from tavernkit.silly_tavern._files.preset_prompts import (
+    OrderEntry,
+    PresetPrompt,
+    PromptOrder,
+    active_order,
+    complete_prompts,
+    problems_of,
+    read_prompt,
+)
+from tavernkit.silly_tavern._limits import MAX_PRESET_BYTES
+
+T = TypeVar("T")
+
+SETTINGS_KEYS: Mapping[str, str] = {
+    "temperature": "temp_openai",
+    "frequency_penalty": "freq_pen_openai",
+    "presence_penalty": "pres_pen_openai",
+    "top_p": "top_p_openai",
+    "top_k": "top_k_openai",
+    "top_a": "top_a_openai",
+    "min_p": "min_p_openai",
+    "repetition_penalty": "repetition_penalty_openai",
+}
+"""Preset keys that have another name in ``settings.json``."""
+
+SENSITIVE_KEYS = (
+    "reverse_proxy",
+    "proxy_password",
+    "custom_url",
+    "custom_include_body",
+    "custom_exclude_body",
+    "custom_include_headers",
+    "vertexai_region",
+    "vertexai_express_project_id",
+    "azure_base_url",
+    "azure_deployment_name",
+    "workers_ai_account_id",
+)
+"""Keys that describe a user's connections and should not be shared."""
+
+CONNECTION_KEYS = ("chat_completion_source", "custom_prompt_post_processing")
+"""Keys about the connection; the model of each source is one, too."""
+
+MODEL_KEYS: Mapping[str, str] = {"makersuite": "google_model"}
+"""Sources whose model key is not ``<source>_model``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A chat-completion preset. Attributes have the file's own names; ``get`` reaches every other key of the file.
+
+    Make one with ``load()``, ``from_json()`` or ``default()``, and change it with ``replace()``. What the
+    file does not say is taken from ``base`` (the settings in force), else from SillyTavern's built-in default. Where
+    these settings do not bind presets to connections, the connection and its model are theirs whatever the file says.
+    """
+
+    name: str
+    openai_max_context: int
+    openai_max_tokens: int
+    names_behavior: int
+    send_if_empty: str
+    impersonation_prompt: str
+    new_chat_prompt: str
+    new_group_chat_prompt: str
+    new_example_chat_prompt: str
+    continue_nudge_prompt: str
+    group_nudge_prompt: str
+    wi_format: str
+    scenario_format: str
+    personality_format: str
+    assistant_prefill: str
+    assistant_impersonation: str
+    use_sysprompt: bool
+    squash_system_messages: bool
+    continue_prefill: bool
+    continue_postfix: str
+    function_calling: bool
+    media_inlining: bool
+    inline_image_quality: str
+    show_thoughts: bool
+    tool_reasoning_mode: str
+    tool_call_recurse_limit: int
+    reasoning_effort: str
+    verbosity: str
+    chat_completion_source: str
+    custom_prompt_post_processing: str
+    temperature: float
+    frequency_penalty: float
+    presence_penalty: float
+    top_p: float
+    top_k: float
+    top_a: float
+    min_p: float
+    repetition_penalty: float
+    seed: int
+    n: int
+    stream_openai: bool
+    enable_web_search: bool
+    request_images: bool
+    request_image_resolution: str
+    request_image_aspect_ratio: str
+    custom_url: str
+    custom_include_body: str
+    custom_exclude_body: str
+    custom_include_headers: str
+    max_context_unlocked: bool
+    prompts: tuple[PresetPrompt, ...]
+    prompt_order: tuple[PromptOrder, ...]
+    extensions: FrozenObject
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    base: Preset | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def default(cls) -> Preset:
+        """SillyTavern's built-in default."""
+        return _default()
+
+    @classmethod
+    @checked
+    def load(
+        cls,
+        source: FileContent,
+        *,
+        base: Preset | None = None,
+        warn: Warn = log_warning,
+        strict: bool = False,
+    ) -> Preset:
+        """Read a preset file; its name is the file's.
+
+        A file that cannot be read at all raises ``InvalidPresetError``; wrong values in it are reported
+        and replaced, or raise the same error when ``strict``.
+        """
+        warn = _refuse if strict else warn
+        try:
+            content = read_file(source, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
+            data = parse_json(content, what=called(source), warn=warn)
+        except FileFormatError as error:
+            raise InvalidPresetError(str(error)) from error
+        return cls.from_json(data, name=stem(source), base=base, warn=warn)
+
+    @classmethod
+    def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:
+        """Read a preset from parsed JSON."""
+        if not is_object(data):
+            raise InvalidPresetError(f"a preset is a JSON object, not {type(data).__name__}")
+        return _read(data, name, base or _default(), warn)
+
+    @classmethod
+    def from_settings(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
+        """Read the preset in force from ``oai_settings`` of ``settings.json``."""
+        preset_keys = {settings_key: key for key, settings_key in SETTINGS_KEYS.items()}
+        renamed: dict[str, Json] = {preset_keys.get(key, key): thaw(value) for key, value in data.items()}
+        selected = renamed.get("preset_settings_openai")
+        return cls.from_json(renamed, name=selected if isinstance(selected, str) else "", warn=warn)
+
+    def to_json(self) -> JsonObject:
+        """The preset as a file has it: what was read, with what was changed since."""
+        plain = thaw_object(self.source)
+        as_read = _read(self.source, self.name, self.base, _silent)
+        for key in _READERS:
+            value: object = getattr(self, key)
+            if value == getattr(as_read, key):
+                continue
+            if key in ("prompts", "prompt_order"):
+                plain[key] = [each.to_json() for each in cast("tuple[PresetPrompt | PromptOrder, ...]", value)]
+            else:
+                plain[key] = thaw(value)
+        return plain
+
+    def dumps(self) -> str:
+        """The preset as text, laid out like SillyTavern's export."""
+        return dump_json(self.to_json(), indent=4)
+
+    @checked
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the preset to a file."""
+        Path(path).write_text(self.dumps(), encoding="utf-8")
+
+    def replace(self, **changes: object) -> Preset:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def problems(self) -> list[str]:
+        """What in the preset does not do what it seems to do: prompts that are never sent, names that lead nowhere."""
+        return problems_of(self)
+
+    def without_secrets(self) -> Preset:
+        """Return a copy without the keys that describe a user's connections."""
+        kept = {key: value for key, value in self.source.items() if key not in SENSITIVE_KEYS}
+        return _read(kept, self.name, self.base or _default(), _silent)
+
+    def get(self, key: str) -> FrozenJson:
+        """A value by its key in the file, whether or not it is an attribute."""
+        return _value(self, key)
+
+    @property
+    def model(self) -> str:
+        """The model of the source in use."""
+        value = _value(self, self._model_key)
+        return value if isinstance(value, str) else ""
+
+    def with_model(self, model: str) -> Preset:
+        """Return a copy for another model of the source in use."""
+        if self.base is not None and _is_kept(self._model_key, self.base):
+            return self.replace(base=self.base.with_model(model))
+        return self.replace(source=freeze_object({**self.source, self._model_key: model}))
+
+    @property
+    def _model_key(self) -> str:
+        source = self.chat_completion_source
+        return MODEL_KEYS.get(source, f"{source}_model")
+
+    @property
+    def context_window_tokens(self) -> int:
+        """The size of the context."""
+        return self.openai_max_context
+
+    @property
+    def reserved_response_tokens(self) -> int:
+        """What is kept free for the reply."""
+        return self.openai_max_tokens
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """What the prompt may cost."""
+        return self.openai_max_context - self.openai_max_tokens
+
+    @property
+    def effective_prompts(self) -> tuple[PresetPrompt, ...]:
+        """The prompts with every built-in one that the file lacks."""
+        return complete_prompts(self.prompts, _default().prompts)
+
+    @property
+    def effective_order(self) -> tuple[OrderEntry, ...]:
+        """The order list that counts."""
+        return tuple(active_order(self.prompt_order, _default().prompt_order[0].entries))
+
+
+def _read(data: Mapping[str, object], name: str, base: Preset | None, warn: Warn) -> Preset:
+    migrated = migrate(data, name, default_prompts=_default().get("prompts") if base is not None else None)
+    reader = JsonReader(migrated, f"preset {name!r}" if name else "preset", warn)
+    values: dict[str, object] = {
+        key: getattr(base, key)
+        if base is not None and (key not in migrated or _is_kept(key, base))
+        else read(reader, key)
+        for key, read in _READERS.items()
+    }
+    values["extensions"] = reader.object("extensions")
+    return Preset(name=name, source=freeze_object(migrated), base=base, **values)  # pyright: ignore[reportArgumentType]  # read by field type
+
+
+def _value(preset: Preset, key: str) -> FrozenJson:
+    if key in preset.source and not _is_kept(key, preset.base):
+        return preset.source[key]
+    return None if preset.base is None else _value(preset.base, key)
+
+
+def _is_kept(key: str, base: Preset | None) -> bool:
+    """Whether a key is about the connection, and the settings in force keep theirs."""
+    connection = key in CONNECTION_KEYS or key.endswith("_model")
+    return connection and base is not None and _value(base, "bind_preset_to_connection") is False
+
+
+def _read_prompts(reader: JsonReader, key: str) -> tuple[PresetPrompt, ...]:
+    return tuple(
+        read_prompt(item, reader.warn, f"{reader.where}.{key}[{index}]")
+        for index, item in enumerate(reader.objects(key))
+    )
+
+
+def _read_orders(reader: JsonReader, key: str) -> tuple[PromptOrder, ...]:
+    return tuple(
+        PromptOrder.from_json(item, warn=reader.warn, where=f"{reader.where}.{key}[{index}]")
+        for index, item in enumerate(reader.objects(key))
+    )
+
+
+_BY_TYPE: Mapping[str, Callable[[JsonReader, str], object]] = {
+    "str": lambda reader, key: reader.text(key, _built_in(key, "")),
+    "bool": lambda reader, key: reader.flag(key, _built_in(key, False)),
+    "int": lambda reader, key: reader.integer(key, _built_in(key, 0)),
+    "float": lambda reader, key: reader.number(key, _built_in(key, 0.0)),
+    "tuple[PresetPrompt, ...]": _read_prompts,
+    "tuple[PromptOrder, ...]": _read_orders,
+    "FrozenObject": JsonReader.object,
+}
+_READERS = {
+    field.name: _BY_TYPE[str(field.type)]
+    for field in dataclasses.fields(Preset)
+    if field.name not in ("name", "source", "base")
+}
+
+
+@cache
+def _default_json() -> JsonObject:
+    text = files("tavernkit.silly_tavern").joinpath("data/default_preset.json").read_text("utf-8")
+    return cast("JsonObject", json.loads(text))
+
+
+@cache
+def _default() -> Preset:
+    return _read(_default_json(), "Default", None, _silent)
+
+
+def _built_in(key: str, fallback: T) -> T:
+    return cast("T", _default_json().get(key, fallback))
+
+
+def _silent(_message: str) -> None:
+    """What is read here was read with warnings before."""
+
+
+def _refuse(message: str) -> None:
+    raise InvalidPresetError(message)

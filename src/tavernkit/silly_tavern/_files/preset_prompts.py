@@ -1,0 +1,282 @@
+"""The prompt manager's part of a preset: prompts, their order, and what is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_string
+from tavernkit._text.json_reader import JsonReader, as_number
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenJson,
+    FrozenObject,
+    JsonObject,
+    freeze_object,
+    is_sequence,
+    thaw_object,
+)
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern._chat.extension_prompts import ROLES
+from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._files.preset import Preset
+
+
+GLOBAL_ORDER_ID = "100001"
+"""The ``character_id`` of the one order list that is used."""
+
+DEFAULT_INJECTION_ORDER = 100
+RELATIVE, IN_CHAT = 0, 1
+
+GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
+"""What ``injection_trigger`` may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresetPrompt:
+    """One prompt of the prompt manager. ``None`` means the file does not say, which differs from a default."""
+
+    identifier: str
+    name: str = ""
+    role: str | None = None
+    content: str = ""
+    system_prompt: bool | None = None
+    marker: bool = False
+    injection_position: int | float | None = None
+    injection_depth: int | float | None = None
+    injection_order: int | float | None = None
+    injection_trigger: tuple[str, ...] = ()
+    forbid_overrides: bool = False
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
+        """Read a prompt object."""
+        return read_prompt(data, warn, where)
+
+    def to_json(self) -> JsonObject:
+        """The object as a file has it: what was read, with what was changed since."""
+        return write_back(self, self.source, _PROMPT_KEYS, read_prompt(self.source, _silent, "prompt"))
+
+    def replace(self, **changes: object) -> PresetPrompt:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the prompt goes into the chat at its depth."""
+        return self.injection_position == IN_CHAT
+
+    @property
+    def conditions(self) -> FrozenObject:
+        """Our own addition to the format: when the prompt counts, in the terms of the core's prompt entries."""
+        found = self.source.get("conditions")
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+    def triggered_by(self, generation_type: str) -> bool:
+        """Whether the prompt takes part in a generation of this type."""
+        return not self.injection_trigger or generation_type in self.injection_trigger
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEntry:
+    """One line of the prompt manager's list."""
+
+    identifier: str
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOrder:
+    """One order list. Only the one whose ``character_id`` is 100001 (as text or number) is used."""
+
+    character_id: FrozenJson
+    entries: tuple[OrderEntry, ...]
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt_order") -> PromptOrder:
+        """Read an order list."""
+        source = freeze_object(data)
+        entries: list[OrderEntry] = []
+        for index, item in enumerate(JsonReader(data, where, warn).objects("order")):
+            reader = JsonReader(item, f"{where}.order[{index}]", warn)
+            entries.append(OrderEntry(identifier=reader.text("identifier"), enabled=reader.flag("enabled")))
+        return cls(character_id=source.get("character_id"), entries=tuple(entries), source=source)
+
+    def to_json(self) -> JsonObject:
+        """The object as a file has it; unchanged lists keep every key."""
+        plain = thaw_object(self.source)
+        unchanged = PromptOrder.from_json(self.source, warn=_silent).entries == self.entries if self.source else False
+        if not unchanged:
+            plain["character_id"] = self.character_id  # pyright: ignore[reportArgumentType]  # a JSON scalar
+            plain["order"] = [{"identifier": each.identifier, "enabled": each.enabled} for each in self.entries]
+        return plain
+
+    @property
+    def is_global(self) -> bool:
+        """Whether this is the list that counts."""
+        return to_string(self.character_id) == GLOBAL_ORDER_ID
+
+
+def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPrompt:
+    """Read a prompt object, as ``PresetPrompt.from_json()`` does for programs."""
+    reader = JsonReader(data, where, warn)
+    system_prompt = data.get("system_prompt")
+    return PresetPrompt(
+        identifier=reader.text("identifier"),
+        name=reader.text("name"),
+        role=reader.optional_text("role"),
+        content=reader.text("content"),
+        system_prompt=system_prompt if isinstance(system_prompt, bool) else None,
+        marker=reader.flag("marker"),
+        injection_position=_exact_number(data.get("injection_position")),
+        injection_depth=_exact_number(data.get("injection_depth")),
+        injection_order=as_number(data.get("injection_order")),
+        injection_trigger=_triggers(reader, data.get("injection_trigger")),
+        forbid_overrides=data.get("forbid_overrides") is True,
+        source=freeze_object(data),
+    )
+
+
+def active_order(orders: Iterable[PromptOrder], default: Sequence[OrderEntry]) -> Sequence[OrderEntry]:
+    """The list that counts: the first global one, or the default list when that is missing or empty."""
+    chosen = next((each for each in orders if each.is_global), None)
+    return chosen.entries if chosen is not None and chosen.entries else default
+
+
+def complete_prompts(prompts: Sequence[PresetPrompt], defaults: Sequence[PresetPrompt]) -> tuple[PresetPrompt, ...]:
+    """Add the built-in prompts a preset lacks; a preset without any prompt gets the whole default set."""
+    known = {prompt.identifier for prompt in prompts}
+    return (*prompts, *(prompt for prompt in defaults if prompt.identifier not in known))
+
+
+def write_back(now: object, source: FrozenObject, keys: Iterable[str], then: object) -> JsonObject:
+    """Overlay the attributes that differ from what ``source`` said on a copy of ``source``."""
+    plain = thaw_object(source)
+    for key in keys:
+        value = getattr(now, key)
+        if value != getattr(then, key) or (not source and value is not None):
+            plain[key] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
+    return plain
+
+
+def _triggers(reader: JsonReader, value: object) -> tuple[str, ...]:
+    """The types a list names. One without any text names none, unlike an empty one, which means all."""
+    return (reader.texts("injection_trigger") or ("",)) if is_sequence(value) and value else ()
+
+
+def _exact_number(value: object) -> int | float | None:
+    """Take numbers only: where SillyTavern compares strictly, text that looks like a number is not one."""
+    return None if isinstance(value, str) else as_number(value)
+
+
+def _silent(_message: str) -> None:
+    """The object was read with warnings once already."""
+
+
+_PROMPT_KEYS = tuple(field.name for field in dataclasses.fields(PresetPrompt) if field.name != "source")
+
+
+RESERVED_IDENTIFIERS = frozenset(
+    {
+        "impersonate",
+        "quietPrompt",
+        "groupNudge",
+        "bias",
+        "summary",
+        "authorsNote",
+        "vectorsMemory",
+        "vectorsDataBank",
+        "smartContext",
+        "continueNudge",
+        "continuePrefill",
+        "controlPrompts",
+        "newMainChat",
+        "newChat",
+        "emptyUserMessageReplacement",
+    }
+)
+"""Identifiers a build uses itself: a preset's prompt of that name is replaced."""
+
+
+def problems_of(preset: Preset) -> list[str]:
+    """Everything in a preset that is legal and yet does not do what it seems to do, one sentence each."""
+    return [problem for check in _CHECKS for problem in check(preset)]
+
+
+def _budget(preset: Preset) -> Iterator[str]:
+    if preset.openai_max_tokens >= preset.openai_max_context:
+        yield (
+            f"openai_max_tokens ({preset.openai_max_tokens}) leaves nothing of openai_max_context "
+            f"({preset.openai_max_context}) for the prompt"
+        )
+
+
+def _order(preset: Preset) -> Iterator[str]:
+    known = {prompt.identifier for prompt in preset.effective_prompts}
+    if preset.prompt_order and not any(order.is_global and order.entries for order in preset.prompt_order):
+        yield "prompt_order has no list for character_id 100001: the default order is used"
+    counts = Counter(entry.identifier for entry in preset.effective_order)
+    for identifier, count in counts.items():
+        if identifier not in known:
+            yield f"prompt_order names {identifier!r}, which is not a prompt"
+        elif count > 1:
+            yield f"prompt_order names {identifier!r} {count} times: only the first place counts, but each is paid for"
+
+
+def _prompts(preset: Preset) -> Iterator[str]:
+    counts = Counter(prompt.identifier for prompt in preset.prompts)
+    for identifier, count in counts.items():
+        if not identifier:
+            yield f"{count} prompts have no identifier and are never sent"
+        elif count > 1:
+            yield f"{count} prompts are called {identifier!r}: only the first counts"
+    ordered = {entry.identifier for entry in preset.effective_order if entry.enabled}
+    for prompt in preset.prompts:
+        if prompt.identifier in ordered:
+            yield from (f"prompt {prompt.name or prompt.identifier!r} {fault}" for fault in _faults(prompt))
+
+
+def _faults(prompt: PresetPrompt) -> Iterator[str]:
+    if prompt.identifier in RESERVED_IDENTIFIERS:
+        yield f"is called {prompt.identifier!r}, a name that SillyTavern uses itself: its text is replaced"
+    unknown = [trigger for trigger in prompt.injection_trigger if trigger not in GENERATION_TYPES]
+    if unknown:
+        yield f"is triggered by {', '.join(unknown)}, which no generation is called"
+    reason = never_sent(prompt)
+    if reason is not None:
+        yield reason
+
+
+def never_sent(prompt: PresetPrompt) -> str | None:
+    """Why SillyTavern never sends a prompt, even if it is switched on; None if it does.
+
+    It places its own prompts by name, and of all others those whose ``system_prompt`` is false.
+    """
+    if prompt.in_chat:
+        depth = prompt.injection_depth
+        if not isinstance(depth, int) or not 0 <= depth <= MAX_INJECTION_DEPTH:
+            return f"is in the chat at depth {depth!r} and is never sent: the depth must be a whole number from 0 on"
+        if prompt.role not in ROLES:
+            return f"is in the chat with the role {prompt.role!r} and is never sent"
+    elif prompt.system_prompt is not False and prompt.identifier not in _own_prompts():
+        return "is never sent: its system_prompt must be false"
+    return None
+
+
+@cache
+def _own_prompts() -> frozenset[str]:
+    from tavernkit.silly_tavern._files.preset import Preset
+
+    return RESERVED_IDENTIFIERS | {prompt.identifier for prompt in Preset.default().prompts}
+
+
+_CHECKS: tuple[Callable[[Preset], Iterator[str]], ...] = (_budget, _order, _prompts)

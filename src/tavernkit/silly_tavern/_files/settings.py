@@ -1,0 +1,260 @@
+"""The user's ``settings.json``: what of it shapes a prompt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import field, replace
+from importlib import resources
+
+from tavernkit._arguments import checked
+from tavernkit._dataclass import dataclass
+from tavernkit._text.json_reader import JsonReader
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, is_object, is_sequence
+from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._source import FileContent, called, read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.silly_tavern._chat.authors_note import NoteSettings
+from tavernkit.silly_tavern._chat.card_fields import Persona, stored_position
+from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
+from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._limits import MAX_SETTINGS_BYTES
+from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API
+from tavernkit.silly_tavern._token_counting.text_tokenizer import BEST_MATCH, TextBackend
+from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
+
+DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
+"""The context and the reply of text completion, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoSwipe:
+    """When a reply is swiped at once: it is too short, or holds too many of some words."""
+
+    words: tuple[str, ...] = ()
+    threshold: int = 2
+    minimum_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AutoContinue:
+    """When a reply is continued at once: it is shorter than a number of tokens."""
+
+    target_length: int = 400
+    chat_completion: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PowerUser:
+    """The switches of ``power_user`` that shape a prompt."""
+
+    collapse_newlines: bool = False
+    pin_examples: bool = False
+    strip_examples: bool = False
+    prefer_character_prompt: bool = True
+    prefer_character_jailbreak: bool = True
+    user_prompt_bias: str = ""
+    custom_stopping_strings: str = ""
+    custom_stopping_strings_macro: bool = True
+    experimental_macro_engine: bool = True
+    media_display: str = "list"
+    chat_truncation: int = 100
+    tokenizer: int = BEST_MATCH
+    token_padding: int = 64
+    request_token_probabilities: bool = False
+    trim_spaces: bool = True
+    auto_fix_generated_markdown: bool = True
+    allow_name1_display: bool = False
+    allow_name2_display: bool = False
+    disable_group_trimming: bool = False
+    continue_on_send: bool = False
+    auto_swipe: AutoSwipe | None = None
+    """When a reply is swiped at once; None if that is off."""
+    auto_continue: AutoContinue | None = None
+    """When a reply is continued at once; None if that is off."""
+    reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
+    instruct: InstructTemplate = field(default_factory=lambda: InstructTemplate(enabled=False))
+    context: ContextTemplate = field(default_factory=lambda: ContextTemplate(use_stop_strings=True))
+    sysprompt: SystemPrompt = field(default_factory=SystemPrompt)
+    model_templates_mappings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
+        """Read ``power_user``."""
+        reader = JsonReader(data, "settings.power_user", warn)
+        return cls(
+            collapse_newlines=reader.flag("collapse_newlines"),
+            pin_examples=reader.flag("pin_examples"),
+            strip_examples=reader.flag("strip_examples"),
+            prefer_character_prompt=reader.flag("prefer_character_prompt", True),
+            prefer_character_jailbreak=reader.flag("prefer_character_jailbreak", True),
+            user_prompt_bias=reader.text("user_prompt_bias"),
+            custom_stopping_strings=reader.text("custom_stopping_strings"),
+            custom_stopping_strings_macro=reader.flag("custom_stopping_strings_macro", True),
+            experimental_macro_engine=reader.flag("experimental_macro_engine", True),
+            media_display=reader.text("media_display", "list"),
+            chat_truncation=reader.integer("chat_truncation", 100),
+            tokenizer=reader.integer("tokenizer", BEST_MATCH),
+            token_padding=reader.integer("token_padding", 64),
+            request_token_probabilities=reader.flag("request_token_probabilities"),
+            trim_spaces=reader.flag("trim_spaces", True),
+            auto_fix_generated_markdown=reader.flag("auto_fix_generated_markdown", True),
+            allow_name1_display=reader.flag("allow_name1_display"),
+            allow_name2_display=reader.flag("allow_name2_display"),
+            disable_group_trimming=reader.flag("disable_group_trimming"),
+            continue_on_send=reader.flag("continue_on_send"),
+            auto_swipe=_auto_swipe(reader),
+            auto_continue=_auto_continue(reader.reader("auto_continue")),
+            reasoning=ReasoningSettings.from_json(reader.object("reasoning"), warn=warn),
+            instruct=InstructTemplate.from_json({"enabled": False, **reader.object("instruct")}, warn=warn),
+            context=_context(reader),
+            sysprompt=_system_prompt(reader),
+            model_templates_mappings=reader.object("model_templates_mappings"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user has set. Every key of the file is in ``source``; parts that other modules read are kept as JSON."""
+
+    username: str = "User"
+    user_avatar: str = ""
+    power_user: PowerUser = field(default_factory=PowerUser)
+    note: NoteSettings = field(default_factory=NoteSettings)
+    persona: Persona = field(default_factory=Persona)
+    main_api: str = CHAT_COMPLETION_API
+    preset: Preset = field(default_factory=Preset.default)
+    max_context: int = DEFAULT_MAX_CONTEXT
+    amount_gen: int = DEFAULT_AMOUNT_GEN
+    world_info: WorldInfoSettings = field(default_factory=WorldInfoSettings)
+    global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    @checked
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
+        """Read ``settings.json``."""
+        warn = refuse_warning if strict else warn
+        data = parse_json(
+            read_file(source, MAX_SETTINGS_BYTES, limit="MAX_SETTINGS_BYTES"), what=called(source), warn=warn
+        )
+        if not is_object(data):
+            raise FileFormatError(f"{called(source)}: settings are a JSON object, not {type(data).__name__}")
+        return cls.from_json(data, warn=warn)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
+        """Read settings from parsed JSON."""
+        reader = JsonReader(data, "settings", warn)
+        power_user = reader.object("power_user")
+        extensions = reader.reader("extension_settings")
+        avatar = reader.text("user_avatar")
+        return cls(
+            username=reader.text("username") or "User",
+            user_avatar=avatar,
+            power_user=PowerUser.from_json(power_user, warn=warn),
+            note=NoteSettings.from_json(extensions.object("note"), warn=warn),
+            persona=_persona(power_user, warn),
+            main_api=reader.text("main_api", CHAT_COMPLETION_API) or CHAT_COMPLETION_API,
+            preset=Preset.from_settings(reader.object("oai_settings"), warn=warn),
+            max_context=reader.integer("max_context", DEFAULT_MAX_CONTEXT),
+            amount_gen=reader.integer("amount_gen", DEFAULT_AMOUNT_GEN),
+            world_info=WorldInfoSettings.from_json(reader.object("world_info_settings"), warn=warn),
+            global_variables=extensions.reader("variables").object("global"),
+            source=freeze_object(data),
+        )
+
+    @classmethod
+    def fresh(cls) -> Settings:
+        """The settings that SillyTavern ships, which differ from what it takes for a missing key.
+
+        Their API is the AI Horde, so that builds are for text completion. ``source`` is empty: no file of the user's
+        was read.
+        """
+        content = resources.files("tavernkit.silly_tavern").joinpath("data", "fresh_settings.json").read_text("utf-8")
+        return replace(cls.from_json(json.loads(content)), source=EMPTY_OBJECT)
+
+    @property
+    def text_backend(self) -> TextBackend:
+        """The text-completion backend, as far as files say: never connected."""
+        reader = JsonReader(self.source, "settings", _ignore)
+        if self.main_api == "novel":
+            return TextBackend(main_api="novel", model=reader.reader("nai_settings").text("model_novel", "clio-v1"))
+        backend = reader.reader("textgenerationwebui_settings")
+        kind = backend.text("type", "ooba")
+        model = backend.text("custom_model" if kind == "ooba" else f"{kind}_model")
+        api = self.main_api if self.main_api != CHAT_COMPLETION_API else TEXT_COMPLETION_API
+        return TextBackend(main_api=api, type=kind, model=model)
+
+    @property
+    def extension_settings(self) -> FrozenObject:
+        """The settings of extensions, as the file has them."""
+        found = self.source.get("extension_settings")
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+    def of_extension(self, name: str) -> FrozenObject | None:
+        """The settings of one extension, empty if there are none; nothing if the extension is switched off."""
+        settings = self.extension_settings
+        switched_off = settings.get("disabledExtensions")
+        if is_sequence(switched_off) and name in switched_off:
+            return None
+        found = settings.get(name)
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+
+def _auto_swipe(reader: JsonReader) -> AutoSwipe | None:
+    if not reader.flag("auto_swipe"):
+        return None
+    return AutoSwipe(
+        words=tuple(reader.texts("auto_swipe_blacklist")),
+        threshold=reader.integer("auto_swipe_blacklist_threshold", 2),
+        minimum_length=reader.integer("auto_swipe_minimum_length", 0),
+    )
+
+
+def _auto_continue(reader: JsonReader) -> AutoContinue | None:
+    if not reader.flag("enabled"):
+        return None
+    return AutoContinue(
+        target_length=reader.integer("target_length", 400),
+        chat_completion=reader.flag("allow_chat_completions"),
+    )
+
+
+def _ignore(_message: str) -> None:
+    """Take a warning about a part of the settings that is looked up, not read."""
+
+
+def _context(reader: JsonReader) -> ContextTemplate:
+    """The context template in force, with its switches that live beside it."""
+    live = reader.object("context")
+    template = ContextTemplate.from_json(live, warn=reader.warn) if live else ContextTemplate(use_stop_strings=True)
+    return template.replace(
+        always_force_name2=reader.flag("always_force_name2", True),
+        trim_sentences=reader.flag("trim_sentences"),
+        single_line=reader.flag("single_line"),
+    )
+
+
+def _system_prompt(reader: JsonReader) -> SystemPrompt:
+    """The system prompt in force; it was a part of the instruct template once."""
+    instruct = reader.reader("instruct")
+    legacy = instruct.optional_text("system_prompt")
+    if legacy is not None:
+        return SystemPrompt(content=legacy, enabled=instruct.flag("enabled"))
+    return SystemPrompt.from_json(reader.object("sysprompt"), warn=reader.warn)
+
+
+def _persona(power_user: Mapping[str, object], warn: Warn) -> Persona:
+    """The persona in force: the live copy, not the stored description of the avatar."""
+    reader = JsonReader(power_user, "settings.power_user", warn)
+    return Persona(
+        description=reader.text("persona_description"),
+        position=stored_position(power_user.get("persona_description_position")),
+        depth=reader.number("persona_description_depth", 2),
+        role=reader.number("persona_description_role", 0),
+        lorebook=reader.text("persona_description_lorebook") or None,
+    )

@@ -1,0 +1,19 @@
+"""Group chats: who speaks, and one card out of many."""
+
+from tavernkit.silly_tavern._groups.activation import ActivationInput, MissingGroupMemberError, activate
+from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards
+from tavernkit.silly_tavern._groups.decision import reconcile
+from tavernkit.silly_tavern._groups.group import Group, GroupMember
+from tavernkit.silly_tavern._groups.group_chat import GroupChat
+
+__all__ = [
+    "ActivationInput",
+    "Group",
+    "GroupChat",
+    "GroupMember",
+    "MissingGroupMemberError",
+    "activate",
+    "group_depth_prompts",
+    "merge_cards",
+    "reconcile",
+]

@@ -1,0 +1,18 @@
+"""What belongs to a character besides its card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern._world_info.book import WorldBook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharacterExtras:
+    """Books, tags and regex scripts of a group's member: they count while the member speaks."""
+
+    books: Sequence[WorldBook] = ()
+    tags: Sequence[str] = ()
+    regex_scripts: RegexScripts | None = None

@@ -1,0 +1,177 @@
+"""A group chat's settings, as SillyTavern's group files have them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from tavernkit._arguments import checked, require
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_number, truthy
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenObject,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    thaw_object,
+)
+from tavernkit.cards._character import Character
+from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._source import FileContent, called, read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.silly_tavern._limits import MAX_GROUP_BYTES
+
+ActivationStrategy: TypeAlias = Literal["natural", "list", "manual", "pooled"]
+GenerationMode: TypeAlias = Literal["swap", "append", "append_disabled"]
+
+STRATEGIES: tuple[ActivationStrategy, ...] = ("natural", "list", "manual", "pooled")
+"""Activation strategies in the order of their numbers in files."""
+
+MODES: tuple[GenerationMode, ...] = ("swap", "append", "append_disabled")
+"""Generation modes in the order of their numbers in files."""
+
+DEFAULT_TALKATIVENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A character of a group; ``avatar`` is its id."""
+
+    avatar: str
+    character: Character
+
+    @property
+    def name(self) -> str:
+        """The character's name."""
+        return self.character.name
+
+    @property
+    def talkativeness(self) -> float:
+        """How likely the character speaks up; what is missing or no number counts as one half."""
+        extensions = self.character.extensions
+        if "talkativeness" not in extensions:
+            return DEFAULT_TALKATIVENESS
+        value = to_number(extensions["talkativeness"])
+        return DEFAULT_TALKATIVENESS if value != value else value  # only NaN differs from itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group: its members by avatar, who is muted, how speakers are chosen and how cards are joined.
+
+    ``activation_strategy`` is None for a number that SillyTavern does not know: then no one speaks unprompted.
+    ``source`` keeps the file's own object for ``to_json()``.
+    """
+
+    id: str = ""
+    name: str = ""
+    members: Sequence[str] = ()
+    disabled_members: Sequence[str] = ()
+    activation_strategy: ActivationStrategy | None = "natural"
+    generation_mode: GenerationMode = "swap"
+    allow_self_responses: bool = False
+    join_prefix: str = ""
+    join_suffix: str = ""
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Group:
+        """Read a group object."""
+        require("data", data, Mapping, "the JSON object of a group")
+        return cls(
+            id=_text(data.get("id")),
+            name=_text(data.get("name")),
+            members=_texts(data.get("members")),
+            disabled_members=_texts(data.get("disabled_members")),
+            activation_strategy=_strategy(data.get("activation_strategy")),
+            generation_mode=_mode(data.get("generation_mode")),
+            allow_self_responses=truthy(data.get("allow_self_responses")),
+            join_prefix=_text(data.get("generation_mode_join_prefix")),
+            join_suffix=_text(data.get("generation_mode_join_suffix")),
+            source=freeze_object(data),
+        )
+
+    @classmethod
+    @checked
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Group:
+        """Read a group file."""
+        content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
+        data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)
+        if not is_mapping(data):
+            raise FileFormatError(f"{called(source)}: a group is a JSON object, not {type(data).__name__}")
+        return cls.from_json(data)
+
+    def to_json(self) -> JsonObject:
+        """The group as its file has it: what was read, with what was changed since."""
+        plain = thaw_object(self.source)
+        then = Group.from_json(self.source)
+        for ours, theirs, encode in _FIELDS:
+            value: object = getattr(self, ours)
+            if value != getattr(then, ours) or (not self.source and ours in _ALWAYS):
+                plain[theirs] = encode(value)
+        return plain
+
+    def replace(self, **changes: object) -> Group:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    @property
+    def enabled_members(self) -> list[str]:
+        """Members that are not muted, in order."""
+        muted = set(self.disabled_members)
+        return [member for member in self.members if member not in muted]
+
+
+def _strategy(value: object) -> ActivationStrategy | None:
+    number = 0.0 if value is None else to_number(value)
+    return STRATEGIES[int(number)] if number in range(len(STRATEGIES)) else None
+
+
+def _mode(value: object) -> GenerationMode:
+    # Any value that is true joins cards; only the number 2 includes muted members.
+    if value == 2 and not isinstance(value, bool):
+        return "append_disabled"
+    return "append" if truthy(value) else "swap"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if is_sequence(value) else ()
+
+
+def _same(value: object) -> Json:
+    return value  # pyright: ignore[reportReturnType]  # texts and flags
+
+
+def _listed(value: object) -> Json:
+    return [str(item) for item in value] if is_sequence(value) else []
+
+
+def _strategy_number(value: object) -> Json:
+    return STRATEGIES.index(value) if value in STRATEGIES else None
+
+
+def _mode_number(value: object) -> Json:
+    return MODES.index(value) if value in MODES else 0
+
+
+_FIELDS = (
+    ("id", "id", _same),
+    ("name", "name", _same),
+    ("members", "members", _listed),
+    ("disabled_members", "disabled_members", _listed),
+    ("activation_strategy", "activation_strategy", _strategy_number),
+    ("generation_mode", "generation_mode", _mode_number),
+    ("allow_self_responses", "allow_self_responses", _same),
+    ("join_prefix", "generation_mode_join_prefix", _same),
+    ("join_suffix", "generation_mode_join_suffix", _same),
+)
+_ALWAYS = frozenset(ours for ours, _, _ in _FIELDS)

@@ -1,0 +1,89 @@
+"""Example dialogue, written with the sequences of instruct mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import added
+from tavernkit.silly_tavern._chat.card_fields import START, ExampleTurn, read_block
+from tavernkit.silly_tavern._instruct.names import replace_name
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+
+_START_LINE = re.compile(f"{START}\n", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleNames:
+    """The names of a chat: those that speaker lines have, and those that are written in front of messages."""
+
+    user: str
+    character: str
+    members: Sequence[str] = ()
+    in_group: bool = False
+    written_user: str
+    written_character: str
+
+
+def format_examples(
+    blocks: Sequence[str],
+    template: InstructTemplate,
+    names: ExampleNames,
+    heading: str,
+    expand: Callable[[str], str],
+) -> list[list[str]]:
+    """Write blocks (under ``<START>`` lines) as messages: for each block its pieces, the heading one of them.
+
+    If no block has any speaker line, or examples are not formatted, each block is one piece under the heading.
+    """
+    if not template.skip_examples:
+        sequences = _Sequences(template, names, expand)
+        written = [sequences.write_block(block, heading) for block in blocks]
+        if any(written):
+            return written
+    return [[_under(block, heading)] for block in blocks]
+
+
+def _under(block: str, heading: str) -> str:
+    """Put the heading in the place of the first ``<START>`` line."""
+    found = _START_LINE.search(block)
+    return block if found is None else block[: found.start()] + heading + block[found.end() :]
+
+
+class _Sequences:
+    """The sequences around the messages of both speakers, expanded once."""
+
+    def __init__(self, template: InstructTemplate, names: ExampleNames, expand: Callable[[str], str]) -> None:
+        self._template = template
+        self._names = names
+        self._user = self._prepare(template.input_sequence, template.input_suffix, names.written_user, expand)
+        self._bot = self._prepare(template.output_sequence, template.output_suffix, names.written_character, expand)
+
+    def _prepare(self, prefix: str, suffix: str, name: str, expand: Callable[[str], str]) -> tuple[str, str]:
+        # Without macros SillyTavern leaves out the default suffix too.
+        if not self._template.macro:
+            return prefix, suffix
+        prefix, suffix = (replace_name(expand(text), name) for text in (prefix, suffix))
+        return prefix, suffix or self._template.separator
+
+    def write_block(self, block: str, heading: str) -> list[str]:
+        names = self._names
+        turns = read_block(
+            block,
+            user_name=names.user,
+            character_name=names.character,
+            group_names=names.members if names.in_group else (),
+        )
+        pieces = [self._write(turn) for turn in turns]
+        return [heading, *pieces] if pieces and heading else pieces
+
+    def _write(self, turn: ExampleTurn) -> str:
+        names, behavior = self._names, self._template.names_behavior
+        prefix, suffix = self._user if turn.from_user else self._bot
+        name = turn.name
+        if not names.in_group and behavior != "none":
+            name = names.written_user if turn.from_user else names.written_character
+        shown = behavior == "always" or (behavior == "force" and (turn.from_user or names.in_group))
+        text = (name + added(": ", "names_behavior") if shown else "") + turn.text + suffix
+        return prefix + self._template.separator + text if prefix else text

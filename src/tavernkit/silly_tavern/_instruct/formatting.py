@@ -1,0 +1,126 @@
+"""Messages, the reply line and the story string, written with an instruct template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import trim, trim_end, trim_start
+from tavernkit._text.traced import added
+from tavernkit.silly_tavern._instruct.names import NOBODY, replace_name
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+
+ANY, FIRST, LAST = 0, 1, 2
+"""Which sequence a message gets: its speaker's usual one, that of the oldest message, or that of the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message as it goes into the prompt; ``open_end`` is where its text ends and its suffix begins."""
+
+    text: str
+    open_end: int
+
+    @property
+    def unfinished(self) -> str:
+        """The message without its suffix, for a model that continues it."""
+        return self.text[: self.open_end]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a message's sequences depend on."""
+
+    name: str
+    text: str
+    is_user: bool = False
+    narrator: bool = False
+    forced_avatar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InstructFormatter:
+    """Writes with one template. ``expand`` expands macros of a sequence and leaves ``{{name}}`` to the formatter."""
+
+    template: InstructTemplate
+    user_name: str
+    character_name: str
+    expand: Callable[[str], str]
+    in_group: bool = False
+
+    def message(self, line: Line, place: int = ANY) -> Written:
+        """Write a message of the chat. Its own text is not expanded."""
+        template, separator = self.template, self.template.separator
+        prefix, suffix = self._sequences(line, place)
+        if template.macro:
+            prefix = replace_name(self.expand(prefix), line.name)
+            suffix = replace_name(self.expand(suffix), line.name)
+        suffix = suffix or separator
+        name = line.name + added(": ", "names_behavior") if line.name and self._shows_name(line) else ""
+        body = name + line.text + suffix
+        text = prefix + separator + body if prefix and body else prefix or body
+        return Written(text, len(text) - len(suffix))
+
+    def reply_line(
+        self, name: str, *, impersonate: bool = False, bias: str = "", quiet: bool = False, loud: bool = False
+    ) -> str:
+        """Write the line that the reply follows. ``loud`` lets a quiet prompt be answered by the character."""
+        template, separator = self.template, self.template.separator
+        behavior = template.names_behavior
+        named = bool(name) and (behavior == "always" or (self.in_group and behavior == "force"))
+        named = named and not (quiet and not loud)
+        sequence = self._reply_sequence(impersonate=impersonate, neutral=quiet and not loud)
+        filler = self._filler(sequence) if named else ""
+        if template.macro:
+            sequence = replace_name(self.expand(sequence), name)
+        text = separator + sequence
+        if named:
+            text += separator + filler + name + added(":", "names_behavior")
+        if quiet:
+            text = text.removeprefix(separator)
+        if bias and not impersonate:
+            text += bias if named else separator + trim_start(bias)
+        return (trim_end(text) if template.wrap else text) + ("" if named else separator)
+
+    def story(self, story: str) -> tuple[str, str]:
+        """What goes before and after a story string that is not in the chat. Macros are always expanded here."""
+        if not story:
+            return "", ""
+        template = self.template
+        prefix, suffix = template.story_string_prefix, template.story_string_suffix
+        before = replace_name(self.expand(prefix), NOBODY) + template.separator if prefix else ""
+        return before, self.expand(suffix) if suffix else ""
+
+    def _shows_name(self, line: Line) -> bool:
+        if line.narrator or self.template.names_behavior == "none":
+            return False
+        if self.template.names_behavior == "always":
+            return True
+        return (self.in_group or line.forced_avatar) and line.name != self.user_name
+
+    def _sequences(self, line: Line, place: int) -> tuple[str, str]:
+        template = self.template
+        if line.narrator:
+            if template.system_same_as_user:
+                return template.input_sequence, template.input_suffix
+            return template.system_sequence, template.system_suffix
+        if line.is_user:
+            special = (None, template.first_input_sequence, template.last_input_sequence)[place]
+            return special or template.input_sequence, template.input_suffix
+        special = (None, template.first_output_sequence, template.last_output_sequence)[place]
+        return special or template.output_sequence, template.output_suffix
+
+    def _reply_sequence(self, *, impersonate: bool, neutral: bool) -> str:
+        template = self.template
+        if impersonate:
+            return template.last_input_sequence or template.input_sequence
+        if neutral:
+            return template.last_system_sequence or template.output_sequence
+        return template.last_output_sequence or template.output_sequence
+
+    def _filler(self, sequence: str) -> str:
+        """The blank that the usual sequence ends with, if the last one lacks it."""
+        usual, last = self.template.output_sequence, self.template.last_output_sequence
+        if not usual or not last or sequence != last:
+            return ""
+        return usual[-1] if not trim(usual[-1]) and trim(last[-1]) else ""

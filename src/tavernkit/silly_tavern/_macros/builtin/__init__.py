@@ -1,0 +1,35 @@
+"""SillyTavern's own macros, in modules by subject."""
+
+from __future__ import annotations
+
+from tavernkit.errors import Warn, log_warning
+from tavernkit.silly_tavern._macros.builtin import (
+    card,
+    chat,
+    extension,
+    flow,
+    instruct,
+    outlets,
+    random,
+    state,
+    time,
+    utility,
+    variable,
+)
+from tavernkit.silly_tavern._macros.registry import MacroRegistry
+
+SUBJECTS = (utility, flow, random, card, chat, time, variable, instruct, state, extension)
+"""The modules of the macros that SillyTavern itself has."""
+
+
+def silly_tavern_registry(*, warn: Warn = log_warning) -> MacroRegistry:
+    """Exactly the macros of SillyTavern 1.19.0; ``warn`` is called for macros that are registered again."""
+    return MacroRegistry((definition for subject in SUBJECTS for definition in subject.macros), warn=warn)
+
+
+def default_registry(*, warn: Warn = log_warning) -> MacroRegistry:
+    """The macros of SillyTavern and the few that this library adds."""
+    registry = silly_tavern_registry(warn=warn)
+    for definition in outlets.macros:
+        registry.add(definition)
+    return registry

@@ -1,0 +1,256 @@
+"""What a handler is given: its call, the variables within their limits, and a way to report what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import Json, is_mapping, is_sequence
+from tavernkit.errors import MacroError, Warn
+from tavernkit.silly_tavern._macros.arguments import dedent
+from tavernkit.silly_tavern._macros.limits import FREE_VARIABLE_CHARS, MAX_VARIABLE_CHARS
+from tavernkit.silly_tavern.errors import (
+    MacroBlockError,
+    MacroRecursionError,
+    MacroSyntaxError,
+    UnconsumedMacroError,
+    UnknownMacroError,
+)
+from tavernkit.stores._variables import LOCAL, VariablesStore
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._macros.environment import MacroEnvironment
+    from tavernkit.silly_tavern._macros.nodes import MacroNode
+    from tavernkit.silly_tavern._macros.registry import MacroDefinition
+    from tavernkit.silly_tavern._macros.run import Expansion
+
+
+DiagnosticKind = Literal[
+    "syntax",
+    "runtime_warning",
+    "internal_error",
+    "v1_replace_failed",
+    "unknown_macro",
+    "unconsumed",
+    "block",
+    "ignored",
+    "limit",
+]
+"""The first four are SillyTavern's own; the others are what it lets pass without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One thing that was wrong.
+
+    ``about`` says what a runtime warning or limit is about (``arity``, ``type``, ``roll``, ``depth``); a syntax
+    diagnostic has its ``phase`` (``lexing``, ``parsing``) and how many errors it stands for (``count``).
+    ``position`` is an index into the text as it was given. ``unclosed`` marks a call that lacks its block.
+    ``remaining`` are the macros that are left in a text.
+    """
+
+    kind: DiagnosticKind
+    message: str
+    about: str = ""
+    macro: str = ""
+    position: int | None = None
+    phase: str = ""
+    count: int = 1
+    unclosed: bool = False
+    remaining: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.message if self.position is None else f"{self.message} (at character {self.position})"
+
+    def to_error(self) -> MacroError:
+        """The error that strict mode raises for it."""
+        text = str(self)
+        if self.kind == "block" or self.unclosed:
+            closing = None if self.about == "closing" else f"{{{{/{self.macro}}}}}"
+            return MacroBlockError(text, opening_tag=self.macro, expected_closing=closing, position=self.position)
+        if self.about == "depth":
+            return MacroRecursionError(
+                text, depth=self.count, max_depth=self.count, macro_name=self.macro, position=self.position
+            )
+        if self.kind == "unconsumed":
+            return UnconsumedMacroError(text, remaining_macros=self.remaining, position=self.position)
+        error = _ERRORS.get(self.kind, MacroError)
+        return error(text, macro_name=self.macro or None, position=self.position)
+
+
+_ERRORS: dict[str, type[MacroError]] = {"syntax": MacroSyntaxError, "unknown_macro": UnknownMacroError}
+
+Report = Callable[[Diagnostic], None]
+"""Takes one diagnostic."""
+
+
+def reporter(warn: Warn, *, strict: bool) -> Report:
+    """Make a ``Report`` that warns, or in strict mode raises."""
+
+    def raise_it(diagnostic: Diagnostic) -> None:
+        raise diagnostic.to_error()
+
+    def warn_of_it(diagnostic: Diagnostic) -> None:
+        warn(str(diagnostic))
+
+    return raise_it if strict else warn_of_it
+
+
+class MacroFailure(Exception):  # noqa: N818 - it is not an error of the program: the macro stays in the text
+    """Raised by a handler that cannot answer: the macro stays in the text and the reason is reported."""
+
+
+class OutOfRoomError(MacroFailure):
+    """Raised where an expansion has hit one of its limits, which is reported already: the macro stays in the text."""
+
+
+class MacroCall:
+    """One call of a macro: its arguments, how it is written, and the environment.
+
+    ``args`` are the expanded arguments, a block's content being the last one; ``name`` is the name it was called by.
+
+    Args:
+        run: The expansion it is part of.
+        node: The parsed macro.
+        name: The name it was called by.
+        definition: The macro's definition.
+        args: The expanded arguments.
+    """
+
+    __slots__ = ("_node", "args", "definition", "name", "run")
+
+    def __init__(
+        self, run: Expansion, node: MacroNode, name: str, definition: MacroDefinition, args: Sequence[str]
+    ) -> None:
+        self.run = run
+        self._node = node
+        self.name = name
+        self.definition = definition
+        self.args = args
+
+    @property
+    def environment(self) -> MacroEnvironment:
+        """What the text is expanded against."""
+        return self.run.environment
+
+    @property
+    def positional(self) -> Sequence[str]:
+        """The arguments in declared places."""
+        return self.args[: len(self.definition.args)]
+
+    @property
+    def items(self) -> Sequence[str]:
+        """The arguments of the list behind the declared places."""
+        return self.args[len(self.definition.args) :] if self.definition.list is not None else ()
+
+    @property
+    def flags(self) -> str:
+        """The flags in front of the name, as written."""
+        return self._node.flags
+
+    @property
+    def scoped(self) -> bool:
+        """Whether the last argument is a block."""
+        return self._node.scoped
+
+    @property
+    def raw(self) -> str:
+        """The call as written between its braces, with expanded arguments."""
+        return self._node.inner_text(self.args)
+
+    @property
+    def offset(self) -> int:
+        """Where the call starts, in UTF-16 code units of the text that was given."""
+        return self.run.base + self._node.offset
+
+    def argument(self, index: int, default: str = "") -> str:
+        """The argument at an index, or the default."""
+        return self.args[index] if index < len(self.args) else default
+
+    def resolve(self, text: str) -> str:
+        """Expand a text in the same environment."""
+        return self.run.resolve(text, self.offset)
+
+    def dedent(self, text: str) -> str:
+        """Trim a block and move it to the left margin, unless the call has the flag ``#``."""
+        return text if "#" in self.flags else dedent(text)
+
+    def warn(self, about: str, message: str) -> None:
+        """Report something that was wrong with the call; the macro gives what the handler returns all the same."""
+        self._report("runtime_warning", about, message)
+
+    def note_ignored(self, about: str, message: str) -> None:
+        """Report something that SillyTavern ignores without a word."""
+        self._report("ignored", about, message)
+
+    def _report(self, kind: DiagnosticKind, about: str, message: str) -> None:
+        self.run.report(
+            Diagnostic(
+                kind=kind,
+                message=f"{{{{{self.name}}}}}: {message}",
+                about=about,
+                macro=self.name,
+                position=self._node.position,
+            )
+        )
+
+
+class MeteredVariables:
+    """A store that limits how much of long values one expansion may read.
+
+    Every macro that touches a variable reads, parses or copies its value as a whole, and a text may hold very many.
+    """
+
+    __slots__ = ("_run", "_store")
+
+    def __init__(self, store: VariablesStore, run: Expansion) -> None:
+        self._store = store
+        self._run = run
+
+    @property
+    def cache_version(self) -> int | None:
+        """The version of the store."""
+        return self._store.cache_version
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Read a variable, or raise ``OutOfRoomError``."""
+        value = self._store.get(name, scope)
+        if (isinstance(value, str) and len(value) <= FREE_VARIABLE_CHARS) or value is None:
+            return value
+        budget = self._run.budget
+        budget.variables += _size(value)
+        if budget.variables <= MAX_VARIABLE_CHARS:
+            return value
+        message = f"the macros of one expansion read more than {MAX_VARIABLE_CHARS} characters of variables"
+        self._run.report_limit("variables", f"{message}; the rest stays as text")
+        raise OutOfRoomError(message)
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Write a variable."""
+        self._store.set(name, value, scope)
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Return True if a variable is set."""
+        return self._store.has(name, scope)
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Remove a variable."""
+        self._store.delete(name, scope)
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a variable."""
+        return self._store.add(name, value, scope)
+
+
+def _size(value: object) -> int:
+    """About how many characters a value has as text."""
+    size, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        size += len(each) if isinstance(each, str) else 4
+        if is_mapping(each):
+            waiting += each.values()
+        elif is_sequence(each):
+            waiting += each
+    return size

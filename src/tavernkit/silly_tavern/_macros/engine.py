@@ -1,0 +1,280 @@
+"""The interface of both macro engines, and the Macros 2.0 engine."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import join, plain
+from tavernkit._values import LRUCache
+from tavernkit.errors import Warn, log_warning
+from tavernkit.silly_tavern._macros.call import Diagnostic, Report, reporter
+from tavernkit.silly_tavern._macros.document import Document, Node
+from tavernkit.silly_tavern._macros.environment import MacroEnvironment
+from tavernkit.silly_tavern._macros.limits import MAX_CACHED_CHARS, MAX_CACHED_CHARS_IN_ALL, MAX_CACHED_TEXTS, MAX_DEPTH
+from tavernkit.silly_tavern._macros.nodes import StrayTag
+from tavernkit.silly_tavern._macros.registry import MacroNames, MacroRegistry
+from tavernkit.silly_tavern._macros.run import DynamicMacro, Overrides, PostProcess, Run, refused
+from tavernkit.silly_tavern._macros.source import (
+    COMPLETING,
+    PREPARING,
+    Processor,
+    arrange,
+    complete,
+    is_plain,
+    prepare,
+)
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._macros.nodes import MacroNode, Steps
+    from tavernkit.silly_tavern._macros.shorthand import ShorthandNode
+
+
+_LEFT_OVER = re.compile(r"\{\{\s*+([A-Za-z][\w-]*+)[^{}\n]{0,80}\}\}")
+
+
+def left_over_macros(text: str) -> Iterator[tuple[str, str]]:
+    """Find what looks like a macro in an expanded text: its name in lower case, and the whole call.
+
+    SillyTavern does not expand what a macro gives, so macros can come out of variables and other values.
+    """
+    if "{{" in text:
+        for found in _LEFT_OVER.finditer(text):
+            yield found[1].lower(), found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class MacroResult:
+    """An expanded text and everything there was to say about it."""
+
+    text: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Expander(ABC):
+    """An engine that expands the macros of texts; ``run()`` is what engines do in their own ways."""
+
+    def expand(
+        self,
+        text: str,
+        environment: MacroEnvironment,
+        *,
+        warn: Warn | None = None,
+        strict: bool = False,
+        original: str | None = None,
+        macros: Mapping[str, DynamicMacro] | None = None,
+        user_name: str | None = None,
+        character_name: str | None = None,
+        group: str | None = None,
+        card: bool = True,
+        leave: MacroNames = (),
+        post_process: PostProcess | None = None,
+    ) -> str:
+        """Expand the macros of a text.
+
+        What is wrong with the text goes to ``warn`` (by default the log) and stays in the text; with ``strict`` it
+        raises a ``MacroError``. ``original`` is what ``{{original}}`` gives, once. ``macros``
+        are more macros for this text, which win over registered ones; a name in ``leave`` stays without a warning,
+        for callers that replace it themselves. ``user_name``, ``character_name`` and ``group`` stand in for the
+        environment's names. Without ``card`` the macros of the character card are empty. ``post_process`` changes
+        what each macro gives.
+        """
+        if self.is_plain(text):
+            return text
+        overrides = Overrides(
+            user_name=user_name,
+            character_name=character_name,
+            group=group,
+            original=original,
+            card=card,
+            macros=macros,
+            post_process=post_process,
+            leave=leave,
+        )
+        report = reporter(log_warning if warn is None else warn, strict=strict)
+        expanded = self.run(text, environment, overrides, report)
+        # Braces that are escaped are meant to stay.
+        if strict and "\\{" not in text:
+            left = [macro for name, macro in left_over_macros(expanded) if name not in leave]
+            if left:
+                message = f"{left[0]} came out of a macro and stays as text"
+                report(Diagnostic(kind="unconsumed", message=message, macro=left[0], remaining=tuple(left)))
+        return expanded
+
+    def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:
+        """Expand a text and give the diagnostics with it instead of reporting them."""
+        if self.is_plain(text):
+            return MacroResult(text)
+        diagnostics: list[Diagnostic] = []
+        expanded = self.run(text, environment, overrides or Overrides(), diagnostics.append)
+        return MacroResult(expanded, tuple(diagnostics))
+
+    @abstractmethod
+    def run(self, text: str, environment: MacroEnvironment, overrides: Overrides, send: Report) -> str:
+        """Expand a text that is not plain."""
+
+    def is_plain(self, text: str) -> bool:
+        """Return True if nothing happens when the text is expanded."""
+        return not text
+
+
+def evaluate(document: Document, run: Run) -> str:
+    """Give the text of a document, with everything in it evaluated from left to right."""
+    waiting: list[tuple[Steps, MacroNode | ShorthandNode, Iterator[str | Node], list[str], int]] = []
+    parts, out = iter(document.parts(run)), list[str]()
+    while True:
+        for part in parts:
+            if isinstance(part, str):
+                out.append(part)
+                continue
+            if isinstance(part, StrayTag) or part.simple:
+                out.append(part.value(run))
+                continue
+            steps, node = part.steps(run), part
+            answer = _advance(steps, None)
+            break
+        else:
+            text = join("", out)
+            if not waiting:
+                return text
+            steps, node, parts, out, run.base = waiting.pop()
+            answer = _advance(steps, text)
+        if isinstance(answer, str):
+            out.append(answer)
+            continue
+        if len(waiting) >= MAX_DEPTH:
+            steps.close()
+            out.append(node.source)
+            _report_depth(run, node)
+            continue
+        inner, base = answer
+        waiting.append((steps, node, parts, out, run.base))
+        if base is not None:
+            run.base = base
+        parts, out = iter(inner.parts(run)), []
+
+
+def _advance(steps: Steps, text: str | None) -> str | tuple[Document, int | None]:
+    """Go on with an evaluation: its result, or the document it asks for next."""
+    try:
+        return next(steps) if text is None else steps.send(text)
+    except StopIteration as end:
+        return end.value
+
+
+def _report_depth(run: Run, node: MacroNode | ShorthandNode) -> None:
+    run.report_limit(
+        "depth",
+        f"macros are nested more than {MAX_DEPTH} levels deep; what is deeper stays as text",
+        macro=node.name,
+        position=node.position,
+        count=MAX_DEPTH,
+    )
+
+
+class MacroEngine(Expander):
+    """Expands texts as SillyTavern's Macros 2.0 do. Thread-safe; keep one, it remembers what it has parsed.
+
+    >>> from tavernkit.silly_tavern._macros import MacroEnvironment
+    >>> MacroEngine().expand("{{user}} meets {{char}}.", MacroEnvironment(user_name="Ann", character_name="Bel"))
+    'Ann meets Bel.'
+
+    ``registry`` defaults to all built-in macros. Processors run on whole texts before parsing and after expansion,
+    among the engine's own in the order of their priorities.
+
+    Args:
+        registry: The macros.
+        pre_processors: Run on whole texts before parsing.
+        post_processors: Run on whole texts after expansion.
+    """
+
+    def __init__(
+        self,
+        registry: MacroRegistry | None = None,
+        *,
+        pre_processors: Iterable[Processor] = (),
+        post_processors: Iterable[Processor] = (),
+    ) -> None:
+        if registry is None:
+            from tavernkit.silly_tavern._macros.builtin import default_registry
+
+            registry = default_registry()
+        self.registry = registry
+        pre, post = tuple(pre_processors), tuple(post_processors)
+        self._preparing = arrange(PREPARING, pre) if pre else None
+        self._completing = arrange(COMPLETING, post) if post else None
+        self._cache: LRUCache[str, Document] = LRUCache(MAX_CACHED_TEXTS)
+        self._cached_chars = 0
+        self._version = registry.version
+
+    def run(self, text: str, environment: MacroEnvironment, overrides: Overrides, send: Report) -> str:
+        """Expand a text that is not plain."""
+        budget = environment.budget
+        if budget is not None and budget.spent:
+            return refused(text, budget, send)
+        run = Run(self, environment, overrides, send, text)
+        try:
+            return self.resolve(text, run)
+        finally:
+            if budget is not None:
+                budget.spend(run.budget.steps, run.budget.produced)
+
+    def resolve(self, text: str, run: Run) -> str:
+        """Expand a text within a run: prepare, parse, evaluate, complete."""
+        document = self.compile(text, run.environment)
+        document.report_syntax(run)
+        return self.complete(evaluate(document, run), run.environment)
+
+    def compile(self, text: str, environment: MacroEnvironment) -> Document:
+        """Parse a text, or find it parsed."""
+        if self._version != self.registry.version:
+            self._cache.clear()
+            self._version = self.registry.version
+        if self._preparing is not None:
+            for process in self._preparing:
+                text = process(text, environment)
+        if type(text) is not str:
+            return self._compile_traced(text)
+        document = self._cache.get(text)
+        if document is None:
+            prepared = prepare(text) if self._preparing is None else text
+            document = Document.whole(self.registry, prepared)
+            self._remember(text, document)
+        return document
+
+    def _compile_traced(self, text: str) -> Document:
+        """Make a document of a traced text: it holds parts of that very text, so only the parser's work is shared."""
+        document = Document.whole(self.registry, prepare(text) if self._preparing is None else text)
+        known = self._cache.get(plain(text))
+        if known is not None:
+            document.source.take_parsed(known.source)
+        return document
+
+    def _remember(self, text: str, document: Document) -> None:
+        if len(text) > MAX_CACHED_CHARS:
+            return
+        self._cached_chars += len(text)
+        if self._cached_chars > MAX_CACHED_CHARS_IN_ALL:
+            self._cache.clear()
+            self._cached_chars = len(text)
+        self._cache.put(text, document)
+
+    def complete(self, text: str, environment: MacroEnvironment) -> str:
+        """Run the processors that come after expansion."""
+        if self._completing is None:
+            return complete(text)
+        for process in self._completing:
+            text = process(text, environment)
+        return text
+
+    @property
+    def prepares_parts(self) -> bool:
+        """Whether a part of a prepared text has to be prepared again: only processors of the user's can ask for it."""
+        return self._preparing is not None
+
+    def is_plain(self, text: str) -> bool:
+        """Return True if a text can hold nothing to expand."""
+        return super().is_plain(text) or (self._preparing is None and self._completing is None and is_plain(text))

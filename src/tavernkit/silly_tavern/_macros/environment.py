@@ -1,0 +1,186 @@
+"""What a text is expanded against."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
+
+from tavernkit._dataclass import dataclass
+from tavernkit._macros.budget import BuildBudget
+from tavernkit._values import FrozenJson, Json
+from tavernkit.cards._character import Character
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
+from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._groups.group_chat import GroupChat
+from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorsNotes:
+    """The author's notes: of the chat, of the character, and the default one."""
+
+    chat: str = ""
+    character: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionSettings:
+    """What the expressions extension knows. ``last`` maps a character's name to its latest sprite label."""
+
+    fallback: str = ""
+    show_emoji: bool = False
+    labels: Sequence[str] = ()
+    last: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionValues:
+    """What SillyTavern's bundled extensions put into macros."""
+
+    enabled: Sequence[str] = ()
+    summary: str | None = ""
+    """What the user wrote as the summary; None if the extension is switched off, which takes its macro along."""
+    image_prefix: str = ""
+    image_negative_prefix: str = ""
+    expressions: ExpressionSettings = field(default_factory=ExpressionSettings)
+
+
+Clock = Callable[[], datetime]
+"""Tells the time; the result must know its zone."""
+
+TEXT_COMPLETION_API = "textgenerationwebui"
+"""The ``main_api`` for which ``{{banned}}`` records words."""
+
+CHAT_COMPLETION_API = "openai"
+"""The ``main_api`` of chat completion."""
+
+_CHECKED_APART = ("chat", "variables", "timezone", "random")
+"""Fields that can have many classes: the check of all others depends on their classes alone."""
+
+NO_INSTRUCT = InstructTemplate.off()
+NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
+NO_SEPARATORS = ContextTemplate(example_separator="", chat_start="")
+NO_REASONING_MARKS = ReasoningSettings(prefix="", suffix="", separator="")
+
+
+@dataclass(slots=True, kw_only=True)
+class MacroMemory:
+    """What macros remember of a chat besides variables. The application keeps one a chat; expansion writes to it."""
+
+    chat_id_hash: int | float | str | None = None
+    banned_words: list[str] = field(default_factory=list[str])
+    last_generation_type: str = ""
+
+    def copy(self) -> MacroMemory:
+        """Return an independent copy."""
+        return dataclasses.replace(self, banned_words=list(self.banned_words))
+
+    def generation_started(self, kind: str | None = None, *, dry_run: bool = False) -> None:
+        """Note the start of a generation, for ``{{lastGenerationType}}``; a dry run does not count."""
+        if not dry_run:
+            self.last_generation_type = kind or "normal"
+
+    def chat_changed(self) -> None:
+        """Forget what belonged to the chat that was open before."""
+        self.chat_id_hash = None
+        self.last_generation_type = ""
+
+
+def system_clock() -> datetime:
+    """Return the real time; pass another clock where results must be the same each time."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacroEnvironment:
+    """Everything that macros read.
+
+    The two things they write are ``variables`` and ``memory``. ``random`` gives numbers from 0 up to but not
+    including 1; pass ``random.Random(seed).random`` where results must be the same each time. ``overrides`` of the
+    chat (``scenario_override`` and so on) win over the card when they are not empty.
+
+    >>> MacroEnvironment(user_name="Ann", character_name="Bel").character_name
+    'Bel'
+    """
+
+    user_name: str = "User"
+    character_name: str = ""
+    character: Character | None = None
+    persona: str = ""
+    group: GroupChat | None = None
+
+    chat: Sequence[ChatMessage] = ()
+    chat_id: str | None = None
+    main_chat: FrozenJson = None
+    pick_reroll_seed: int | float | str | None = None
+    scenario_override: str = ""
+    examples_override: str = ""
+    system_prompt_override: str = ""
+    first_included_message_id: FrozenJson = None
+    first_displayed_message_id: int | None = None
+    variables: VariablesStore = field(default_factory=InMemoryVariablesStore)
+    memory: MacroMemory = field(default_factory=MacroMemory)
+
+    main_api: str = CHAT_COMPLETION_API
+    model: str = ""
+    max_context: int = 8192
+    max_response: int = 512
+    input: str = ""
+    is_mobile: bool = False
+    outlets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    instruct: InstructTemplate = NO_INSTRUCT
+    system_prompt: SystemPrompt = NO_SYSTEM_PROMPT
+    context: ContextTemplate = NO_SEPARATORS
+    reasoning: ReasoningSettings = NO_REASONING_MARKS
+    notes: AuthorsNotes = field(default_factory=AuthorsNotes)
+    extensions: ExtensionValues = field(default_factory=ExtensionValues)
+    prefer_character_prompt: bool = True
+    prefer_character_jailbreak: bool = True
+    collapse_newlines: bool = False
+
+    clock: Clock = system_clock
+    timezone: tzinfo = UTC
+    random: Callable[[], float] = random.random
+    budget: BuildBudget | None = field(default=None, repr=False, compare=False)
+
+    _places: dict[str, tuple[int, object, int | None]] = field(
+        default_factory=dict[str, tuple[int, object, int | None]], init=False, repr=False, compare=False
+    )
+
+    def place_in_chat(self, name: str, find: Callable[[], int | None]) -> int | None:
+        """Give the index of a line of the chat, which is looked for once as long as the chat does not go on."""
+        chat = self.chat
+        length, last = len(chat), chat[-1] if chat else None
+        known = self._places.get(name)
+        if known is None or known[0] != length or known[1] is not last:
+            known = self._places[name] = (length, last, find())
+        return known[2]
+
+    def replace(self, **changes: object) -> MacroEnvironment:
+        """Return a changed copy; variables and memory stay shared unless they are changed too."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def get_var(self, name: str, scope: str = "local") -> Json:
+        """Read a variable; nothing when it is not set."""
+        return self.variables.get(name, scope)
+
+    def set_var(self, name: str, value: Json, scope: str = "local") -> None:
+        """Write a variable."""
+        self.variables.set(name, value, scope)
+
+    def has_var(self, name: str, scope: str = "local") -> bool:
+        """Return True if a variable is set."""
+        return self.variables.has(name, scope)
+
+    def now(self) -> datetime:
+        """The time in the user's zone."""
+        return self.clock().astimezone(self.timezone)

@@ -1,0 +1,211 @@
+"""The passes of the legacy engine, in their order. Each sees what the passes before it have put into the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import WHITESPACE, to_string, trim
+from tavernkit.silly_tavern._macros import variables
+from tavernkit.silly_tavern._macros.builtin import chat, instruct, time
+from tavernkit.silly_tavern._macros.builtin.random import roll_dice, split_commas
+from tavernkit.silly_tavern._macros.environment import TEXT_COMPLETION_API, MacroEnvironment
+from tavernkit.silly_tavern._macros.legacy.finders import (
+    Finder,
+    assignment,
+    exactly,
+    pattern,
+    to_last_quote,
+    trims,
+    up_to_brace,
+    up_to_braces,
+)
+from tavernkit.silly_tavern._macros.moment import format_time
+from tavernkit.silly_tavern._macros.seeding import place_draw
+from tavernkit.stores._variables import GLOBAL, LOCAL
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._macros.legacy.engine import LegacyRun
+
+
+_OPEN = r"\{\{"
+_LEGACY_ALIASES = {"instructFirstOutputPrefix": "instructFirstOutput", "instructLastOutputPrefix": "instructLastOutput"}
+_DEFAULT_SYSTEM_PROMPT = ("defaultSystemPrompt", "instructSystem", "instructSystemPrompt")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass: ``needle`` must be in the text (in lower case) for it to find anything."""
+
+    needle: str
+    find: Finder
+    value: Callable[[LegacyRun, Sequence[str]], object]
+
+
+def _named(name: str, value: Callable[[MacroEnvironment], object]) -> Pass:
+    return Pass(f"{{{{{name.lower()}}}}}", exactly(f"{{{{{name}}}}}"), lambda run, _groups: value(run.environment))
+
+
+def _roll(run: LegacyRun, groups: Sequence[str]) -> object:
+    formula = trim(groups[0])
+    if formula.isascii() and formula.isdigit():
+        formula = f"1d{formula}"
+    total = roll_dice(run, formula)
+    return "" if total is None else total
+
+
+def _variable_passes(word: str, scope: str) -> Sequence[Pass]:
+    def store(run: LegacyRun, groups: Sequence[str]) -> str:
+        variables.write(run.variables, trim(groups[0]), groups[1], scope)
+        return ""
+
+    def add(run: LegacyRun, groups: Sequence[str]) -> str:
+        variables.add(run.variables, trim(groups[0]), groups[1], scope)
+        return ""
+
+    def increment(run: LegacyRun, groups: Sequence[str]) -> str:
+        return to_string(variables.add(run.variables, trim(groups[0]), 1.0, scope))
+
+    def decrement(run: LegacyRun, groups: Sequence[str]) -> str:
+        return to_string(variables.add(run.variables, trim(groups[0]), -1.0, scope))
+
+    def read(run: LegacyRun, groups: Sequence[str]) -> str:
+        return to_string(variables.read(run.variables, trim(groups[0]), scope))
+
+    return (
+        Pass(f"{{{{set{word}::", assignment(f"{_OPEN}set{word}::", may_be_empty=True), store),
+        Pass(f"{{{{add{word}::", assignment(f"{_OPEN}add{word}::", may_be_empty=False), add),
+        Pass(f"{{{{inc{word}::", up_to_brace(f"{_OPEN}inc{word}::"), increment),
+        Pass(f"{{{{dec{word}::", up_to_brace(f"{_OPEN}dec{word}::"), decrement),
+        Pass(f"{{{{get{word}::", up_to_brace(f"{_OPEN}get{word}::"), read),
+    )
+
+
+def _instruct_passes() -> Sequence[Pass]:
+    def sequence(fields: tuple[str, ...]) -> Callable[[MacroEnvironment], str]:
+        return lambda environment: instruct.sequence(environment.instruct, fields)
+
+    found: list[Pass] = []
+    for name, (aliases, fields) in instruct.SEQUENCES.items():
+        names = (name, *(_LEGACY_ALIASES.get(alias, alias) for alias in aliases))
+        found += [_named(each, sequence(fields)) for each in names]
+    found += [_named(name, instruct.default_system_prompt) for name in _DEFAULT_SYSTEM_PROMPT]
+    return (
+        *found,
+        Pass("{{systemprompt}}", exactly("{{systemPrompt}}"), _system_prompt),
+        _named("chatSeparator", lambda environment: environment.context.example_separator),
+        _named("chatStart", lambda environment: environment.context.chat_start),
+    )
+
+
+def _system_prompt(run: LegacyRun, _groups: Sequence[str]) -> str:
+    prompt = run.environment.system_prompt
+    return (run.cards.system_prompt() or prompt.content) if prompt.enabled else ""
+
+
+def _current_swipe(environment: MacroEnvironment) -> object:
+    last = environment.chat[-1].swipe_id if environment.chat else None
+    return "NaN" if last is None else last + 1
+
+
+def _last_message(environment: MacroEnvironment) -> object:
+    index = chat.last_index(environment)
+    return None if index is None else environment.chat[index].mes
+
+
+def _now_in(form: str) -> Callable[[MacroEnvironment], str]:
+    return lambda environment: format_time(environment.now(), form)
+
+
+def _formatted(run: LegacyRun, groups: Sequence[str]) -> str:
+    return format_time(run.environment.now(), groups[0])
+
+
+def _ban(run: LegacyRun, groups: Sequence[str]) -> str:
+    if run.environment.main_api == TEXT_COMPLETION_API:
+        run.environment.memory.banned_words.append(groups[0])
+    return ""
+
+
+def _choices(body: str) -> list[str]:
+    # The pattern takes one or two colons; of `::` alone the second one is the list.
+    if body.startswith(":") and len(body) > 1:
+        body = body[1:]
+    return body.split("::") if "::" in body else split_commas(body)
+
+
+def _random(run: LegacyRun, groups: Sequence[str]) -> str:
+    choices = _choices(groups[0])
+    return choices[int(run.environment.random() * len(choices))]
+
+
+def _pick(run: LegacyRun, groups: Sequence[str]) -> str:
+    choices = _choices(groups[0])
+    place = f"{to_string(run.chat_hash)}-{run.text_hash}-{run.utf16_offset}"
+    # SillyTavern seeds this generator with a number here; its digits are mixed in with a zero behind them.
+    return choices[int(place_draw(place, "\x00") * len(choices))]
+
+
+MARKERS: Sequence[tuple[Finder, str]] = (
+    (exactly("<USER>"), "user"),
+    (exactly("<BOT>"), "char"),
+    (exactly("<CHAR>"), "char"),
+    (exactly("<CHARIFNOTGROUP>"), "group"),
+    (exactly("<GROUP>"), "group"),
+)
+"""The markers of old cards and the environment key each stands for."""
+
+BEFORE_ENVIRONMENT: Sequence[Pass] = (
+    Pass("{{roll", up_to_brace(rf"{_OPEN}roll[ :]"), _roll),
+    *_instruct_passes(),
+    *_variable_passes("var", LOCAL),
+    *_variable_passes("globalvar", GLOBAL),
+    _named("newline", lambda _environment: "\n"),
+    Pass("{{trim}}", trims, lambda _run, _groups: ""),
+    _named("noop", lambda _environment: ""),
+    _named("input", lambda environment: environment.input),
+)
+"""The passes before the names, the card and the macros of callers and extensions."""
+
+AFTER_ENVIRONMENT: Sequence[Pass] = (
+    *(
+        _named(name, lambda environment: environment.max_context - environment.max_response)
+        for name in ("maxPrompt", "maxPromptTokens")
+    ),
+    *(_named(name, lambda environment: environment.max_context) for name in ("maxContext", "maxContextTokens")),
+    *(_named(name, lambda environment: environment.max_response) for name in ("maxResponse", "maxResponseTokens")),
+    _named("lastMessage", _last_message),
+    _named("lastMessageId", chat.last_index),
+    _named("lastUserMessage", lambda environment: chat.last_text(environment, by_user=True)),
+    _named("lastCharMessage", lambda environment: chat.last_text(environment, by_user=False)),
+    _named("firstIncludedMessageId", lambda environment: environment.first_included_message_id),
+    _named("firstDisplayedMessageId", lambda environment: environment.first_displayed_message_id),
+    _named("lastSwipeId", chat.last_swipe_count),
+    _named("currentSwipeId", _current_swipe),
+    _named("allChatRange", chat.index_range),
+    Pass("{{reverse:", up_to_braces(f"{_OPEN}reverse:", in_line=True), lambda _run, groups: groups[0][::-1]),
+    Pass("{{//", up_to_braces(f"{_OPEN}//", in_line=False, may_be_empty=True), lambda _run, _groups: ""),
+    *(_named(name, _now_in(form)) for name, form in time.FORMATS.items()),
+    Pass("{{datetimeformat ", up_to_brace(f"{_OPEN}datetimeformat +", may_be_empty=True), _formatted),
+    _named("idle_duration", time.idle_duration),
+    Pass(
+        "{{time_utc",
+        pattern(rf"{_OPEN}time_UTC([+-][0-9]+)\}}\}}"),
+        lambda run, groups: time.time_at_offset(run.environment, groups[0]),
+    ),
+    Pass(
+        "{{outlet::",
+        up_to_braces(f"{_OPEN}outlet::", in_line=True),
+        lambda run, groups: run.environment.outlets.get(trim(groups[0]), ""),
+    ),
+    Pass(
+        "{{timediff::",
+        up_to_braces(f"{_OPEN}timeDiff::", in_line=True, separator="::"),
+        lambda run, groups: time.time_difference(run.environment, groups[0], groups[1]),
+    ),
+    Pass('{{banned "', to_last_quote(f'{_OPEN}banned "'), _ban),
+    Pass("{{random", up_to_brace(rf"{_OPEN}random[{WHITESPACE}]?:"), _random),
+    Pass("{{pick", up_to_brace(rf"{_OPEN}pick[{WHITESPACE}]?:"), _pick),
+)
+"""The passes after them."""

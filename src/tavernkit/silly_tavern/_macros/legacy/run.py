@@ -1,0 +1,263 @@
+"""The state of one expansion by the legacy engine, and how it runs a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from tavernkit._text.js_values import own_keys, utf16_length
+from tavernkit._text.traced import expanded, join
+from tavernkit.errors import MacroError, StrictModeError
+from tavernkit.silly_tavern._chat.authors_note import depth_prompt_of
+from tavernkit.silly_tavern._macros.arguments import to_text
+from tavernkit.silly_tavern._macros.builtin import extension
+from tavernkit.silly_tavern._macros.builtin.random import chat_name_hash
+from tavernkit.silly_tavern._macros.call import Diagnostic, MacroCall, OutOfRoomError, Report
+from tavernkit.silly_tavern._macros.card_macros import CardMacros
+from tavernkit.silly_tavern._macros.environment import MacroEnvironment
+from tavernkit.silly_tavern._macros.legacy.finders import Finder, exactly
+from tavernkit.silly_tavern._macros.legacy.passes import AFTER_ENVIRONMENT, BEFORE_ENVIRONMENT, MARKERS, Pass
+from tavernkit.silly_tavern._macros.nodes import MacroNode
+from tavernkit.silly_tavern._macros.registry import MacroDefinition
+from tavernkit.silly_tavern._macros.run import Budget, DynamicMacro, Expansion, Overrides
+from tavernkit.silly_tavern._macros.source import Source
+
+_MAX_PATTERNS = 512
+
+
+class LegacyRun(Expansion):
+    """An expansion by the legacy engine.
+
+    ``before_pass`` is the text that the running pass goes over and ``at`` where the call is that it answers.
+    """
+
+    def __init__(
+        self,
+        registered: Mapping[str, DynamicMacro],
+        environment: MacroEnvironment,
+        overrides: Overrides,
+        send: Report,
+        text: str,
+        *,
+        budget: Budget | None = None,
+        where: str = "",
+    ) -> None:
+        super().__init__(environment, overrides, send, text, budget=budget, where=where)
+        self._registered = registered
+        self.before_pass = text
+        self.at = 0
+        self._measured = (0, 0)
+        self.chat_hash = self._find_chat_hash()
+
+    def beside(self, text: str, overrides: Overrides, where: str) -> LegacyRun:
+        """An expansion of another text, within the limits of this one."""
+        return LegacyRun(
+            self._registered, self.environment, overrides, self.send, text, budget=self.budget, where=where
+        )
+
+    def make_cards(self) -> CardMacros:
+        """The texts of the card; example dialogue is written with the environment's names, whatever the overrides."""
+        names = self.environment.user_name, self.environment.character_name
+        return CardMacros(self.environment, self.expand_apart, *names, on=self.overrides.card)
+
+    def expand_inside(self, text: str) -> str:
+        """Run all passes over a text."""
+        self._fire_card()
+        if "{{" not in text and "<" not in text:
+            return text
+        values = self._values()
+        if "<" in text:
+            for find, key in MARKERS:
+                text = self._apply(text, find, _ignoring_groups(values[key]))
+        for each in BEFORE_ENVIRONMENT:
+            if "{{" not in text:
+                return text
+            text = self._pass(text, each)
+        for key in own_keys(values):
+            if "{{" not in text:
+                return text
+            # Searching a lower-case copy is cheap, and most keys are not there.
+            if not key.isascii() or f"{{{{{key.lower()}}}}}" in text.lower():
+                text = self._apply(text, _key_finder(key), _ignoring_groups(values[key]))
+        for each in AFTER_ENVIRONMENT:
+            if "{{" not in text:
+                return text
+            text = self._pass(text, each)
+        return text
+
+    def _pass(self, text: str, each: Pass) -> str:
+        if each.needle not in text.lower():
+            return text
+        return self._apply(text, each.find, lambda groups: each.value(self, groups))
+
+    def _apply(self, text: str, find: Finder, value: Callable[[Sequence[str]], object]) -> str:
+        """Replace every call that is found. If one fails, the whole pass is given up, as in SillyTavern."""
+        pieces: list[str] = []
+        cursor = 0
+        self.before_pass = text
+        self._measured = (0, 0)
+        try:
+            for found in find(text):
+                self.at = found.start
+                new = to_text(value(found.groups))
+                if self.post_process is not None:
+                    new = self.post_process(new)
+                if not self.take_output(len(new)):
+                    raise OutOfRoomError
+                if type(text) is not str:
+                    call = text[found.start : found.end]
+                    new = expanded(new, call.strip("{}<>").partition("::")[0], call)
+                pieces += (text[cursor : found.start], new)
+                cursor = found.end
+        except (MacroError, StrictModeError):
+            raise
+        except OutOfRoomError:
+            return text
+        except Exception as error:  # noqa: BLE001  # values may be foreign code: whatever it raises, the text stays
+            message = f"{text[self.at : self.at + 60]!r} failed, and all of its kind stay as text: {error}"
+            self.report(Diagnostic(kind="v1_replace_failed", message=message))
+            return text
+        pieces.append(text[cursor:])
+        return join("", pieces)
+
+    @property
+    def utf16_offset(self) -> int:
+        """Where the call is, counted as JavaScript counts; calls are measured from one to the next."""
+        at, offset = self._measured
+        offset += utf16_length(self.before_pass[at : self.at])
+        self._measured = (self.at, offset)
+        return offset
+
+    def _values(self) -> dict[str, Callable[[], object]]:
+        """The keys of the environment in their order. A later value takes the place of an earlier one."""
+        environment, cards = self.environment, self.cards
+        values: dict[str, Callable[[], object]] = {}
+        if self.overrides.original is not None:
+            values["original"] = self._take_original
+        if self.overrides.card:
+            values |= {
+                "charPrompt": cards.system_prompt,
+                "charInstruction": cards.post_history_instructions,
+                "charJailbreak": cards.post_history_instructions,
+                "description": cards.description,
+                "personality": cards.personality,
+                "scenario": cards.scenario,
+                "persona": cards.persona,
+                "mesExamples": cards.examples,
+                "mesExamplesRaw": cards.examples_raw,
+                "charVersion": cards.version,
+                "char_version": cards.version,
+                "charDepthPrompt": cards.depth_prompt,
+                "creatorNotes": cards.creator_notes,
+            }
+        values |= {
+            "user": lambda: self.user_name,
+            "char": lambda: self.character_name,
+            "group": lambda: self._group(muted=True),
+            "charIfNotGroup": lambda: self._group(muted=True),
+            "groupNotMuted": lambda: self._group(muted=False),
+            "notChar": self._not_char,
+            "model": lambda: environment.model,
+        }
+        for name, macro in (self.overrides.macros or {}).items():
+            values[name] = self._macro(name, macro)
+        values |= {
+            "isMobile": lambda: environment.is_mobile,
+            "lastGenerationType": lambda: environment.memory.last_generation_type,
+            "authorsNote": lambda: environment.notes.chat,
+            "charAuthorsNote": lambda: environment.notes.character,
+            "defaultAuthorsNote": lambda: environment.notes.default,
+            "summary": lambda: extension.summary(environment),
+            "defaultExpression": lambda: extension.default_expression(environment),
+            "lastExpression": lambda: environment.extensions.expressions.last.get(self.character_name, ""),
+            "availableExpressions": lambda: ", ".join(environment.extensions.expressions.labels),
+            "charPrefix": lambda: extension.image_prefix(environment, negative=False),
+            "charNegativePrefix": lambda: extension.image_prefix(environment, negative=True),
+        }
+        if environment.extensions.summary is None:
+            del values["summary"]
+        for name, macro in self._registered.items():
+            values[name] = self._macro(name, macro)
+        return values
+
+    def _macro(self, name: str, macro: DynamicMacro) -> Callable[[], object]:
+        handler = macro.handler if isinstance(macro, MacroDefinition) else macro
+        if handler is None or not callable(handler):
+            return lambda: handler
+        definition = MacroDefinition(name="value", handler=handler)
+        node = MacroNode(
+            span=(Source(f"{{{{{name}}}}}"), 0, len(name) + 4),
+            name=name,
+            flags="",
+            target=None,
+            args=(),
+            frame=(name,),
+            content=None,
+            offset=0,
+            position=0,
+        )
+        return lambda: handler(MacroCall(self, node, name, definition, ()))
+
+    def _take_original(self) -> str:
+        text, self.original = self.original or "", ""
+        return text
+
+    def _group(self, *, muted: bool) -> str:
+        group = self.environment.group
+        if self.overrides.group is not None:
+            return self.overrides.group
+        if group is None:
+            return self.character_name
+        return join(", ", group.names if muted else group.names_not_muted)
+
+    def _not_char(self) -> str:
+        group = self.environment.group
+        if group is None:
+            return self.user_name
+        others = [name for name in group.names if name != self.character_name]
+        return join(", ", (*others, self.user_name))
+
+    def _find_chat_hash(self) -> int | float | str:
+        memory = self.environment.memory
+        if not memory.chat_id_hash:
+            memory.chat_id_hash = chat_name_hash(self.environment)
+        return memory.chat_id_hash or 0
+
+    def _fire_card(self) -> None:
+        """Expand the card's texts in SillyTavern's order, used or not: macros in them may change variables."""
+        environment, cards = self.environment, self.cards
+        if not self.overrides.card:
+            return
+        card, group = environment.character, environment.group
+        if card is None:
+            if "{{" in environment.persona:
+                cards.persona()
+            return
+        if group is not None and group.joins_cards:
+            for join in (cards.description, cards.personality, cards.scenario, cards.examples_raw):
+                join()
+        for text, expand in (
+            (environment.system_prompt_override or card.system_prompt, cards.system_prompt),
+            (environment.examples_override or card.mes_example, cards.examples_raw),
+            (card.description, cards.description),
+            (card.personality, cards.personality),
+            (environment.persona, cards.persona),
+            (environment.scenario_override or card.scenario, cards.scenario),
+            (card.post_history_instructions, cards.post_history_instructions),
+            (depth_prompt_of(card).text, cards.depth_prompt),
+            (card.creator_notes, cards.creator_notes),
+        ):
+            if "{{" in text:
+                expand()
+        for index, greeting in enumerate((card.first_mes, *card.alternate_greetings)):
+            if "{{" in greeting:
+                cards.first_message(index)
+
+
+@lru_cache(maxsize=_MAX_PATTERNS)
+def _key_finder(key: str) -> Finder:
+    return exactly(f"{{{{{key}}}}}", ascii_only=key.isascii())
+
+
+def _ignoring_groups(make: Callable[[], object]) -> Callable[[Sequence[str]], object]:
+    return lambda _groups: make()

@@ -1,0 +1,152 @@
+"""The tokens of a macro text.
+
+A stack of modes drives the lexer; in each mode the first rule that matches wins. Runs of words and other characters
+inside an argument or a shorthand value are one token here: no rule of the grammar tells them apart, except that error
+recovery drops exactly one of them (``is_single_token()``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import WHITESPACE
+
+# Kinds of tokens are bits, so that a set of kinds is an integer too.
+END: Final = 1
+TEXT: Final = 2
+BRACE: Final = 4
+OPEN: Final = 8
+CLOSE: Final = 16
+COMMENT: Final = 32
+PREFIX: Final = 64
+FLAG: Final = 128
+NAME: Final = 256
+DOUBLE_COLON: Final = 512
+COLON: Final = 1024
+PUNCTUATION: Final = 2048
+RUN: Final = 4096
+VARIABLE: Final = 8192
+STEP: Final = 16384
+OPERATOR: Final = 32768
+
+_KINDS = {
+    "TEXT": TEXT,
+    "BRACE": BRACE,
+    "OPEN": OPEN,
+    "CLOSE": CLOSE,
+    "COMMENT": COMMENT,
+    "PREFIX": PREFIX,
+    "FLAG": FLAG,
+    "NAME": NAME,
+    "DOUBLE_COLON": DOUBLE_COLON,
+    "COLON": COLON,
+    "PUNCTUATION": PUNCTUATION,
+    "RUN": RUN,
+    "VARIABLE": VARIABLE,
+    "STEP": STEP,
+    "OPERATOR": OPERATOR,
+}
+
+_TEXT_MODE, _HEAD, _NAME_END, _ARGS, _VAR_NAME, _VAR_OP, _VAR_VALUE = range(7)
+
+_WS = re.escape(WHITESPACE)
+_ARGS_RUN = rf"(?:[^{_WS}{{}}:=\"]++|\{{(?!\{{)|\}}(?!\}}))++"
+_VALUE_RUN = rf"(?:[^{_WS}{{}}]++|\{{(?!\{{)|\}}(?!\}}))++"
+
+# A character of two UTF-16 code units is two tokens.
+_SINGLE_TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*+|[^\U00010000-\U0010ffff]", re.DOTALL)
+
+_BLANKS = re.compile(f"[{_WS}]*")
+_NAME_END_RULE = re.compile(rf"(?=\}}\}})|(?P<ARGS>[{_WS}]+|(?=[:|}}]))")
+_RULES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<TEXT>(?:[^{]++|\{(?!\{))++)|(?P<BRACE>\{(?=\{\{))|(?P<OPEN>\{\{)",
+        (
+            rf"[{_WS}]*+(?:(?P<CLOSE>\}}\}})|(?P<COMMENT>//)|(?P<PREFIX>[.$])|(?P<FLAG>[!?~#/>])"
+            r"|(?P<NAME>[A-Za-z][A-Za-z0-9_-]*+))"
+        ),
+        _NAME_END_RULE.pattern,
+        (
+            rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<DOUBLE_COLON>::)|(?P<COLON>:)|(?P<PUNCTUATION>[=\"])"
+            rf"|(?P<RUN>{_ARGS_RUN}(?:[{_WS}]++{_ARGS_RUN})*+))"
+        ),
+        rf"[{_WS}]*+(?P<VARIABLE>[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?)",
+        rf"[{_WS}]*+(?:(?P<STEP>\+\+|--)|(?P<OPERATOR>\?\?=|\?\?|\|\|=|\|\||-=|==|!=|>=|>|<=|<|\+=|=))",
+        rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<RUN>{_VALUE_RUN}(?:[{_WS}]++{_VALUE_RUN})*+))",
+    )
+)
+# What a token does to the stack of modes: how many modes it leaves and which one it enters.
+_MOVES: dict[int, tuple[int, int | None]] = {
+    OPEN: (0, _HEAD),
+    CLOSE: (1, None),
+    COMMENT: (0, _ARGS),
+    PREFIX: (0, _VAR_NAME),
+    NAME: (0, _NAME_END),
+    VARIABLE: (1, _VAR_OP),
+    OPERATOR: (1, _VAR_VALUE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Parallel lists of kinds and spans, closed by an ``END``; ``errors`` are positions of characters skipped."""
+
+    kinds: list[int]
+    starts: list[int]
+    ends: list[int]
+    errors: list[int]
+
+
+def tokenize(text: str) -> Tokens:
+    """Cut a text into tokens. Every text can be cut; what no rule fits is skipped and noted as an error."""
+    tokens = Tokens([], [], [], [])
+    add_kind, add_start, add_end = tokens.kinds.append, tokens.starts.append, tokens.ends.append
+    modes = [_TEXT_MODE]
+    position, length = 0, len(text)
+    while position < length:
+        mode = modes[-1]
+        if mode == _NAME_END:
+            position = _end_name(text, position, modes, tokens.errors)
+            continue
+        found = _RULES[mode].match(text, position)
+        if found is None:
+            # Only the text mode takes every character; the others give up and leave the rest to the mode below.
+            modes.pop()
+            position = _BLANKS.match(text, position).end()  # pyright: ignore[reportOptionalMemberAccess]  # always fits
+            continue
+        group = found.lastgroup or ""
+        kind = _KINDS[group]
+        add_kind(kind)
+        add_start(found.start(group))
+        position = found.end()
+        add_end(position)
+        if kind in _MOVES:
+            leaves, enters = _MOVES[kind]
+            if leaves:
+                modes.pop()
+            if enters is not None:
+                modes.append(enters)
+    add_kind(END)
+    add_start(length)
+    add_end(length)
+    return tokens
+
+
+def is_single_token(run: str) -> bool:
+    """Return True if SillyTavern reads this ``RUN`` as one token: a word or a single character."""
+    return _SINGLE_TOKEN.fullmatch(run) is not None
+
+
+def _end_name(text: str, position: int, modes: list[int], errors: list[int]) -> int:
+    found = _NAME_END_RULE.search(text, position)
+    if found is None or found.start() > position:
+        errors.append(position)
+    modes.pop()
+    if found is None:
+        return len(text)
+    if found.lastgroup == "ARGS":
+        modes.append(_ARGS)
+    return found.end()

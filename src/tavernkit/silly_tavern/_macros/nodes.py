@@ -1,0 +1,253 @@
+"""The nodes of a compiled text and what evaluating each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import expanded, join
+from tavernkit._values import LazySequence
+from tavernkit.errors import MacroError, StrictModeError
+from tavernkit.silly_tavern._macros.arguments import arity_problem, dedent, to_text, type_problem
+from tavernkit.silly_tavern._macros.call import Diagnostic, DiagnosticKind, MacroCall, OutOfRoomError
+from tavernkit.silly_tavern._macros.registry import MacroDefinition
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._macros.document import Document
+    from tavernkit.silly_tavern._macros.run import DynamicMacro, Run
+    from tavernkit.silly_tavern._macros.source import Source
+
+Steps: TypeAlias = "Generator[tuple[Document, int | None], str, str]"
+"""An evaluation that asks for documents (with a new base for their offsets, or none) and is sent their texts."""
+
+ControlFlow: TypeAlias = "Callable[[MacroNode, Run], Steps]"
+"""Evaluates a macro that decides itself which of its arguments are evaluated."""
+
+
+class Part:
+    """An argument or a block: plain text, or a document to evaluate. Its text is cut out only when it is needed."""
+
+    __slots__ = ("_text", "document")
+
+    def __init__(self, text: str | None, document: Document | None = None) -> None:
+        self._text = text
+        self.document = document
+
+    @property
+    def text(self) -> str:
+        """The text as written."""
+        if self._text is None:
+            return "" if self.document is None else self.document.text
+        return self._text
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it as written."""
+        return self.document is None and not self._text
+
+
+@dataclass(slots=True)
+class StrayTag:
+    """A tag that stays in the text: a closing tag that closes nothing, or an opening one that can have no block."""
+
+    source: str
+    name: str
+    position: int
+    closing: bool
+
+    def value(self, run: Run) -> str:
+        """Report it and give its text."""
+        what = "closes nothing" if self.closing else "cannot have a block"
+        run.report(
+            Diagnostic(
+                kind="block",
+                message=f"{self.source:.80} {what} and stays as text",
+                about="closing" if self.closing else "opening",
+                macro=self.name,
+                position=self.position,
+            )
+        )
+        return self.source
+
+
+class MacroNode:
+    """A call of a macro.
+
+    ``frame`` is the call as written, cut at its arguments; ``target`` the registered name and definition; ``span``
+    where the call is in its source, with its block.
+    """
+
+    __slots__ = ("args", "content", "flags", "frame", "key", "name", "offset", "position", "simple", "span", "target")
+
+    def __init__(
+        self,
+        *,
+        span: tuple[Source, int, int],
+        name: str,
+        flags: str,
+        target: tuple[str, MacroDefinition] | None,
+        args: tuple[Part, ...],
+        frame: tuple[str, ...],
+        content: Part | None,
+        offset: int,
+        position: int,
+    ) -> None:
+        self.span = span
+        self.name = name
+        self.key = name.lower()
+        self.flags = flags
+        self.target = target
+        self.args = args
+        self.frame = frame
+        self.content = content
+        self.offset = offset
+        self.position = position
+        control = target is not None and target[1].control is not None
+        self.simple = not control and all(part.document is None for part in (*args, *((content,) if content else ())))
+
+    @property
+    def source(self) -> str:
+        """The whole call as written, with its block."""
+        source, start, end = self.span
+        return source.text[start:end]
+
+    @property
+    def scoped(self) -> bool:
+        """Whether it has a block."""
+        return self.content is not None
+
+    def value(self, run: Run) -> str:
+        """Evaluate a call that has nothing to ask for."""
+        args = [part.text for part in self.args]
+        if self.content is not None:
+            args.append(self._block(self.content.text))
+        return self._call(run, self._find(run), args)
+
+    def steps(self, run: Run) -> Steps:
+        """Evaluate the arguments, then the call."""
+        target = self.target
+        delayed = target is not None and target[1].delayed
+        args = self._written_args() if delayed else (yield from self._evaluated_args())
+        target = self._find(run)
+        if target is None or target[1].control is None:
+            return self._call(run, target, args)
+        if not self._may_run(run, target[0], target[1], args):
+            return self.keep(args)
+        try:
+            text = yield from target[1].control(self, run)
+        except OutOfRoomError:
+            return self.source
+        return self._deliver(run, text, args)
+
+    def _evaluated_args(self) -> Generator[tuple[Document, int | None], str, Sequence[str]]:
+        args: list[str] = []
+        for part in self.args:
+            text = part.text if part.document is None else (yield part.document, None)
+            args.append(text)
+        content = self.content
+        if content is not None:
+            args.append(self._block(content.text if content.document is None else (yield content.document, None)))
+        return args
+
+    def _written_args(self) -> Sequence[str]:
+        """Give the arguments as they are written; blocks inside each other would keep a copy of their text each."""
+        parts = self.args if self.content is None else (*self.args, self.content)
+        return LazySequence(len(parts), lambda index: parts[index].text)
+
+    def _block(self, text: str) -> str:
+        if "#" in self.flags or (self.target is not None and self.target[1].delayed):
+            return text
+        return dedent(text)
+
+    def _find(self, run: Run) -> tuple[str, MacroDefinition] | None:
+        """The macro that is called: one given for this expansion, else the registered one."""
+        if run.dynamic is not None and self.key in run.dynamic:
+            return self._dynamic_target(run, run.dynamic[self.key]) or self.target
+        return self.target
+
+    def _call(self, run: Run, target: tuple[str, MacroDefinition] | None, args: Sequence[str]) -> str:
+        """Call the handler, or keep the text where that is not possible."""
+        if target is None:
+            if self.key not in run.overrides.leave:
+                self._report(run, "unknown_macro", "", f"unknown macro {{{{{self.name}}}}} stays as text")
+            return self.keep(args)
+        name, definition = target
+        handler = definition.handler
+        if handler is None or not self._may_run(run, name, definition, args):
+            return self.keep(args)
+        try:
+            result = handler(MacroCall(run, self, name, definition, args))
+        except (MacroError, StrictModeError):
+            raise
+        except OutOfRoomError:
+            return self.keep(args)
+        except Exception as error:  # noqa: BLE001  # a handler is foreign code: whatever it raises, the text stays
+            self._report(run, "internal_error", "handler", f"{{{{{name}}}}} failed and stays as text: {error}", name)
+            return self.keep(args)
+        return self._deliver(run, result if isinstance(result, str) else to_text(result), args)
+
+    def _may_run(self, run: Run, name: str, definition: MacroDefinition, args: Sequence[str]) -> bool:
+        if not run.take_step(self.position, name):
+            return False
+        problem = None if definition.accepts(len(args)) else arity_problem(definition, len(args))
+        if problem is not None:
+            unclosed = self.content is None and definition.control is not None and definition.takes_scope(len(args))
+            if unclosed:
+                problem += f" (no {{{{/{self.name}}}}} closes its block)"
+            self._report(run, "runtime_warning", "arity", f"{{{{{name}}}}} {problem}", name, unclosed=unclosed)
+        elif definition.typed:
+            problem = type_problem(definition, args)
+            if problem is not None:
+                self._report(run, "runtime_warning", "type", f"{{{{{name}}}}} {problem}", name)
+        return problem is None or not definition.strict_args
+
+    def _deliver(self, run: Run, text: str, args: Sequence[str]) -> str:
+        if run.post_process is not None:
+            text = run.post_process(text)
+        if not run.take_output(len(text), self.position, self.name):
+            return self.keep(args)
+        return expanded(text, self.name, self.source) if run.traced else text
+
+    def _dynamic_target(self, run: Run, macro: DynamicMacro | None) -> tuple[str, MacroDefinition] | None:
+        if isinstance(macro, MacroDefinition):
+            return self.name, macro
+        if isinstance(macro, str):
+            return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
+        if isinstance(macro, (bool, int, float)):
+            self._report(run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is given as {macro!r}, not as text")
+            return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
+        if callable(macro):
+            return self.name, MacroDefinition(name="value", handler=macro)
+        self._report(run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is given as {macro!r:.80}: not a macro")
+        return None
+
+    def inner_text(self, args: Sequence[str]) -> str:
+        """The call as written, without its outer braces, with its arguments replaced; the block goes with it."""
+        frame = self.frame
+        pieces = [frame[0]]
+        for index in range(1, len(frame)):
+            pieces.append(args[index - 1])
+            pieces.append(frame[index])
+        if self.content is not None and not self.content.empty:
+            pieces.append("}}")
+            pieces.append(args[len(self.args)])
+        return join("", pieces)
+
+    def keep(self, args: Sequence[str]) -> str:
+        """The text that stays when the macro cannot run."""
+        return "{{" + self.inner_text(args) + "}}"
+
+    def _report(
+        self, run: Run, kind: DiagnosticKind, about: str, message: str, name: str = "", *, unclosed: bool = False
+    ) -> None:
+        run.report(
+            Diagnostic(
+                kind=kind,
+                message=message,
+                about=about,
+                macro=name or self.name,
+                position=self.position,
+                unclosed=unclosed,
+            )
+        )

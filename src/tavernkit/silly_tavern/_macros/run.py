@@ -1,0 +1,273 @@
+"""The state of one expansion, whichever engine runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._macros.budget import BuildBudget
+from tavernkit.silly_tavern._macros.call import Diagnostic, MeteredVariables, Report
+from tavernkit.silly_tavern._macros.card_macros import CardMacros
+from tavernkit.silly_tavern._macros.environment import MacroEnvironment
+from tavernkit.silly_tavern._macros.limits import (
+    MAX_DICE_IN_ALL,
+    MAX_OUTPUT_CHARS,
+    MAX_PARSED_CHARS,
+    MAX_RESOLVE_DEPTH,
+    MAX_STEPS,
+)
+from tavernkit.silly_tavern._macros.registry import Handler, MacroDefinition, MacroNames
+from tavernkit.silly_tavern._macros.seeding import text_hash
+from tavernkit.silly_tavern._macros.source import Positions
+from tavernkit.stores._variables import VariablesStore
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._macros.engine import MacroEngine
+
+DynamicMacro: TypeAlias = "str | int | float | bool | Handler | MacroDefinition"
+"""What a macro passed for one expansion may be: a text, a handler without arguments, or a definition."""
+
+PostProcess: TypeAlias = Callable[[str], str]
+"""Changes what each macro gives, before it goes into the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What one expansion has instead of the environment's own: names, the text for ``{{original}}``, more macros.
+
+    ``leave`` names macros (in lower case) that the caller replaces itself: they stay in the text without a warning.
+    """
+
+    user_name: str | None = None
+    character_name: str | None = None
+    group: str | None = None
+    original: str | None = None
+    card: bool = True
+    macros: Mapping[str, DynamicMacro] | None = None
+    post_process: PostProcess | None = None
+    leave: MacroNames = ()
+
+
+@dataclass(slots=True)
+class Budget:
+    """What an expansion has used of its limits, nested ones included; ``reported`` are limits it has hit."""
+
+    steps: int = 0
+    produced: int = 0
+    parsed: int = 0
+    depth: int = 0
+    dice: int = 0
+    variables: int = 0
+    reported: set[str] = field(default_factory=set[str])
+
+    def fits(self, length: int) -> bool:
+        """Count characters that a macro gave; return True if there is room for them."""
+        self.produced += length
+        return self.produced <= MAX_OUTPUT_CHARS
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is no room for anything more."""
+        return self.produced > MAX_OUTPUT_CHARS
+
+
+class Expansion(ABC):
+    """One expansion: environment, overrides, names, limits. ``base`` is added to the offsets of calls."""
+
+    def __init__(
+        self,
+        environment: MacroEnvironment,
+        overrides: Overrides,
+        send: Report,
+        text: str,
+        *,
+        budget: Budget | None,
+        where: str,
+    ) -> None:
+        self.environment = environment
+        self.overrides = overrides
+        self.text = text
+        self.traced = type(text) is not str
+        """Whether the text is one of a build for a source map."""
+        self.budget = Budget() if budget is None else budget
+        self.base = 0
+        self.post_process = overrides.post_process
+        self.original = overrides.original
+        name = overrides.user_name
+        self.user_name = environment.user_name if name is None else name
+        name = overrides.character_name
+        self.character_name = environment.character_name if name is None else name
+        self.send = send
+        self._where = where
+        self._cards: CardMacros | None = None
+        self._positions: Positions | None = None
+        self._text_hash: int | None = None
+        self.variables: VariablesStore = MeteredVariables(environment.variables, self)
+
+    @abstractmethod
+    def expand_inside(self, text: str) -> str:
+        """Expand a text as a part of this expansion."""
+
+    @abstractmethod
+    def beside(self, text: str, overrides: Overrides, where: str) -> Expansion:
+        """An expansion of another text, within the limits of this one."""
+
+    @property
+    def cards(self) -> CardMacros:
+        """The texts of the card, each expanded when it is first asked for."""
+        if self._cards is None:
+            self._cards = self.make_cards()
+        return self._cards
+
+    def make_cards(self) -> CardMacros:
+        """The texts of the card; example dialogue is written with the names of this expansion."""
+        return CardMacros(
+            self.environment, self.expand_apart, self.user_name, self.character_name, on=self.overrides.card
+        )
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        """Report a problem, at its place in the original text."""
+        changes: dict[str, object] = {}
+        if diagnostic.position is not None:
+            if self._positions is None:
+                self._positions = Positions(self.text)
+            changes["position"] = self._positions.original(diagnostic.position)
+        if self._where:
+            changes["message"] = f"{diagnostic.message} in {self._where}"
+        self.send(dataclasses.replace(diagnostic, **changes) if changes else diagnostic)
+
+    def report_limit(
+        self, about: str, message: str, *, macro: str = "", position: int | None = None, count: int = 1
+    ) -> None:
+        """Report a limit that was hit, once an expansion."""
+        if about not in self.budget.reported:
+            self.budget.reported.add(about)
+            self.report(
+                Diagnostic(kind="limit", message=message, about=about, macro=macro, position=position, count=count)
+            )
+
+    def take_output(self, length: int, position: int | None = None, macro: str = "") -> bool:
+        """Count what a macro gave; return True if there is still room for it."""
+        if self.budget.fits(length):
+            return True
+        message = f"the macros of one expansion give more than {MAX_OUTPUT_CHARS} characters; the rest stays as text"
+        self.report_limit("output", message, macro=macro, position=position)
+        return False
+
+    def take_dice(self, count: int) -> bool:
+        """Count dice; return True if they may be thrown."""
+        self.budget.dice += count
+        if self.budget.dice <= MAX_DICE_IN_ALL:
+            return True
+        self.report_limit("dice", f"the macros of one expansion throw more than {MAX_DICE_IN_ALL} dice")
+        return False
+
+    @property
+    def text_hash(self) -> int:
+        """The hash of the whole text."""
+        if self._text_hash is None:
+            self._text_hash = text_hash(self.text)
+        return self._text_hash
+
+    def resolve(self, text: str, offset: int) -> str:
+        """Expand a text for a handler: a complete expansion inside this one, based at the offset of its call."""
+        if not text or not self._enter("a handler"):
+            return text
+        base, self.base = self.base, offset
+        try:
+            return self.expand_inside(text)
+        finally:
+            self.base = base
+            self.budget.depth -= 1
+
+    def expand_apart(
+        self,
+        text: str,
+        where: str,
+        *,
+        user_name: str | None = None,
+        character_name: str | None = None,
+        card: bool = True,
+        leave: MacroNames = (),
+    ) -> str:
+        """Expand a text as one of its own, apart from the text of this expansion but within its limits."""
+        if not text or not self._enter(where):
+            return text
+        overrides = Overrides(user_name=user_name, character_name=character_name, card=card, leave=leave)
+        try:
+            return self.beside(text, overrides, where).expand_inside(text)
+        finally:
+            self.budget.depth -= 1
+
+    def _enter(self, where: str) -> bool:
+        if self.budget.depth >= MAX_RESOLVE_DEPTH:
+            self.report_limit(
+                "depth",
+                f"{where} expands texts more than {MAX_RESOLVE_DEPTH} levels deep; the innermost stays as it is",
+                count=MAX_RESOLVE_DEPTH,
+            )
+            return False
+        self.budget.depth += 1
+        return True
+
+
+class Run(Expansion):
+    """An expansion by the Macros 2.0 engine."""
+
+    def __init__(
+        self,
+        engine: MacroEngine,
+        environment: MacroEnvironment,
+        overrides: Overrides,
+        send: Report,
+        text: str,
+        *,
+        budget: Budget | None = None,
+        where: str = "",
+    ) -> None:
+        super().__init__(environment, overrides, send, text, budget=budget, where=where)
+        self.engine = engine
+        self.dynamic: dict[str, DynamicMacro] | None = None
+        if overrides.macros:
+            self.dynamic = {name.lower(): macro for name, macro in overrides.macros.items()}
+
+    def expand_inside(self, text: str) -> str:
+        """Expand a text as a part of this expansion."""
+        return self.engine.resolve(text, self)
+
+    def beside(self, text: str, overrides: Overrides, where: str) -> Run:
+        """An expansion of another text, within the limits of this one."""
+        return Run(self.engine, self.environment, overrides, self.send, text, budget=self.budget, where=where)
+
+    def take_step(self, position: int, macro: str = "") -> bool:
+        """Count one macro; return True if it may still run."""
+        self.budget.steps += 1
+        if self.budget.steps <= MAX_STEPS:
+            return True
+        message = f"more than {MAX_STEPS} macros in one expansion; the rest stays as text"
+        self.report_limit("steps", message, macro=macro, position=position)
+        return False
+
+    def take_parsing(self, length: int, position: int) -> bool:
+        """Count text that is parsed once more; return True if that may still be done."""
+        self.budget.parsed += length
+        if self.budget.parsed <= MAX_PARSED_CHARS:
+            return True
+        message = (
+            f"malformed blocks made one expansion parse over {MAX_PARSED_CHARS} characters; the rest stays as text"
+        )
+        self.report_limit("parsing", message, position=position)
+        return False
+
+
+def refused(text: str, budget: BuildBudget, send: Report) -> str:
+    """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
+    if not budget.reported:
+        budget.reported = True
+        message = "the macros of this build take too much together: the other texts stay as they are"
+        send(Diagnostic(kind="limit", message=message, about="build"))
+    return text

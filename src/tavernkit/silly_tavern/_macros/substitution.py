@@ -1,0 +1,116 @@
+"""The macro engine, bound to one build."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from tavernkit._text.traced import substitute
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern._instruct.names import NAME_MACRO
+from tavernkit.silly_tavern._macros.call import reporter
+from tavernkit.silly_tavern._macros.engine import MacroEngine
+from tavernkit.silly_tavern._macros.environment import MacroEnvironment
+from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
+from tavernkit.silly_tavern._macros.run import DynamicMacro, Overrides
+
+_NEWLINES = re.compile(r"\n+")
+_KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
+_BIAS_MACRO = ("bias",)
+
+
+class Substitution:
+    """Expands texts of one build. ``environment`` is exchanged as the build learns more (the chat, the outlets)."""
+
+    __slots__ = ("_engine", "_extra", "_in_sequences", "_report", "_skips_plain_text", "_usual", "environment")
+
+    def __init__(
+        self,
+        engine: MacroEngine | LegacyMacroEngine,
+        environment: MacroEnvironment,
+        *,
+        warn: Warn,
+        strict: bool = False,
+        macros: Mapping[str, object] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._report = reporter(warn, strict=strict)
+        # The legacy engine expands the card's own texts with every text, plain ones too.
+        self._skips_plain_text = isinstance(engine, MacroEngine)
+        self._extra = cast("Mapping[str, DynamicMacro]", macros) if macros else None
+        self._usual = Overrides(macros=self._extra)
+        self._in_sequences = Overrides(macros=self._extra, leave=NAME_MACRO)
+        self.environment = environment
+
+    def __call__(self, text: str) -> str:
+        """Expand a text."""
+        if self._skips_plain_text and "{" not in text and "<" not in text and "\\" not in text:
+            return text
+        return self._expand(text, self._usual)
+
+    def card(self, text: str, character_name: str | None = None) -> str:
+        """Expand a text of a card: card macros are empty in it, carriage returns go, newlines collapse if that is set.
+
+        ``character_name`` stands in for ``{{char}}``. ``{{original}}`` stays until the text takes another's place.
+        """
+        if not text:
+            return text
+        kept = {**self._extra, **_KEPT} if self._extra else _KEPT
+        text = self._expand(text, Overrides(macros=kept, character_name=character_name, card=False))
+        if self.environment.collapse_newlines:
+            text = substitute(_NEWLINES, "\n", text)
+        return text.replace("\r", "")
+
+    def with_original(self, text: str, original: str) -> str:
+        """Expand a text in which ``{{original}}`` stands for the text it replaces."""
+        return self._expand(text, Overrides(macros=self._extra, original=original))
+
+    def typed(self, text: str) -> str:
+        """Expand what the user typed; ``{{bias "…"}}`` stays for the step that reads it."""
+        if _BIAS_MACRO[0] not in text:
+            return self(text)
+        return self._expand(text, Overrides(macros=self._extra, leave=_BIAS_MACRO))
+
+    def sequence(self, text: str) -> str:
+        """Expand a sequence of instruct mode; ``{{name}}`` stays for the formatter."""
+        return self._expand(text, self._in_sequences)
+
+    def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:
+        """Expand a text with macros of its own."""
+        return self._expand(text, Overrides(macros={**(self._extra or {}), **macros}))
+
+    def leaves(self, text: str) -> bool:
+        """Return True if expanding the text is certain to do nothing, without a look at what it says."""
+        return self._skips_plain_text and "{" not in text and "<" not in text and "\\" not in text
+
+    def is_plain(self, text: str) -> bool:
+        """Return True if nothing happens when the text is expanded."""
+        return self._engine.is_plain(text)
+
+    def in_script(
+        self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None
+    ) -> str:
+        """Expand a text of a regex script."""
+        if self._engine.is_plain(text):
+            return text
+        overrides = Overrides(
+            user_name=None,
+            character_name=character,
+            group=None,
+            original=None,
+            card=True,
+            macros=self._extra,
+            post_process=escape,
+            leave=(),
+        )
+        return self._engine.run(text, self.environment, overrides, self._report)
+
+    def _expand(self, text: str, overrides: Overrides) -> str:
+        if self._engine.is_plain(text):
+            return text
+        return self._engine.run(text, self.environment, overrides, self._report)
+
+    def change(self, **changes: object) -> None:
+        """Let later texts see a changed environment."""
+        self.environment = self.environment.replace(**changes)

@@ -1,0 +1,108 @@
+"""The regex scripts of one build."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Sequence
+
+from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.script_stretches import ScriptStretches
+from tavernkit._values import LRUCache
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS
+from tavernkit.silly_tavern._macros.substitution import Substitution
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts, run_script
+
+
+class ScriptMemory:
+    """Remembers what scripts make of a text in every context. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.stretches = ScriptStretches(CACHED_SCRIPT_CHARACTERS)
+        self._lists: LRUCache[Hashable, object] = LRUCache(CACHED_SCRIPT_LISTS)
+
+    def list_of(self, scripts: Sequence[RegexScript]) -> object:
+        """One object for all lists of scripts that do the same."""
+        return self._lists.get_or_make(tuple(map(_what_it_does, scripts)), object)
+
+
+def _what_it_does(script: RegexScript) -> Hashable:
+    return script.disabled, script.find_regex, script.macro_mode, script.replace_string, script.trim_strings
+
+
+class PromptScripts:
+    """Regex scripts bound to a build's macros, by what a text is. ``memory`` is what they made of texts before."""
+
+    def __init__(self, scripts: RegexScripts, macros: Substitution, warn: Warn, memory: ScriptMemory) -> None:
+        self._scripts = scripts
+        self._macros = macros
+        self._warn = warn
+        self._memory = memory
+        self._budget = ScriptBudget()
+        self._min_depths = sorted({each.min_depth for each in scripts.active if each.min_depth is not None})
+        self._max_depths = sorted({each.max_depth for each in scripts.active if each.max_depth is not None})
+        self._chosen: dict[Hashable, tuple[Sequence[RegexScript], object]] = {}
+        self._varied = 0
+
+    @classmethod
+    def of(
+        cls, scripts: RegexScripts | None, macros: Substitution, warn: Warn, memory: ScriptMemory
+    ) -> PromptScripts | None:
+        """Bind scripts; nothing if there are none."""
+        return cls(scripts, macros, warn, memory) if scripts is not None and scripts.active else None
+
+    def user_input(self, text: str) -> str:
+        """Apply the scripts that change what the user typed before it is stored."""
+        return self.reply(text, is_user=True)
+
+    def reply(self, text: str, *, is_user: bool) -> str:
+        """Apply the scripts that change what the model wrote before it is stored."""
+        placement = RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
+        return self._scripts.apply(text, placement, expand=self._macros.in_script, warn=self._warn, budget=self._budget)
+
+    def message(self, text: str, *, is_user: bool, depth: int) -> str:
+        """Apply the prompt-stage scripts for a message."""
+        return self._prompt(text, RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT, depth)
+
+    def reasoning(self, text: str, *, depth: int) -> str:
+        """Apply the prompt-stage scripts for reasoning."""
+        return self._prompt(text, RegexPlacement.REASONING, depth)
+
+    def lore(self, text: str, depth: float | None) -> str:
+        """Apply the prompt-stage scripts for lore."""
+        return self._prompt(text, RegexPlacement.WORLD_INFO, depth)
+
+    def _prompt(self, text: str, placement: RegexPlacement, depth: float | None) -> str:
+        scripts, same = self._scripts_for(placement, depth)
+
+        def run(place: int, given: str) -> tuple[str, bool]:
+            before = self._varied + self._budget.incidents
+            made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
+            return made, self._varied + self._budget.incidents != before
+
+        if type(text) is not str:  # a traced text: what is remembered of equal texts came from elsewhere
+            for place in range(len(scripts)):
+                text = run(place, text)[0]
+            return text
+        return self._memory.stretches.run(same, len(scripts), text, run, self._budget) if text and scripts else text
+
+    def _scripts_for(self, placement: RegexPlacement, depth: float | None) -> tuple[Sequence[RegexScript], object]:
+        """The prompt-stage scripts for a text and what tells them from others; depths between two limits are alike."""
+        alike = (
+            placement,
+            None if depth is None else (bisect_right(self._min_depths, depth), bisect_left(self._max_depths, depth)),
+        )
+        chosen = self._chosen.get(alike)
+        if chosen is None:
+            scripts = [each for each in self._scripts.active if each.applies_to(placement, is_prompt=True, depth=depth)]
+            chosen = self._chosen[alike] = scripts, self._memory.list_of(scripts)
+        return chosen
+
+    def _expand(self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None) -> str:
+        if not self._macros.is_plain(text):
+            self._varied += 1
+        return self._macros.in_script(text, character=character, escape=escape)
+
+    def _tell(self, message: str) -> None:
+        self._varied += 1  # a text that was warned about is done again the next time, to be warned about again
+        self._warn(message)

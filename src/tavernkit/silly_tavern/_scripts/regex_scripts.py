@@ -1,0 +1,322 @@
+"""Regex scripts: find and replace on messages, lore and reasoning, as SillyTavern runs them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from enum import IntEnum
+
+from tavernkit._arguments import require
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import UNDEFINED, to_number, truthy
+from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.traced_regex import replace_traced
+from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit.errors import Warn, log_warning
+from tavernkit.silly_tavern._scripts.regex_replacement import (
+    WORK_OF_A_RUN,
+    ExpandScriptText,
+    RegexScriptError,
+    Replacement,
+    escape_macro_value,
+    regex_from_string,
+)
+
+_DISPLAY, _SEND_AS = 0, 4
+"""Placements of older versions."""
+
+
+class RegexPlacement(IntEnum):
+    """What a text is, as scripts see it."""
+
+    USER_INPUT = 1
+    AI_OUTPUT = 2
+    SLASH_COMMAND = 3
+    WORLD_INFO = 5
+    REASONING = 6
+
+
+class MacroMode(IntEnum):
+    """What becomes of macros in the pattern."""
+
+    NONE = 0
+    RAW = 1
+    ESCAPED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RegexScript:
+    """One script. ``raw`` is its JSON with everything it came with; the fields are what running it needs."""
+
+    raw: JsonObject = field(repr=False)
+    id: str
+    name: str
+    find_regex: str
+    replace_string: str
+    trim_strings: tuple[str, ...]
+    placement: tuple[Json, ...]
+    disabled: bool
+    markdown_only: bool
+    prompt_only: bool
+    run_on_edit: bool
+    macro_mode: MacroMode
+    min_depth: float | None
+    max_depth: float | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trim_strings", tuple(self.trim_strings))  # what is remembered of scripts is hashed
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> RegexScript:
+        """Read a script; fields of the wrong type count as SillyTavern counts them."""
+        require("data", data, Mapping)
+        raw = thaw_object(data)
+        trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
+        mode = to_number(raw.get("substituteRegex", UNDEFINED))
+        return cls(
+            raw=raw,
+            id=_text(raw.get("id")),
+            name=_text(raw.get("scriptName")),
+            find_regex=_text(raw.get("findRegex")),
+            replace_string=_text(raw.get("replaceString")),
+            trim_strings=tuple(text for text in trim_strings if isinstance(text, str)) if is_list(trim_strings) else (),
+            placement=tuple(placement) if is_list(placement) else (),
+            disabled=truthy(raw.get("disabled")),
+            markdown_only=truthy(raw.get("markdownOnly")),
+            prompt_only=truthy(raw.get("promptOnly")),
+            run_on_edit=truthy(raw.get("runOnEdit")),
+            macro_mode=MacroMode(int(mode)) if mode in (1, 2) else MacroMode.NONE,
+            min_depth=_limit(raw.get("minDepth"), -1),
+            max_depth=_limit(raw.get("maxDepth"), 0),
+        )
+
+    def to_json(self) -> JsonObject:
+        """A copy of the JSON object, with every field it came with."""
+        return thaw_object(self.raw)
+
+    def applies_to(
+        self,
+        placement: int,
+        *,
+        is_markdown: bool = False,
+        is_prompt: bool = False,
+        is_edit: bool = False,
+        depth: float | None = None,
+    ) -> bool:
+        """Return True if the script is meant for a text of this kind at this depth."""
+        return applies(self, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth)
+
+    def run(
+        self,
+        text: str,
+        *,
+        expand: ExpandScriptText,
+        character: str | None = None,
+        warn: Warn = log_warning,
+        strict: bool = False,
+        budget: ScriptBudget | None = None,
+    ) -> str:
+        """Apply the script to a text, whatever it is meant for.
+
+        ``character`` is the name that ``{{char}}`` stands for in trim strings; ``budget`` is what all texts of a build
+        share. What cannot be done leaves the text as it is and is reported, or raises ``RegexScriptError`` in
+        strict mode.
+        """
+        return run_script(self, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget)
+
+
+def applies(
+    script: RegexScript, placement: int, *, is_markdown: bool, is_prompt: bool, is_edit: bool, depth: float | None
+) -> bool:
+    """Return True if a script is meant for a text, as ``RegexScript.applies_to()`` does for programs."""
+    if script.markdown_only or script.prompt_only:
+        wanted = (script.markdown_only and is_markdown) or (script.prompt_only and is_prompt)
+    else:
+        wanted = not is_markdown and not is_prompt
+    if not wanted or (is_edit and not script.run_on_edit):
+        return False
+    if depth is not None:
+        if script.min_depth is not None and depth < script.min_depth:
+            return False
+        if script.max_depth is not None and depth > script.max_depth:
+            return False
+    return any(type(place) is not bool and place == placement for place in script.placement)
+
+
+def run_script(
+    script: RegexScript,
+    text: str,
+    *,
+    expand: ExpandScriptText,
+    character: str | None = None,
+    warn: Warn,
+    strict: bool = False,
+    budget: ScriptBudget | None,
+) -> str:
+    """Apply a script to a text, as ``RegexScript.run()`` does for programs."""
+    if script.disabled or not script.find_regex or not text:
+        return text
+    budget = ScriptBudget() if budget is None else budget
+    if not budget.may_run(id(script), text, warn):
+        return text
+    pattern = script.find_regex
+    if script.macro_mode is MacroMode.RAW:
+        pattern = expand(pattern)
+    elif script.macro_mode is MacroMode.ESCAPED:
+        pattern = expand(pattern, escape=escape_macro_value)
+    regex = regex_from_string(pattern)
+    if regex is None:
+        broken = f"regex script {script.name!r} is not applied: {pattern!r:.200} is not a valid regular expression"
+        budget.tell_once(broken, warn)
+        return text
+
+    def give_up(report: str) -> None:
+        warn(f"regex script {script.name!r}: {report}")
+        budget.slow(id(script), script.name, warn)
+
+    made = Replacement(script.replace_string, script.trim_strings, expand=expand, character=character)
+    try:
+        if type(text) is not str:
+            made.searched = text
+            return replace_traced(regex, text, made, script.name, give_up)
+        return regex.replace(text, made, warn=give_up)
+    except RegexScriptError as error:
+        if strict:
+            raise
+        warn(f"regex script {script.name!r} is not applied: {error}")
+        return text
+    finally:
+        budget.spend(made.work // WORK_OF_A_RUN, warn)
+
+
+@dataclass(frozen=True, slots=True)
+class RegexScripts:
+    """The scripts of a build: global ones run first, then those of the preset, then those of the character.
+
+    The latter two count only where the user has allowed them; ``enabled`` is the switch of the whole extension.
+    """
+
+    global_: tuple[RegexScript, ...] = ()
+    preset: tuple[RegexScript, ...] = ()
+    scoped: tuple[RegexScript, ...] = ()
+    preset_allowed: bool = True
+    scoped_allowed: bool = True
+    enabled: bool = True
+
+    @classmethod
+    def from_settings(
+        cls,
+        extension_settings: Mapping[str, object],
+        *,
+        card_data: Mapping[str, object] | None = None,
+        avatar: str | None = None,
+        preset: Mapping[str, object] | None = None,
+        preset_name: str | None = None,
+        api: str | None = None,
+        warn: Warn = log_warning,
+    ) -> RegexScripts:
+        """Gather the scripts of ``extension_settings``, the card's ``data`` and the selected preset's file."""
+        allowed_presets = extension_settings.get("preset_allowed_regex")
+        for_api = allowed_presets.get(api or "") if is_mapping(allowed_presets) else None
+        return cls(
+            global_=read_scripts(extension_settings.get("regex"), "the global regex scripts", warn),
+            preset=read_scripts(_own_scripts(preset), "the preset's regex scripts", warn),
+            scoped=read_scripts(_own_scripts(card_data), "the character's regex scripts", warn),
+            preset_allowed=_lists(for_api, preset_name),
+            scoped_allowed=_lists(extension_settings.get("character_allowed_regex"), avatar),
+            enabled=not _lists(extension_settings.get("disabledExtensions"), "regex"),
+        )
+
+    @property
+    def active(self) -> tuple[RegexScript, ...]:
+        """The scripts that count, in the order in which they run."""
+        if not self.enabled:
+            return ()
+        preset = self.preset if self.preset_allowed else ()
+        return (*self.global_, *preset, *(self.scoped if self.scoped_allowed else ()))
+
+    def apply(
+        self,
+        text: object,
+        placement: int | None,
+        *,
+        expand: ExpandScriptText,
+        is_markdown: bool = False,
+        is_prompt: bool = False,
+        is_edit: bool = False,
+        depth: float | None = None,
+        character: str | None = None,
+        warn: Warn = log_warning,
+        strict: bool = False,
+        budget: ScriptBudget | None = None,
+    ) -> str:
+        """Run the scripts that are meant for a text, each on what the one before made of it.
+
+        ``depth`` is the distance from the last message, where there is one; ``character`` the speaker's name, where
+        it is not the current character; ``budget`` is what all texts of a build share. What is not text becomes empty
+        text.
+        """
+        if not isinstance(text, str):
+            return ""
+        if not text or placement is None:
+            return text
+        for script in self.active:
+            if applies(script, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth):
+                text = run_script(
+                    script, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget
+                )
+        return text
+
+
+def read_scripts(value: object, where: str, warn: Warn = log_warning) -> tuple[RegexScript, ...]:
+    """Read a list of scripts; what is not an object is reported and left out."""
+    scripts: list[RegexScript] = []
+    for index, item in enumerate(value if is_sequence(value) else ()):
+        if is_mapping(item):
+            scripts.append(RegexScript.from_json(item))
+        else:
+            warn(f"{where}: number {index + 1} is left out, a script must be an object")
+    return tuple(scripts)
+
+
+def migrate_script(value: Mapping[str, object], *, new_id: Callable[[], str]) -> JsonObject:
+    """Bring a global script of an older version up to date, as SillyTavern does when it loads its settings.
+
+    Args:
+        value: The script's JSON object.
+        new_id: Makes an id for a script without one.
+    """
+    script = thaw_object(value)
+    if not truthy(script.get("id")):
+        script["id"] = new_id()
+    given = script.get("placement")
+    placement: list[Json] = given if is_list(given) else []
+    if _DISPLAY in placement:
+        others = [place for place in placement if place != _DISPLAY]
+        placement = others or [int(place) for place in RegexPlacement]
+        script["markdownOnly"] = script["promptOnly"] = True
+    if _SEND_AS in placement:
+        others = [place for place in placement if place != _SEND_AS]
+        placement = others or [int(RegexPlacement.SLASH_COMMAND)]
+    script["placement"] = placement
+    return script
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _limit(value: Json, floor: float) -> float | None:
+    """A depth limit, or nothing if it is null, no number, or below its floor."""
+    number = math.nan if value is None else to_number(value)
+    return number if number >= floor else None
+
+
+def _own_scripts(owner: Mapping[str, object] | None) -> Json:
+    extensions = thaw(owner.get("extensions")) if owner is not None else None
+    return extensions.get("regex_scripts") if is_object(extensions) else None
+
+
+def _lists(names: object, name: str | None) -> bool:
+    return name is not None and is_sequence(names) and name in names

@@ -1,0 +1,108 @@
+"""What outlives a build: engines and what they have compiled, counted and made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from tavernkit._values import Json, JsonObject, LRUCache
+from tavernkit.cards._book import CharacterBook
+from tavernkit.cards._character import Character
+from tavernkit.errors import Warn
+from tavernkit.prompt._block import Block
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
+from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, HISTORY_MEMORIES, MACRO_REGISTRIES
+from tavernkit.silly_tavern._macros.engine import MacroEngine
+from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
+from tavernkit.silly_tavern._macros.registry import MacroRegistry
+from tavernkit.silly_tavern._scripts.prompt_scripts import ScriptMemory
+from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, TextCounts, new_counter
+from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles, VocabularyInUse, load_vocabulary
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.engine import WorldInfoEngine
+from tavernkit.silly_tavern._world_info.importers import embedded_book_name
+from tavernkit.silly_tavern._world_info.selection import SelectedBooks, select_books
+
+
+class Services:
+    """Shared by all builds of a builder, in any number of threads. Everything in it is bounded."""
+
+    def __init__(self, *, macro_engine: MacroEngine | None = None, lore_engine: WorldInfoEngine | None = None) -> None:
+        self.macro_engine = macro_engine if macro_engine is not None else MacroEngine()
+        self.legacy_macro_engine = LegacyMacroEngine()
+        self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
+        self.scripts = ScriptMemory()
+        self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
+        self._histories: LRUCache[object, HistoryMemory] = LRUCache(HISTORY_MEMORIES)
+        self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
+        self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
+        self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
+        self._engines: LRUCache[int, MacroEngine] = LRUCache(MACRO_REGISTRIES)
+        self._lock = threading.Lock()
+
+    def macros_of(self, registry: MacroRegistry | None) -> MacroEngine:
+        """The engine that expands with a registry, and remembers what it has parsed."""
+        if registry is None:
+            return self.macro_engine
+        # An id is enough: the engine keeps the registry alive.
+        return self._engines.get_or_make(id(registry), lambda: MacroEngine(registry))
+
+    def counter(self, rule: CountingRule, files: TokenizerFiles | None, warn: Warn) -> MessageCounter:
+        """The counter of a rule, with the counts it remembers."""
+        key = (rule, files)
+        with self._lock:
+            if key not in self._counters:
+                self._counters[key] = new_counter(rule, files, warn)
+            return self._counters[key]
+
+    def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
+        """The messages made of chat lines with these names and this counter."""
+        key = (counter, names_behavior, user_name, in_group)
+        return self._histories.get_or_make(key, lambda: LRUCache(BLOCK_CACHE_SIZE))
+
+    def vocabulary(
+        self, name: str, files: TokenizerFiles | None, warn: Warn
+    ) -> tuple[VocabularyInUse, Callable[[str], int]]:
+        """A vocabulary of text completion, and what counts with it and remembers the counts."""
+        key = (name, files)
+        with self._lock:
+            if key not in self._vocabularies:
+                found = load_vocabulary(name, files, warn)
+                self._vocabularies[key] = found, TextCounts(found.count)
+            return self._vocabularies[key]
+
+    def embedded_book(self, character: Character) -> WorldBook | None:
+        """The book inside a card as a world book, converted once."""
+        book = character.character_book
+        if book is None:
+            return None
+        known = self._embedded.get(id(book))
+        if known is None or known[0] is not book:
+            known = (book, WorldBook.from_character_book(_book_json(book), name=embedded_book_name(character)))
+            self._embedded.put(id(book), known)
+        return known[1]
+
+
+def _book_json(book: CharacterBook) -> JsonObject:
+    """A card's book as JSON; an entry made by a program must say that it is on, or SillyTavern takes it for off."""
+    entries: list[Json] = []
+    for entry in book.entries:
+        made: JsonObject = {} if entry.raw else {"enabled": entry.enabled, "insertion_order": entry.insertion_order}
+        entries.append({**made, **entry.to_json()})
+    return {**book.to_json(), "entries": entries}
+
+
+def selected_books(context: SillyTavernContext, services: Services) -> SelectedBooks:
+    """The books by where they come from.
+
+    A card's embedded book counts as the character's, as after its import, unless a book of its name is there already.
+    """
+    character = list(context.character_books)
+    if context.use_embedded_book and context.card is not None:
+        embedded = services.embedded_book(context.card)
+        if embedded is not None:
+            character.append(embedded)
+    return select_books(
+        global_=context.books, character=character, chat=context.chat_books, persona=context.persona_books
+    )

@@ -1,0 +1,389 @@
+"""Where the texts of a SillyTavern build stand: its inputs, with every text that can get into a prompt traced."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar, cast
+
+from tavernkit._text.traced import Origin, plain, trace
+from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
+from tavernkit.cards._character import Character, fields_home
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._traced_inputs import escaped, traced_character, traced_json, traced_text, traced_user, twin
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.vector_storage import VectorResults
+from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._services import Services, selected_books
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.entry import Entry
+
+T = TypeVar("T")
+
+_PRESET_TEXTS = (
+    "send_if_empty",
+    "impersonation_prompt",
+    "new_chat_prompt",
+    "new_group_chat_prompt",
+    "new_example_chat_prompt",
+    "continue_nudge_prompt",
+    "group_nudge_prompt",
+    "wi_format",
+    "scenario_format",
+    "personality_format",
+    "assistant_prefill",
+    "assistant_impersonation",
+    "continue_postfix",
+)
+_METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
+NEWEST_LINES = 8
+"""How many of the newest lines of a chat are traced in any case: macros such as ``{{lastMessage}}`` give them."""
+
+_BUILT_IN = "SillyTavern's own"
+"""The name of texts that no file of the user's has."""
+
+
+def traced_context(
+    context: SillyTavernContext, lines: Sequence[ChatMessage], wanted: Container[int], numbers: DrawnNumbers | None
+) -> SillyTavernContext:
+    """Return the context of a build with its texts traced, which neither warns nor refuses.
+
+    Args:
+        context: The context.
+        lines: The chat as the build saw it.
+        wanted: The indices of the lines that are traced.
+        numbers: The random numbers that it has drawn, if they are the application's.
+    """
+    chat = _chat_name(context)
+    return context.replace(
+        strict=False,
+        on_overflow="return",
+        warn=None,
+        instrumenter=None,
+        random=context.random if numbers is None else numbers.again(),
+        character=traced_character(context.card) if context.card is not None else None,
+        members={avatar: traced_character(card) for avatar, card in context.members.items()},
+        group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
+        if context.group is not None
+        else None,
+        user=traced_character(context.user) if isinstance(context.user, Character) else traced_user(context.user),
+        persona=_fields(context.persona, "persona", "", "", ("description",)) if context.persona is not None else None,
+        preset=_preset(context.preset, "preset") if context.preset is not None else None,
+        settings=_settings(context.settings),
+        history=ChatLog(
+            [_line(line, index, chat) if index in wanted else line for index, line in enumerate(lines)],
+            user_name=context.user_name,
+            character_name=context.character_name,
+        ),
+        chat_metadata=_metadata(context, chat),
+        message=traced_text(context.message, "message", "", ""),
+        quiet_prompt=traced_text(context.quiet_prompt, "quiet prompt", "", ""),
+        injections=_injections(context.injections),
+        extension_prompts=[
+            _fields(prompt, "extension prompt", prompt.key, "", ("value",)) for prompt in context.extension_prompts
+        ],
+        instruct=_template(context.instruct, "instruct template", ""),
+        context_template=_template(context.context_template, "context template", ""),
+        system_prompt=_template(context.system_prompt, "system prompt", ""),
+        attachments=_Attachments(context.attachments),
+        vectors=_vectors(context.vectors),
+        macro_vars={
+            name: traced_text(value, "macro", name, "") if isinstance(value, str) else value
+            for name, value in context.macro_vars.items()
+        },
+        hooks=context.hooks,
+    )
+
+
+class _Attachments(Mapping[str, str]):
+    """The texts of files, each traced when it is asked for: a folder reads them only then."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, url: str) -> str:
+        return traced_text(self._texts[plain(url)], "attachment", plain(url), "")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+class LineTexts:
+    """Gives lines of the chat, traced to their places in it."""
+
+    def __init__(self, context: SillyTavernContext, lines: Sequence[ChatMessage]) -> None:
+        self.lines = lines
+        self._chat = _chat_name(context)
+
+    def has(self, block: Block) -> bool:
+        """Return True if a block is a line of the chat as it stands."""
+        index = line_of_block(block)
+        return index is not None and index < len(self.lines) and block.content == self.lines[index].mes
+
+    def of_block(self, block: Block) -> str:
+        """Give the text of a block; if it is a line of the chat as it stands, with its place."""
+        if type(block.content) is not str or not self.has(block):
+            return block.content
+        index = line_of_block(block)
+        assert index is not None
+        return self._line(index)
+
+    def unused(self, plan: Plan) -> Iterator[tuple[str, str]]:
+        """Give the lines that are not in a plan, each with the reason."""
+        used = {line_of_block(block) for block in plan.enabled_blocks}
+        left_out = next((each.reason for each in plan.omissions if each.kind == "history"), "")
+        for index, line in enumerate(self.lines):
+            if index not in used:
+                yield self._line(index), "hidden in the chat" if line.is_system else left_out
+
+    def _line(self, index: int) -> str:
+        line = self.lines[index]
+        return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
+
+
+def changed_lines(plan: Plan, lines: Sequence[ChatMessage]) -> set[int]:
+    """Return the lines of a chat that are in a plan in another form than they stand, and the newest ones."""
+    found = {0, *range(max(len(lines) - NEWEST_LINES, 0), len(lines))}
+    for block in plan.blocks:
+        index = line_of_block(block)
+        if index is None or index >= len(lines):
+            continue
+        if plan.rendered is not None or lines[index].mes != block.content:
+            found.add(index)
+    return found
+
+
+def line_of_block(block: Block) -> int | None:
+    """Return the index of the chat line that a block is made of; None if it is made of something else."""
+    source = block.source
+    if block.token_budget_group != "history" or not is_mapping(source) or source.get("kind") != "history":
+        return None
+    index = source.get("id")
+    return index if isinstance(index, int) else None
+
+
+def _chat_name(context: SillyTavernContext) -> str:
+    return context.chat_id or "chat"
+
+
+class EntryTexts:
+    """Gives the texts of lore entries, traced to their books."""
+
+    def __init__(self, context: SillyTavernContext, services: Services) -> None:
+        self._context = context
+        self._services = services
+        self._places: dict[int, tuple[WorldBook, int, str]] | None = None
+        self._made: dict[int, str] = {}
+
+    def __call__(self, entry: Entry) -> str:
+        """Give the text of an entry, without its decorators."""
+        made = self._made.get(id(entry))
+        if made is None:
+            made = self._made[id(entry)] = self._trace(entry)
+        return made
+
+    def _trace(self, entry: Entry) -> str:
+        written = entry.raw.get("content")
+        if not isinstance(written, str) or not written.endswith(entry.content):
+            return entry.content
+        name, pointer = self._place(entry)
+        origin = Origin("lore", name, pointer, written, entry.title)
+        return trace(entry.content, origin, len(written) - len(entry.content))
+
+    def _place(self, entry: Entry) -> tuple[str, str]:
+        """The book of an entry and where it stands there; one of a card's own book stands in the card."""
+        if self._places is None:
+            self._places = {
+                id(raw): (book, index, key)
+                for book in selected_books(self._context, self._services).books
+                for index, (key, raw) in enumerate(book.raw_entries())
+            }
+        found = self._places.get(id(entry.raw))
+        if found is None:
+            return entry.world, f"/{entry.uid}/content"
+        book, index, key = found
+        card = self._context.card
+        if card is not None and book is self._services.embedded_book(card):
+            home = fields_home(card.raw)[1] if card.raw else "/data"
+            return book.name, f"{home}/character_book/entries/{index}/content"
+        return book.name, f"/entries/{escaped(key)}/content"
+
+
+def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) -> T:
+    """A copy whose texts of these names are traced."""
+    changes: dict[str, object] = {}
+    for each in names:
+        text: object = getattr(value, each)
+        if isinstance(text, str):
+            changes[each] = traced_text(text, kind, name, f"{pointer}/{each}")
+    return twin(value, changes)
+
+
+def _preset(preset: Preset, kind: str, where: str = "") -> Preset:
+    name = preset.name
+    changes: dict[str, object] = {}
+    for key in _PRESET_TEXTS:
+        own = key in preset.source
+        changes[key] = traced_text(getattr(preset, key), kind, name if own else _BUILT_IN, f"{where}/{key}")
+    written = preset.source.get("prompts")
+    listed = len(written) if is_sequence(written) else len(preset.prompts)
+    prompts = [
+        twin(
+            prompt,
+            {
+                "content": traced_text(
+                    prompt.content,
+                    kind,
+                    name if index < listed else _BUILT_IN,
+                    f"{where}/prompts/{index}/content",
+                    prompt.name or prompt.identifier,
+                )
+            },
+        )
+        for index, prompt in enumerate(preset.effective_prompts)
+    ]
+    return twin(preset, {**changes, "prompts": tuple(prompts)})
+
+
+def _template(template: T, kind: str, pointer: str) -> T:
+    """A template of text completion, with all its texts traced."""
+    if template is None:
+        return template
+    names = [
+        each.name
+        for each in dataclasses.fields(template)  # pyright: ignore[reportArgumentType]  # every template is a dataclass
+        if each.name not in ("name", "names_behavior")
+    ]
+    return _fields(template, kind, str(getattr(template, "name", "")), pointer, names)
+
+
+def _settings(settings: Settings) -> Settings:
+    power_user, note = settings.power_user, settings.note
+    where = "/extension_settings/note"
+    characters = tuple(
+        _fields(each, "settings", "settings", f"{where}/chara/{index}", ("prompt",))
+        for index, each in enumerate(note.characters)
+    )
+    changes: dict[str, object] = {
+        "username": traced_text(settings.username, "settings", "settings", "/username"),
+        "persona": twin(
+            settings.persona,
+            {
+                "description": traced_text(
+                    settings.persona.description, "persona", "settings", "/power_user/persona_description"
+                )
+            },
+        ),
+        "note": twin(
+            note,
+            {
+                "default": traced_text(note.default, "author's note", "settings", f"{where}/default"),
+                "characters": characters,
+            },
+        ),
+        "preset": _preset(settings.preset, "settings", "/oai_settings"),
+        "power_user": twin(
+            power_user,
+            {
+                "user_prompt_bias": traced_text(
+                    power_user.user_prompt_bias, "settings", "settings", "/power_user/user_prompt_bias"
+                ),
+                "reasoning": _fields(
+                    power_user.reasoning,
+                    "settings",
+                    "settings",
+                    "/power_user/reasoning",
+                    ("prefix", "suffix", "separator"),
+                ),
+                "instruct": _template(power_user.instruct, "settings", "/power_user/instruct"),
+                "context": _template(power_user.context, "settings", "/power_user/context"),
+                "sysprompt": _template(power_user.sysprompt, "settings", "/power_user/sysprompt"),
+            },
+        ),
+    }
+    extensions = settings.source.get("extension_settings")
+    if is_mapping(extensions):
+        wanted = {
+            key: traced_json(cast("FrozenJson", extensions[key]), "settings", "settings", f"/extension_settings/{key}")
+            for key in ("memory", "vectors", "cfg")
+            if key in extensions
+        }
+        changes["source"] = {**settings.source, "extension_settings": {**extensions, **wanted}}
+    return twin(settings, changes)
+
+
+def _metadata(context: SillyTavernContext, chat: str) -> object:
+    metadata = context.chat_metadata
+    if metadata is None:
+        return None
+    changes: dict[str, object] = {
+        key: traced_text(getattr(metadata, key), "author's note" if key == "note_prompt" else "chat", chat, f"/{key}")
+        for key in _METADATA_TEXTS
+        if getattr(metadata, key)
+    }
+    own = {
+        key: traced_json(value, "inject" if key == "script_injects" else "chat", chat, f"/{escaped(key)}")
+        for key, value in metadata.source.items()
+        if key == "script_injects" or (key.startswith("cfg_") and key.endswith("_prompt"))
+    }
+    if own:
+        changes["source"] = {**metadata.source, **own}
+    return twin(metadata, changes)
+
+
+def _line(line: ChatMessage, index: int, chat: str) -> ChatMessage:
+    return ChatMessage(
+        name=traced_text(line.name, "chat", chat, f"/{index}/name", line.name),
+        mes=traced_text(line.mes, "chat", chat, f"/{index}/mes", line.name),
+        is_user=line.is_user,
+        is_system=line.is_system,
+        force_avatar=line.force_avatar,
+        original_avatar=line.original_avatar,
+        send_date=line.send_date,
+        swipes=line.swipes,
+        swipe_id=line.swipe_id,
+        extra=cast("FrozenObject", traced_json(line.extra, "chat", chat, f"/{index}/extra"))
+        if line.extra
+        else line.extra,
+        source=line.source,
+    )
+
+
+def _injections(registry: InjectionRegistry | None) -> InjectionRegistry | None:
+    if registry is None:
+        return None
+    twin = InjectionRegistry()
+    for each in registry:
+        twin.register(
+            each.id,
+            traced_text(each.content, "injection", each.id, ""),
+            each.position,
+            role=each.role,
+            depth=each.depth,
+            scan=each.scan,
+            ephemeral=each.ephemeral,
+            filter=each.filter,
+        )
+    return twin
+
+
+def _vectors(results: VectorResults | None) -> VectorResults | None:
+    if results is None:
+        return None
+    hits = {
+        collection: tuple(
+            twin(hit, {"text": traced_text(hit.text, "vectors", collection, f"/{index}/text")})
+            for index, hit in enumerate(found)
+        )
+        for collection, found in results.hits.items()
+    }
+    return twin(results, {"hits": hits})

@@ -1,0 +1,378 @@
+"""The start of a build: the turn, the card, the chat, the examples and the author's note, in SillyTavern's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar, TypeAlias
+
+from tavernkit.errors import ConfigError
+from tavernkit.prompt._block import Omission
+from tavernkit.prompt._pipeline import NoConfig, Step
+from tavernkit.silly_tavern._chat.attachments import attached_text
+from tavernkit.silly_tavern._chat.authors_note import DepthPrompt, authors_note, depth_prompt_of, read_overrides
+from tavernkit.silly_tavern._chat.card_fields import CardTexts, card_texts, parse_block, split_examples
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.core_chat import (
+    SENDING_TYPES,
+    CoreMessage,
+    TurnInput,
+    add_reasoning,
+    begin_turn,
+    core_chat,
+    prepare_texts,
+)
+from tavernkit.silly_tavern._chat.extension_prompts import (
+    AUTHORS_NOTE,
+    DEPTH_PROMPT,
+    IN_CHAT,
+    QUIET_PROMPT,
+    ExtensionPrompt,
+    ExtensionPrompts,
+    SummarySettings,
+    script_injects,
+    stored_summary,
+    summary_prompt,
+)
+from tavernkit.silly_tavern._chat.extension_prompts import EXTENSION as MEMORY_EXTENSION
+from tavernkit.silly_tavern._chat.vector_storage import EXTENSION as VECTORS_EXTENSION
+from tavernkit.silly_tavern._chat.vector_storage import VectorResults, VectorStorage, data_bank, forced_entry
+from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern._chat_completion.tools import tools_supported
+from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards
+from tavernkit.silly_tavern._groups.decision import settings_fingerprint
+from tavernkit.silly_tavern._provenance import CARD_FIELD
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern._services import selected_books
+from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._world_info.selection import file_stem, list_entries
+
+SHOWN_MESSAGES = 100
+"""How many messages of a chat SillyTavern shows when it opens it."""
+
+
+class PrepareStep(Step[SillyTavernState, NoConfig]):
+    """Makes everything ready that lore can match. Each text's macros run here in the order SillyTavern runs them.
+
+    Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note`` and
+    ``scripts``.
+    """
+
+    name = "prepare"
+    send_empty: ClassVar[bool] = True
+    """Send the preset's text when the user sends nothing."""
+    tool_lines: ClassVar[bool] = True
+    """Keep the lines of the chat that are about tools, if the model takes them."""
+
+    @staticmethod
+    def read_examples(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
+        """Read example dialogue into messages that carry the template's provenance."""
+        return read_dialogue(state, text, template)
+
+    def before(self, state: SillyTavernState) -> None:
+        """Prepare the turn, the card, the chat, the examples and the author's note."""
+        context = state.context
+        if context.character is None:
+            raise ConfigError(
+                "there is no character to build a prompt for: pass character=, or group= and members=",
+                code="CHARACTER_REQUIRED",
+            )
+        _trace_group(state)
+        preset = context.active_preset
+        prepare(
+            state,
+            send_if_empty=preset.send_if_empty if self.send_empty else "",
+            with_tools=self.tool_lines and tools_supported(preset),
+            read_examples=self.read_examples,
+        )
+
+
+ReadExamples: TypeAlias = Callable[[SillyTavernState, str, ExampleBlock], list[ExampleBlock]]
+"""Reads example dialogue into blocks that carry the template's provenance."""
+
+
+def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, read_examples: ReadExamples) -> None:
+    """Do what comes before lore is scanned.
+
+    Args:
+        state: The workspace of the build.
+        send_if_empty: What is sent when the user sends nothing.
+        with_tools: Keep the lines of the chat that are about tools.
+        read_examples: Reads example dialogue for chat or text completion.
+    """
+    context = state.context
+    state.random = state.random_numbers()
+    state.macros = state.new_macros()
+    state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
+    if not context.dry_run:
+        state.memory.generation_started(context.generation_type)
+    opened = _opened_prompts(state)
+    chat = _with_first_message_shown(state, context.log.lines)
+    state.quiet_prompt = state.macros(context.quiet_prompt)
+    _begin(state, chat, send_if_empty)
+    state.card = _card(state)
+    state.extensions = ExtensionPrompts((*opened, *context.extension_prompts))
+    _register_injections(state)
+    _register_depth_prompts(state)
+    _expand_first_message(state)
+    _prepare_core_chat(state, with_tools=with_tools)
+    state.read_examples = partial(read_examples, state)
+    state.examples = state.read_examples(state.card.examples, ExampleBlock(()))
+    _search_vectors(state)
+    _register_note(state)
+    state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
+
+
+def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
+    """What SillyTavern registers when it opens the chat: injects and the summary, from the chat as it is stored."""
+    context = state.context
+    found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
+    for inject in found:
+        if not inject.scan and (reason := inject.hidden):
+            state.omit(Omission("inject", inject.key, reason, inject.label))
+    settings = context.settings.of_extension(MEMORY_EXTENSION)
+    if settings is None:
+        # The macro is the extension's own: it goes, too, and stays in texts as it is.
+        state.macros.change(extensions=replace(state.macros.environment.extensions, summary=None))
+        return found
+    text, line = stored_summary(context.log.lines)
+    if not text and context.log.lines and context.log.lines[-1].extra.get("memory"):
+        state.omit(Omission("summary", "1_memory", "it is stored on the last message, which does not count"))
+    if text:
+        state.macros.change(extensions=replace(state.macros.environment.extensions, summary=text))
+        prompt = summary_prompt(text, line, SummarySettings.from_json(settings), state.macros)
+        found += [prompt] if prompt is not None else []
+    return found
+
+
+def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty: str) -> None:
+    """Change the chat as the type of generation asks."""
+    context = state.context
+    scripts = state.scripts
+    turn = TurnInput(
+        generation_type=context.generation_type,
+        message=context.message,
+        send_if_empty=send_if_empty,
+        user_name=context.user_name,
+        user_prompt_bias=context.settings.power_user.user_prompt_bias,
+        untouched=context.tool_recursion > 0 or context.dry_run,
+        in_group=context.group is not None,
+    )
+    if context.generation_type in SENDING_TYPES and not turn.untouched:
+        # The input box is emptied before what was in it is expanded.
+        state.macros.change(input="")
+    state.turn = begin_turn(
+        chat,
+        turn,
+        expand=state.macros.typed,
+        user_input_scripts=scripts.user_input if scripts is not None else _unchanged,
+        warn=state.warn,
+    )
+    sent = state.turn.sent is not None
+    state.macros.change(chat=state.turn.chat, input="" if sent else context.message)
+
+
+def read_dialogue(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
+    """Read example dialogue into messages."""
+    context = state.context
+    names = {"user_name": context.user_name, "character_name": context.character_name}
+    group = group_names(state)
+    return [
+        ExampleBlock(
+            tuple(parse_block(block, **names, group_names=group)),
+            template.kind,
+            template.id,
+            template.title,
+            template.reason,
+        )
+        for block in split_examples(text)
+    ]
+
+
+def group_names(state: SillyTavernState) -> tuple[str, ...]:
+    """The names of a group's members, in order; none outside a group."""
+    group = state.macros.environment.group
+    return group.names if group is not None else ()
+
+
+def _card(state: SillyTavernState) -> CardTexts:
+    context, power_user = state.context, state.context.settings.power_user
+    group, joined = state.macros.environment.group, None
+    if group is not None:
+        joined = merge_cards(
+            group,
+            expand=state.macros.card,
+            scenario_override=context.metadata.scenario,
+            examples_override=context.metadata.mes_example,
+        )
+    return card_texts(
+        context.card,
+        context.metadata,
+        context.active_persona.description,
+        prefer_prompt=power_user.prefer_character_prompt,
+        prefer_jailbreak=power_user.prefer_character_jailbreak,
+        joined=joined,
+        expand=state.macros.card,
+    )
+
+
+def _register_injections(state: SillyTavernState) -> None:
+    for injection in state.context.injections or ():
+        if injection.active_for(state):
+            state.extensions.set(ExtensionPrompt.from_injection(injection))
+        else:
+            state.omit(Omission("injection", injection.id, "its filter says no"))
+
+
+def _register_depth_prompts(state: SillyTavernState) -> None:
+    context, group = state.context, state.macros.environment.group
+    if group is not None:
+        prompts = group_depth_prompts(group, expand=state.macros.card)
+        for index, prompt in enumerate(prompts):
+            _register_depth_prompt(state, f"{DEPTH_PROMPT}_{index}", prompt)
+        if prompts:
+            return
+    if context.card is not None:
+        written = depth_prompt_of(context.card)
+        _register_depth_prompt(state, DEPTH_PROMPT, DepthPrompt(state.card.depth_prompt, written.depth, written.role))
+
+
+def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPrompt) -> None:
+    state.extensions.set(
+        ExtensionPrompt(
+            key,
+            prompt.text,
+            IN_CHAT,
+            prompt.depth,
+            prompt.role,
+            kind="depth prompt",
+            reason=CARD_FIELD,
+            title="Character's Note",
+        )
+    )
+
+
+def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """SillyTavern expands the first message when it shows the chat, and stores it so.
+
+    In a group no one is the current character then: ``{{char}}`` and the card's texts are empty. Of a long chat the
+    first message is not shown, so the speaker's generation expands it, as it does a user's or hidden message.
+    """
+    if not lines:
+        return ()
+    first, environment = lines[0], state.macros.environment
+    if state.context.group is not None:
+        shown = state.context.settings.power_user.chat_truncation
+        # A smaller number than the default is recorded to change nothing.
+        if first.is_user or first.is_system or (shown > 0 and len(lines) > max(shown, SHOWN_MESSAGES)):
+            return tuple(lines)
+        state.macros.change(character=None, character_name="")
+    chat = (first.replace(mes=state.macros(first.mes)), *lines[1:])
+    state.macros.environment = environment
+    state.macros.change(chat=chat)
+    return chat
+
+
+def _expand_first_message(state: SillyTavernState) -> None:
+    """The first message is expanded once more by the generation itself."""
+    turn = state.turn
+    if turn.chat:
+        first = turn.chat[0].replace(mes=state.macros(turn.chat[0].mes))
+        state.turn = replace(turn, chat=(first, *turn.chat[1:]))
+        state.macros.change(chat=state.turn.chat)
+
+
+def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> None:
+    context, kind = state.context, state.context.prompt_type
+    state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=with_tools)
+
+    def file_text(message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
+        return attached_text(files, context.attachments, lambda file: _miss_file(state, message, file))
+
+    prepare_texts(state.core, generation_type=kind, scripts=state.scripts, file_text=file_text)
+    if state.core:
+        state.continued_text = state.core[-1].text[state.core[-1].file_length :]
+    add_reasoning(
+        state.core,
+        context.settings.power_user.reasoning,
+        generation_type=kind,
+        only_name=context.character_name if context.group is not None else None,
+        expand=state.macros,
+        scripts=state.scripts,
+    )
+
+
+def _search_vectors(state: SillyTavernState) -> None:
+    """Let Vector Storage change the chat and register what was found: files, then lore, then the chat."""
+    context = state.context
+    settings = context.settings.of_extension(VECTORS_EXTENSION)
+    if not settings or context.generation_type == "quiet" or context.dry_run:
+        return
+    results = context.vectors if context.vectors is not None else VectorResults()
+    storage = VectorStorage(settings, results, state.macros, state.macros.with_macros, state.vector_calls)
+    found: list[ExtensionPrompt | None] = []
+    listed = data_bank(context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file)
+    if listed and not storage.on("enabled_files"):
+        reason = "Vector Storage for files is switched off, without it the Data Bank is not in the prompt"
+        state.omit(Omission("data bank", "data bank", reason, f"{len(listed)} files"))
+    if storage.on("enabled_files"):
+        found.append(storage.put_data_bank(listed, state.core, context.attachments))
+        storage.replace_files(state.core, context.attachments)
+    if storage.on("enabled_world_info"):
+        books = selected_books(context, state.services)
+        listed_entries = list_entries(books, context.settings.world_info.character_strategy, state.warn)
+        places = {(name, str(raw.get("uid"))): place for place, (raw, name) in enumerate(listed_entries)}
+        state.forced_lore = [forced_entry(each) for each in storage.force_lore(books.books, state.core, places)]
+    if storage.on("enabled_chats"):
+        found.append(storage.take_memories(state.core))
+    for prompt in found:
+        if prompt is not None:
+            state.extensions.set(prompt)
+    if state.vector_calls and context.vectors is None:
+        reason = "Vector Storage is switched on, and no search results were given (vectors=)"
+        state.omit(Omission("vectors", "vectors", reason, "what Vector Storage would find"))
+
+
+def _miss_file(state: SillyTavernState, message: CoreMessage, file: Mapping[str, object]) -> None:
+    """Leave out a file that cannot be read. SillyTavern would send nothing at all."""
+    name = str(file.get("name") or file.get("url") or "")
+    state.omit(Omission("attachment", name, "its text is neither in the chat nor in the folder"))
+    state.warn(f"message {message.index}: the attached file {name!r} is left out, its text cannot be found")
+
+
+def _register_note(state: SillyTavernState) -> None:
+    context = state.context
+    user_messages = sum([line.is_user for line in state.turn.chat])
+    note = authors_note(context.metadata, context.settings.note, user_messages, file_stem(context.avatar_file))
+    note = note.placed(read_overrides(context.authors_note))
+    state.note = note
+    state.extensions.set(
+        ExtensionPrompt(
+            AUTHORS_NOTE,
+            note.text,
+            note.position,
+            note.depth,
+            note.role,
+            scan=context.settings.note.allow_wi_scan,
+            kind="author's note",
+            reason=note.reason,
+        )
+    )
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _trace_group(state: SillyTavernState) -> None:
+    """Record which settings and which decision made the speaker speak, so that a turn can be played again."""
+    group, decision = state.context.group, state.context.decision
+    if group is not None:
+        state.instrument(
+            "stat", lambda: {"value": settings_fingerprint(group)}, key="group_fingerprint", step=state.current_step
+        )
+    if decision is not None:
+        state.instrument(
+            "stat", lambda: {"value": decision.fingerprint}, key="decision_fingerprint", step=state.current_step
+        )

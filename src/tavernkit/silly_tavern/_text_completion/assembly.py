@@ -1,0 +1,189 @@
+"""SillyTavern's budget of a text prompt: what stands in the chat first, then the chat, then example dialogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import field, replace
+
+from tavernkit._dataclass import dataclass
+from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
+from tavernkit.silly_tavern._chat_completion.assembly import HistoryCut
+from tavernkit.silly_tavern._text_completion.history_items import HistoryItem
+from tavernkit.silly_tavern._text_completion.messages import TextMessage, frozen_message
+from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
+from tavernkit.silly_tavern._text_completion.segments import Segment, text_of
+from tavernkit.silly_tavern._token_counting.messages import TextCounter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLayout:
+    """What the assembly works on; ``items`` are newest first, ``injected`` places in them."""
+
+    story: Sequence[Segment]
+    examples: Sequence[Segment]
+    items: Sequence[HistoryItem]
+    injected: Sequence[int]
+    reply: ReplyLine
+    alignment: Segment | None
+    start: Segment | None
+    continuing: bool
+    pin_examples: bool
+    loses_newline: bool
+    history_cut: HistoryCut | None = None
+    """How the history is cut, if not as in SillyTavern, where the oldest message goes every turn."""
+    names: Sequence[str] = ("", "", "")
+    """Those of the roles system, user and assistant."""
+
+
+@dataclass(slots=True)
+class AssembledText:
+    """What found its place. ``history`` is oldest first; ``continued`` is the message that the model goes on with."""
+
+    story: Sequence[Segment]
+    start: Segment | None
+    examples: list[Segment] = field(default_factory=list[Segment])
+    history: list[list[Segment]] = field(default_factory=list[list[Segment]])
+    continued: list[Segment] = field(default_factory=list[Segment])
+    left_out: list[HistoryItem] = field(default_factory=list[HistoryItem])
+    left_out_examples: list[Segment] = field(default_factory=list[Segment])
+    cut: int | None = None
+    """With a ``HistoryCut``, the number of the first chat line that is in the prompt."""
+    frozen: list[FrozenLine] = field(default_factory=list[FrozenLine])
+    """Lore that is in the prompt as a line of the history."""
+
+    def segments(self) -> list[Segment]:
+        """The prompt, piece by piece."""
+        history = [segment for item in self.history for segment in item]
+        start = [self.start] if self.start is not None else []
+        return [*self.story, *self.examples, *start, *history, *self.continued]
+
+
+def assemble(layout: TextLayout, limit: float, counter: TextCounter) -> AssembledText:
+    """Put a prompt together within a limit. Nothing raises: an over-long story string leaves the chat without room."""
+    return _Assembly(layout, limit, counter).run()
+
+
+class _Assembly:
+    def __init__(self, layout: TextLayout, limit: float, counter: TextCounter) -> None:
+        self.layout = layout
+        self.limit = limit
+        self.counter = counter
+        self.items = list(layout.items)
+        self.injected = list(layout.injected)
+        self.result = AssembledText(layout.story, layout.start)
+        self.kept: set[int] = set()
+        self.aligned = False
+
+    def run(self) -> AssembledText:
+        layout, result = self.layout, self.result
+        if layout.pin_examples:
+            result.examples = list(layout.examples)
+        if layout.continuing and len(self.items) > 1:
+            result.continued = self.items.pop(0).segments
+            self.injected = [place - 1 for place in self.injected if place > 0]
+        if layout.history_cut is None or not self.keep_from_cut(layout.history_cut):
+            self.fill_history()
+        result.history = [self.items[place].segments for place in sorted(self.kept, reverse=True)]
+        self.align()
+        if not layout.pin_examples:
+            self.fill_examples()
+        self.finish()
+        result.left_out = [item for place, item in enumerate(self.items) if place not in self.kept]
+        sent = (self.items[place].entry for place in sorted(self.kept, reverse=True))
+        result.frozen = [entry.frozen for entry in sent if isinstance(entry, TextMessage) and entry.frozen is not None]
+        return result
+
+    def count(self, history: str = "") -> int:
+        """What everything but the history that is still to be filled in costs."""
+        layout, result = self.layout, self.result
+        fixed = (segment.text for segment in (layout.alignment, layout.start) if segment is not None)
+        texts = (text_of(layout.story), text_of(result.examples), *fixed, history, layout.reply.alone())
+        return self.counter.prompt("".join(texts) + text_of(result.continued))
+
+    def fill_history(self) -> None:
+        """Injections first, then the rest from the newest on; what does not fit still counts, and ends its turn."""
+        used = self.count()
+        reserved = [place for place in self.injected if place < len(self.items)]
+        first = frozenset(reserved)
+        others = (place for place in range(len(self.items)) if place not in first)
+        for places in (reserved, others):
+            for place in places:
+                used += self.counter.text(self.items[place].text)
+                if used >= self.limit:
+                    break
+                self.kept.add(place)
+
+    def keep_from_cut(self, how: HistoryCut) -> bool:
+        """Keep everything from one place on; return False if not even the newest message fits."""
+        from tavernkit.silly_tavern._caching.text_cutting import cut_text
+
+        if not self.layout.pin_examples:
+            how = replace(how, examples=sum(self.counter.text(segment.text) for segment in self.layout.examples))
+        cut = cut_text(self.items, self.injected, self.limit, self.count(), self.counter.text, how)
+        if cut is None:
+            return False
+        self.result.cut = cut.line
+        again = [self.items[cut.newest].beside(frozen_message(line, self.layout.names)) for line in reversed(cut.again)]
+        self.items[cut.newest : cut.newest] = again
+        self.kept = {place if place < cut.newest else place + len(again) for place in cut.kept}
+        self.kept.update(range(cut.newest, cut.newest + len(again)))
+        return True
+
+    def align(self) -> None:
+        alignment = self.layout.alignment
+        oldest = max(self.kept, default=0)
+        if alignment is not None and not self.items[oldest].is_user:
+            self.result.history.insert(0, [alignment])
+            self.aligned = True
+
+    def fill_examples(self) -> None:
+        used = self.count("".join(text_of(item) for item in self.result.history))
+        if self.layout.history_cut is not None:
+            # They stand before the history: they must not come back when a cut makes room.
+            whole = used + sum(self.counter.text(segment.text) for segment in self.layout.examples)
+            if self.result.cut or whole >= self.limit:
+                return
+        for segment in self.layout.examples:
+            used += self.counter.text(segment.text)
+            if used >= self.limit:
+                break
+            self.result.examples.append(segment)
+
+    def finish(self) -> None:
+        """End the newest item with the reply line; a continued prompt drops what does not fit, and tries again."""
+        layout, result = self.layout, self.result
+        if layout.loses_newline and result.history:
+            _lose_newline(result.history[-1])
+        self.add_reply()
+        while result.continued and self.too_long():
+            if result.examples and not layout.pin_examples:
+                result.examples.pop()
+            elif result.history:
+                self.drop_oldest()
+            else:
+                break
+            self.add_reply()
+        result.left_out_examples = list(layout.examples[len(result.examples) :])
+
+    def drop_oldest(self) -> None:
+        self.result.history.pop(0)
+        if self.aligned:
+            self.aligned = False
+        else:
+            self.kept.discard(max(self.kept))
+
+    def add_reply(self) -> None:
+        if self.result.history:
+            self.layout.reply.add_to(self.result.history[-1])
+
+    def too_long(self) -> bool:
+        if math.isinf(self.limit):
+            return False
+        text = text_of(self.result.segments()) + "\n" + self.layout.reply.alone()
+        return self.counter.prompt(text) > self.limit
+
+
+def _lose_newline(segments: list[Segment]) -> None:
+    if segments and segments[-1].text.endswith("\n"):
+        segments[-1] = Segment(segments[-1].text[:-1], segments[-1].origin)

@@ -1,0 +1,199 @@
+"""The end of a text build: what fits, the final text, and the plan."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from tavernkit._text.js_values import trim, trim_start
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping
+from tavernkit.prompt._context import CACHE, REFERENCE, TAIL
+from tavernkit.silly_tavern._caching.placing import history_cut, metadata_changes, moved_lore
+from tavernkit.silly_tavern._caching.raw_texts import raw_texts
+from tavernkit.silly_tavern._caching.text_placing import role_names
+from tavernkit.silly_tavern._chat.output_cleanup import clean_up
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._provenance import TITLES, source
+from tavernkit.silly_tavern._reply_clean_up import reply_clean_up, reply_stop_strings
+from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._text_completion.assembly import AssembledText, TextLayout, assemble
+from tavernkit.silly_tavern._text_completion.plan import SETTINGS_OF, TextPlan
+from tavernkit.silly_tavern._text_completion.segments import Origin, Segment, blocks_of, normalised, rendered, text_of
+from tavernkit.silly_tavern._token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
+from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, token_encoder
+from tavernkit.silly_tavern.providers._text.given import TextInput
+from tavernkit.silly_tavern.providers._text.kobold import ALL_FEATURES
+from tavernkit.silly_tavern.providers._text.requests import TEXT_BACKENDS
+
+GUIDANCE = Origin(
+    "guidance",
+    "system",
+    source("plan_assembly", "chat metadata", "cfg_prompt", "CFG Prompt", "classifier-free guidance of the chat"),
+    "guidance",
+)
+BIAS = Origin(
+    "bias",
+    "assistant",
+    source("plan_assembly", "bias", "bias", TITLES["bias"], "the reply begins with it"),
+    "bias",
+)
+
+
+def plan_text(state: SillyTavernState) -> None:
+    """Let the budget decide, finish the text and make the plan."""
+    context, draft, counter = state.context, state.draft, state.text_counter
+    assembled = assemble(_layout(state), draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf, counter)
+    state.assembled_text = assembled
+    guidance = draft.guidance
+    segments = _finished(state, assembled, guidance.positive if guidance.in_use else "")
+    negative = text_of(_finished(state, assembled, guidance.negative)) if guidance.in_use else ""
+    state.blocks = blocks_of(segments)
+    state.llm_options = {
+        "max_new_tokens": context.max_response,
+        "max_tokens": context.max_response,
+        "truncation_length": context.max_context,
+        **state.llm_options,
+    }
+    stops = reply_stop_strings(state)
+    state.plan = TextPlan(
+        blocks=state.blocks,
+        outlets=state.outlets,
+        lore_result=state.lore_result,
+        llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        counting_note=state.counting_note,
+        sampling=_sampling(state),
+        backend=_backend(context.settings),
+        text_settings=freeze_object({key: state.context.settings.source.get(key, {}) for key in SETTINGS}),
+        text_input=_text_input(state, stops),
+        count_tokens=counter.text,
+        raw_texts=partial(raw_texts, context, state.lore_result),
+        moved=(*state.moved, *moved_lore((line, counter.text(line.text)) for line in assembled.frozen)),
+        metadata_changes=metadata_changes(context, assembled.cut, assembled.frozen),
+        rendered=rendered(state.blocks, stops),
+        chat=state.turn.chat,
+        vector_calls=tuple(state.vector_calls),
+        timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
+        continued_text=state.continued_text,
+        chat_messages_sent=_chat_messages(state, assembled),
+        macro_memory=state.memory,
+        negative_prompt=negative,
+        guidance_scale=guidance.scale,
+        clean_up=partial(clean_up, options=reply_clean_up(state, stops)),
+    )
+
+
+_SAMPLERS = {
+    "temp": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "rep_pen": "repetition_penalty",
+    "freq_pen": "frequency_penalty",
+    "presence_pen": "presence_penalty",
+}
+"""Text completion's samplers that most models take, with OpenAI's names for them."""
+
+
+SETTINGS = ("textgenerationwebui_settings", *SETTINGS_OF.values())
+"""Keys of the settings file that hold sampler settings."""
+_APIS = {"novel": "novelai", "kobold": "kobold"}
+
+
+def _backend(settings: Settings) -> str:
+    """The backend of the settings; the horde's requests are not known, so its bodies are those of ``ooba``."""
+    found = settings.text_backend
+    kind = _APIS.get(found.main_api, found.type)
+    return kind if kind in TEXT_BACKENDS else "ooba"
+
+
+def _text_input(state: SillyTavernState, stops: list[str]) -> TextInput:
+    """What a request depends on besides the sampler settings and the finished prompt."""
+    context = state.context
+    power_user = context.settings.power_user
+    tokenizer = chosen_tokenizer(power_user.tokenizer, context.settings.text_backend)
+    return TextInput(
+        prompt="",
+        max_tokens=context.max_response,
+        max_context=context.max_context,
+        stop_strings=tuple(stops),
+        generation_type=context.prompt_type,
+        token_probabilities=power_user.request_token_probabilities,
+        banned_words=tuple(state.memory.banned_words),
+        features=ALL_FEATURES,
+        expand=state.macros,
+        tokenize=token_encoder(TOKENIZERS.get(tokenizer, ESTIMATE), context.tokenizers),
+        warn=state.warn,
+    )
+
+
+def _text_settings(state: SillyTavernState) -> FrozenObject:
+    found = state.context.settings.source.get("textgenerationwebui_settings")
+    return freeze_object(found) if is_mapping(found) else EMPTY_OBJECT
+
+
+def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
+    """Return how many messages of the chat found room, without what is injected between them."""
+    injected = set(state.draft.injected)
+    left_out = {id(item) for item in assembled.left_out}
+    sent = sum([place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items)])
+    return sent - len(assembled.frozen)
+
+
+def _sampling(state: SillyTavernState) -> FrozenObject:
+    """Return what the sampler settings ask of any model."""
+    settings = _text_settings(state)
+    options: dict[str, FrozenJson] = {name: settings[key] for key, name in _SAMPLERS.items() if key in settings}
+    seed = settings.get("seed")
+    if isinstance(seed, int) and seed >= 0:
+        options["seed"] = seed
+    options["max_tokens"] = state.context.max_response
+    return {**options, **freeze_object(state.context.llm_options)}
+
+
+def _layout(state: SillyTavernState) -> TextLayout:
+    context, draft = state.context, state.draft
+    kind, formatter = context.prompt_type, draft.formatter
+    assert draft.reply is not None
+    return TextLayout(
+        story=draft.story,
+        examples=draft.examples,
+        items=draft.items,
+        injected=draft.injected,
+        reply=draft.reply,
+        alignment=draft.alignment,
+        start=draft.start,
+        continuing=kind == "continue",
+        pin_examples=context.settings.power_user.pin_examples,
+        loses_newline=kind != "continue" and (formatter is None or (formatter.template.wrap and kind != "quiet")),
+        history_cut=history_cut(state),
+        names=role_names(context),
+    )
+
+
+def _finished(state: SillyTavernState, assembled: AssembledText, guidance: str) -> list[Segment]:
+    """Add a guidance prompt and the start of the reply, then clean the text of what SillyTavern never sends."""
+    draft, context = state.draft, state.context
+    history = [list(item) for item in assembled.history]
+    if guidance and history:
+        _guide(history, guidance, 0 if context.volatile == TAIL else draft.guidance.depth)
+    bias = state.turn.bias
+    if bias and history and draft.formatter is None and context.prompt_type != "impersonate":
+        _add_word(history[-1], trim_start(bias), BIAS)
+    whole = AssembledText(
+        assembled.story, assembled.start, assembled.examples, history=history, continued=assembled.continued
+    )
+    return normalised(whole.segments(), collapse_newlines=context.settings.power_user.collapse_newlines)
+
+
+def _guide(history: list[list[Segment]], text: str, depth: int) -> None:
+    if depth <= 0:
+        _add_word(history[-1], text, GUIDANCE)
+    else:
+        history[max(len(history) - depth, 0)].insert(0, Segment(text + "\n", GUIDANCE))
+
+
+def _add_word(segments: list[Segment], text: str, origin: Origin) -> None:
+    """Add a text, with a blank before it unless there is one."""
+    before = text_of(segments)
+    spaced = bool(before) and not trim(before[-1])
+    segments.append(Segment(text if spaced else " " + text, origin))

@@ -1,0 +1,100 @@
+"""Pieces of a prompt text that know where they came from."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import join, substitute
+from tavernkit._values import FrozenObject
+from tavernkit.prompt._block import Block
+from tavernkit.prompt._plan import RenderedText, TextSpan
+
+_NEWLINES = re.compile(r"\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a piece came from, and what its block will be."""
+
+    id: str
+    role: str
+    source: FrozenObject
+    slot: str
+    group: str = "system"
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of text."""
+
+    text: str
+    origin: Origin
+
+
+def text_of(segments: Iterable[Segment]) -> str:
+    """The segments as one text."""
+    return join("", [segment.text for segment in segments])
+
+
+def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[Segment]:
+    """Remove carriage returns and, if that is set, all but one of neighbouring newlines, across segments too."""
+    found: list[Segment] = []
+    ends_line = False
+    for segment in segments:
+        text = segment.text.replace("\r", "")
+        if collapse_newlines:
+            text = substitute(_NEWLINES, "\n", text)
+            if ends_line:
+                text = text.removeprefix("\n")
+        if text:
+            ends_line = text.endswith("\n")
+            found.append(segment if text == segment.text else Segment(text, segment.origin))
+    return found
+
+
+def blocks_of(segments: Sequence[Segment]) -> list[Block]:
+    """One block for each run of segments with the same origin; their contents put together are the text."""
+    runs: list[tuple[Origin, list[str]]] = []
+    for segment in segments:
+        if runs and runs[-1][0] is segment.origin:
+            runs[-1][1].append(segment.text)
+        else:
+            runs.append((segment.origin, [segment.text]))
+    seen: Counter[str] = Counter()
+    blocks: list[Block] = []
+    for origin, texts in runs:
+        seen[origin.id] += 1
+        block_id = origin.id if seen[origin.id] == 1 else f"{origin.id}#{seen[origin.id]}"
+        blocks.append(_block(origin, join("", texts), block_id))
+    return blocks
+
+
+def rendered(blocks: Iterable[Block], stop_strings: Sequence[str]) -> RenderedText:
+    """The text of the enabled blocks, with the characters each of them has in it."""
+    spans: list[TextSpan] = []
+    texts: list[str] = []
+    position = 0
+    for block in blocks:
+        if block.enabled:
+            texts.append(block.content)
+            spans.append(TextSpan(start=position, end=position + len(block.content), block_id=block.id))
+            position += len(block.content)
+    return RenderedText(join("", texts), tuple(spans), tuple(stop_strings))
+
+
+def _block(origin: Origin, text: str, block_id: str) -> Block:
+    return Block(
+        role=origin.role,
+        content=text,
+        id=block_id,
+        slot=origin.slot,
+        removable=origin.group != "system",
+        # Blocks stand where they are: a text has no depths left.
+        depth=origin.depth or 0,
+        token_budget_group=origin.group,
+        metadata={"source": origin.source, "identifier": origin.id},
+    )

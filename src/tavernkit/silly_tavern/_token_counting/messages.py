@@ -1,0 +1,218 @@
+"""What a message costs in chat completion, counted exactly as SillyTavern counts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_string
+from tavernkit._values import LRUCache
+from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS, TOKEN_CACHE_SIZE
+from tavernkit.silly_tavern._token_counting.names import family_name, tokenizer_name
+from tavernkit.silly_tavern._token_counting.vocabularies import (
+    VOCABULARIES,
+    TokenizerFiles,
+    VocabularyInUse,
+    load_vocabulary,
+    vocabulary_of,
+)
+
+PRIMING_TOKENS = 3
+"""Kept free once a prompt, for the start of the reply."""
+
+NOT_FULL = 2
+"""What SillyTavern takes off a count that is not "full", once per call."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountingRule:
+    """How SillyTavern counts for a source and model.
+
+    ``name`` is what its page asks for, ``family`` what its server makes of that, ``vocabulary`` what counts.
+    """
+
+    name: str
+    family: str
+    vocabulary: str
+
+    @property
+    def flat(self) -> bool:
+        """Whether a message is counted as one text. OpenAI's families count its parts and add constants."""
+        return not VOCABULARIES[self.vocabulary].tiktoken
+
+    @property
+    def per_message(self) -> int:
+        """Tokens of a message besides its texts."""
+        if self.flat:
+            return 0
+        return 4 + 3 + 9 if self.family == "gpt-3.5-turbo-0301" else 3 + 3
+
+    @property
+    def per_name(self) -> int:
+        """Tokens of a name besides its text."""
+        if self.flat:
+            return 0
+        return -1 if self.family == "gpt-3.5-turbo-0301" else 1
+
+    @property
+    def discount(self) -> int:
+        """What is taken off a call. Calls for the name ``claude`` are always full."""
+        return 0 if self.name == "claude" else NOT_FULL
+
+    @property
+    def overhead(self) -> int:
+        """What a message costs besides its content, about: for trimmers that add up contents."""
+        return 1 + self.per_message - (0 if self.flat else self.discount)
+
+
+def counting_rule(source: str, model: str, model_list: Sequence[Mapping[str, object]] = ()) -> CountingRule:
+    """Return how SillyTavern counts.
+
+    Args:
+        source: ``chat_completion_source``.
+        model: The source's model.
+        model_list: OpenRouter's list of models, if it is known.
+    """
+    name = tokenizer_name(source, model, model_list)
+    family = family_name(name)
+    return CountingRule(name, family, vocabulary_of(family))
+
+
+class TextCounts:
+    """Counts texts with one function and remembers the counts, so a next turn counts only what is new."""
+
+    __slots__ = ("_count", "_counts")
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+        self._counts: LRUCache[str | bytes, int] = LRUCache(TOKEN_CACHE_SIZE)
+
+    def __call__(self, text: str) -> int:
+        """Return the tokens of a text."""
+        key = text if len(text) <= LONG_TEXT_CHARACTERS else _digest(text)
+        count = self._counts.get(key)
+        if count is None:
+            count = self._count(text)
+            self._counts.put(key, count)
+        return count
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class MessageCounter:
+    """Counts messages for one model."""
+
+    def __init__(
+        self,
+        rule: CountingRule,
+        vocabulary: VocabularyInUse | None = None,
+        *,
+        count: Callable[[str], int] | None = None,
+    ) -> None:
+        """Make a counter.
+
+        Args:
+            rule: How messages are counted.
+            vocabulary: The rule's vocabulary; the bundled one if it is not given.
+            count: Counts texts in the place of the vocabulary.
+        """
+        self.rule = rule
+        self.vocabulary = vocabulary if vocabulary is not None else load_vocabulary(rule.vocabulary, None, _ignore)
+        self.text = TextCounts(count if count is not None else self.vocabulary.count)
+        """The tokens of a text; -1 if it spells out a special token, which OpenAI's encoders refuse."""
+        self._flat = rule.flat
+        self._constant = rule.per_message - rule.discount
+        self._per_name = rule.per_name
+
+    def message(self, role: str, content: str, name: str | None = None) -> int:
+        """What a message costs in a prompt.
+
+        Counting by parts stops at the first of role, content and name that cannot be encoded. Counted as one text, a
+        tiny message may cost nothing or less.
+        """
+        if self._flat:
+            text = f"{role}\n\n{content}" if name is None else f"{role}\n\n{content}\n\n{name}"
+            return self.text(text) + self._constant
+        total = self._constant
+        texts = (role, content) if name is None else (role, content, name)
+        for position, text in enumerate(texts):
+            count = self.text(text)
+            if count < 0:
+                return total
+            total += count + (self._per_name if position == 2 else 0)  # the name is the third
+        return total
+
+    def texts(self, texts: Sequence[str]) -> int:
+        """What a message costs in a prompt whose values are these texts (a tool call, say)."""
+        return self._values([("", text) for text in texts]) - self.rule.discount
+
+    def count(self, messages: Sequence[Mapping[str, object]], *, full: bool = False) -> int:
+        """What a list of messages costs when it is counted in one call.
+
+        Args:
+            messages: Objects as they are counted: the order of their keys matters.
+            full: Whether SillyTavern asks for the full count.
+        """
+        total = sum(self._values([(key, value) for key, value in each.items()]) for each in messages)
+        return total - (0 if full else self.rule.discount)
+
+    def lore(self, text: str) -> int:
+        """What a text costs for World Info, extensions and ``/count``: a message of nothing but content, in full."""
+        return max(self.text(text), 0) + self.rule.per_message if text else 0
+
+    def _values(self, values: Sequence[tuple[str, object]]) -> int:
+        if self._flat:
+            return self.text("\n\n".join(each if isinstance(each, str) else to_string(each) for _, each in values))
+        total = self.rule.per_message
+        for key, value in values:
+            count = self.text(value) if isinstance(value, str) else -1
+            if count < 0:
+                return total
+            total += count + (self._per_name if key == "name" else 0)
+        return total
+
+
+def new_counter(rule: CountingRule, files: TokenizerFiles | None, warn: Callable[[str], None]) -> MessageCounter:
+    """Make the counter of a rule, with a vocabulary from files where the bundled one only stands in."""
+    return MessageCounter(rule, load_vocabulary(rule.vocabulary, files, warn))
+
+
+def _ignore(_message: str) -> None:
+    """Nothing can be wrong with bundled vocabularies."""
+
+
+class TextCounter:
+    """Counts texts one by one; ``padding`` is added to counts of whole prompts."""
+
+    def __init__(self, count: Callable[[str], int], padding: int) -> None:
+        """Make a counter.
+
+        Args:
+            count: Counts a text that is not empty.
+            padding: ``power_user.token_padding``.
+        """
+        self._count = count
+        self._padding = padding
+
+    def text(self, text: str) -> int:
+        """The tokens of a text."""
+        return max(self._count(text), 0) if text else 0
+
+    def prompt(self, text: str) -> int:
+        """The tokens of a whole prompt, with the padding."""
+        text = text.replace("\r", "")
+        return self.text(text) + self._padding if text else 0
+
+
+class CountingEstimator:
+    """A token estimator that counts with a function, whatever the model."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        """Count a text; a rule that gives less than nothing for it counts as nothing."""
+        return max(self._count(text), 0)

@@ -1,0 +1,232 @@
+"""The rules that make an entry a candidate of a pass, or keep it out, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum, StrEnum
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import UNDEFINED, less_than, to_number, truthy
+from tavernkit._values import Json, is_list
+from tavernkit.silly_tavern._world_info.entry import Entry
+from tavernkit.silly_tavern._world_info.fields import ACTIVATE, DONT_ACTIVATE
+from tavernkit.silly_tavern._world_info.key_table import EntryKeys
+from tavernkit.silly_tavern._world_info.matching import KeyMatch, Matcher, View, logic_holds
+from tavernkit.silly_tavern._world_info.scan_input import ScanInput
+from tavernkit.silly_tavern._world_info.timed import TimedEffects
+
+
+class Reason(StrEnum):
+    """The rule that decided about an entry, in the order in which rules are asked."""
+
+    DISABLED = "disabled"
+    TRIGGER = "trigger"
+    CHARACTER_FILTER = "character_filter"
+    TAG_FILTER = "tag_filter"
+    DELAY = "delay"
+    COOLDOWN = "cooldown"
+    DELAYED_RECURSION = "delayed_recursion"
+    RECURSION_LEVEL = "recursion_level"
+    EXCLUDED_FROM_RECURSION = "excluded_from_recursion"
+    DONT_ACTIVATE = "dont_activate"
+    NO_KEYS = "no_keys"
+    NO_KEY_FOUND = "no_key_found"
+    SECONDARY_KEYS = "secondary_keys"
+    GROUP = "group"
+    PROBABILITY = "probability"
+    BUDGET = "budget"
+    ACTIVATE = "activate"
+    FORCED = "forced"
+    CONSTANT = "constant"
+    STICKY = "sticky"
+    KEY = "key"
+
+    @property
+    def activates(self) -> bool:
+        """Whether this is a reason to be in."""
+        return self in ACTIVATING
+
+
+ACTIVATING = frozenset({Reason.ACTIVATE, Reason.FORCED, Reason.CONSTANT, Reason.STICKY, Reason.KEY})
+
+RANK = {reason: rank for rank, reason in enumerate(Reason)}
+"""How far an entry got when a rule stopped it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of an entry in a pass, with the facts that belong to the reason.
+
+    ``match`` is the primary key that was found, ``secondary`` the secondary keys that were; ``rolled`` the number that
+    was compared with its probability; ``needed`` and ``left`` are tokens; ``group`` and ``lost_to`` say which group
+    and which entry was preferred; ``until`` is the number of messages at which a delay or cooldown ends.
+    """
+
+    reason: Reason
+    pass_number: int
+    match: KeyMatch | None = None
+    secondary: tuple[str, ...] = ()
+    rolled: float | None = None
+    needed: int | None = None
+    left: int | None = None
+    group: str | None = None
+    lost_to: str | None = None
+    until: float | None = None
+
+
+class PassType(IntEnum):
+    """Why a pass takes place."""
+
+    STOP = 0
+    INITIAL = 1
+    RECURSION = 2
+    MIN_ACTIVATIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PassState:
+    """What the rules know about the pass: its type and number, and the level of delayed recursion it is at."""
+
+    type: PassType
+    number: int
+    level: Json
+    scan_input: ScanInput
+    timed: TimedEffects
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """An entry on its way into the prompt.
+
+    ``position`` is the place of the stored entry in the list. A forced object stands in for the stored entry;
+    ``twin`` is then the place of the entry whose hash it carries, if it carries one: timed effects go by hash.
+    """
+
+    entry: Entry
+    position: int
+    verdict: Verdict
+    forced: bool = False
+    twin: int | None = None
+
+    @property
+    def timed_position(self) -> int | None:
+        """The place by which timed effects know it."""
+        return self.twin if self.forced else self.position
+
+
+def _wrong_trigger(entry: Entry, position: int, state: PassState) -> bool:
+    return bool(entry.triggers) and state.scan_input.trigger not in entry.triggers
+
+
+def _wrong_character(entry: Entry, position: int, state: PassState) -> bool:
+    character_filter = entry.character_filter
+    if not character_filter.names:
+        return False
+    speaker = state.scan_input.speaker
+    listed = speaker is not None and speaker.name in character_filter.names
+    return listed is character_filter.exclude
+
+
+def _wrong_tags(entry: Entry, position: int, state: PassState) -> bool:
+    character_filter = entry.character_filter
+    speaker = state.scan_input.speaker
+    if not character_filter.tags or speaker is None:
+        return False
+    return speaker.tags.isdisjoint(character_filter.tags) is not character_filter.exclude
+
+
+def _on_cooldown(entry: Entry, position: int, state: PassState) -> bool:
+    return state.timed.on_cooldown(position) and not state.timed.is_sticky(position)
+
+
+def _waits_for_recursion(entry: Entry, position: int, state: PassState) -> bool:
+    if state.type is PassType.RECURSION or state.timed.is_sticky(position):
+        return False
+    return truthy(entry.delay_until_recursion)
+
+
+def _waits_for_level(entry: Entry, position: int, state: PassState) -> bool:
+    level = entry.delay_until_recursion
+    return truthy(level) and less_than(state.level, level) and not state.timed.is_sticky(position)
+
+
+def _excluded_from_recursion(entry: Entry, position: int, state: PassState) -> bool:
+    if state.type is not PassType.RECURSION or not state.scan_input.settings.recursive:
+        return False
+    return entry.exclude_recursion and not state.timed.is_sticky(position)
+
+
+Rule = Callable[[Entry, int, PassState], bool]
+
+LASTING_RULES: tuple[tuple[Reason, Rule], ...] = (
+    (Reason.DISABLED, lambda entry, position, state: entry.disabled),
+    (Reason.TRIGGER, _wrong_trigger),
+    (Reason.CHARACTER_FILTER, _wrong_character),
+    (Reason.TAG_FILTER, _wrong_tags),
+    (Reason.DELAY, lambda entry, position, state: state.timed.is_delayed(entry)),
+    (Reason.COOLDOWN, _on_cooldown),
+)
+"""What keeps an entry out of the whole scan, in the order in which it is asked."""
+
+PASS_RULES: tuple[tuple[Reason, Rule], ...] = (
+    (Reason.DELAYED_RECURSION, _waits_for_recursion),
+    (Reason.RECURSION_LEVEL, _waits_for_level),
+    (Reason.EXCLUDED_FROM_RECURSION, _excluded_from_recursion),
+    (
+        Reason.DONT_ACTIVATE,
+        lambda entry, position, state: DONT_ACTIVATE in entry.decorators and ACTIVATE not in entry.decorators,
+    ),
+)
+"""What keeps an entry out of one pass, asked after the lasting rules."""
+
+_RULES = LASTING_RULES + PASS_RULES
+
+
+def blocked(entry: Entry, position: int, state: PassState) -> Verdict | None:
+    """Give the verdict of the first rule that keeps an entry out before its keys are looked at, if one does."""
+    if not entry.restricted and not state.timed.on_cooldown(position):
+        return None
+    for reason, applies in _RULES:
+        if applies(entry, position, state):
+            until = None
+            if reason is Reason.COOLDOWN:
+                until = state.timed.cooldown_end(entry)
+            elif reason is Reason.DELAY:
+                until = to_number(entry.delay)
+            return Verdict(reason=reason, pass_number=state.number, until=until)
+    return None
+
+
+def unconditional(entry: Entry, position: int, forced: bool, state: PassState) -> Reason | None:
+    """Name the rule that activates an entry whatever its keys say."""
+    if ACTIVATE in entry.decorators:
+        return Reason.ACTIVATE
+    if forced:
+        return Reason.FORCED
+    if entry.constant:
+        return Reason.CONSTANT
+    return Reason.STICKY if state.timed.is_sticky(position) else None
+
+
+def match_keys(entry: Entry, keys: EntryKeys, view: View | None, matcher: Matcher, number: int) -> Verdict:
+    """Decide by the keys of an entry."""
+    match = matcher.find_first(keys.primary, view)
+    if match is None:
+        return Verdict(reason=Reason.NO_KEY_FOUND, pass_number=number)
+    if not uses_secondary_keys(entry):
+        return Verdict(reason=Reason.KEY, pass_number=number, match=match)
+    found = [matcher.find(key, view) is not None for key in keys.secondary]
+    secondary = tuple(key.text for key, is_found in zip(keys.secondary, found, strict=True) if is_found)
+    reason = Reason.KEY if logic_holds(secondary_logic(entry), found) else Reason.SECONDARY_KEYS
+    return Verdict(reason=reason, pass_number=number, match=match, secondary=secondary)
+
+
+def uses_secondary_keys(entry: Entry) -> bool:
+    """Return True if an entry's secondary keys count."""
+    return entry.selective and is_list(entry.raw.get("keysecondary")) and bool(entry.secondary_keys)
+
+
+def secondary_logic(entry: Entry) -> object:
+    """The logic of the secondary keys; missing or null is AND ANY."""
+    logic = entry.selective_logic
+    return 0 if logic is UNDEFINED or logic is None else logic

@@ -1,0 +1,160 @@
+"""The World Info engine: compiles books once and scans with them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+
+from tavernkit._text.js_values import UNDEFINED, to_number, to_string, truthy
+from tavernkit._values import Json, LRUCache
+from tavernkit.silly_tavern._world_info.book import tell_problem
+from tavernkit.silly_tavern._world_info.entry import Entry, entry_hash
+from tavernkit.silly_tavern._world_info.fields import ACTIVATE
+from tavernkit.silly_tavern._world_info.key_table import KeyTable
+from tavernkit.silly_tavern._world_info.limits import COMPILED_BOOKS, MAX_LEVELS, MAX_SCAN_DEPTH
+from tavernkit.silly_tavern._world_info.result import WorldInfoResult
+from tavernkit.silly_tavern._world_info.scan import Scan
+from tavernkit.silly_tavern._world_info.scan_input import ScanInput
+from tavernkit.silly_tavern._world_info.selection import Listed, SelectedBooks, list_entries
+from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
+
+_OFF = (0, None)
+"""Values that switch nothing on; ``False`` is equal to the first."""
+
+
+class CompiledBooks:
+    """The entries of a scan in their order, and what can be known about them before a text is seen.
+
+    It holds for one selection of books and one insertion strategy, can be shared between threads, and is never
+    changed by a scan. ``problems`` names what could not be read of the books, ``warnings`` what else there is to say.
+    """
+
+    def __init__(self, books: SelectedBooks, strategy: float) -> None:
+        problems: list[str] = []
+        self.listed: Sequence[Listed] = list_entries(books, strategy, problems.append)
+        self.problems: tuple[str, ...] = tuple(problems)
+        self.warnings: tuple[str, ...] = ()
+        self._entries: dict[int, Entry] = {}
+        self._hashes: dict[int, int] = {}
+        self._tables: dict[tuple[bool, bool], KeyTable] = {}
+        self._places: _Places | None = None
+        self._lock = threading.Lock()
+        unconditional: list[int] = []
+        timed: list[int] = []
+        levels: dict[object, Json] = {}
+        deepest = 0.0
+        for position, (raw, _) in enumerate(self.listed):
+            get = raw.get
+            content, constant = get("content"), get("constant")
+            decorated = isinstance(content, str) and content.startswith("@@")
+            if (constant is not False and truthy(constant)) or (
+                decorated and ACTIVATE in self.entry(position).decorators
+            ):
+                unconditional.append(position)
+            sticky, cooldown = get("sticky"), get("cooldown")
+            # Zero, null and false are what nearly all entries have; a look at the value is quicker than a call.
+            if (sticky not in _OFF and truthy(sticky)) or (cooldown not in _OFF and truthy(cooldown)):
+                timed.append(position)
+            delayed = get("delayUntilRecursion")
+            if delayed not in _OFF and truthy(delayed):
+                delayed = 1 if delayed is True else delayed  # true is the first level
+                levels.setdefault(delayed if isinstance(delayed, (int, float, str)) else repr(delayed), delayed)
+            depth = get("scanDepth")
+            if depth is not None and (depth := to_number(depth)) > deepest:
+                deepest = depth
+        self.unconditional: tuple[int, ...] = tuple(unconditional)
+        self.timed: tuple[int, ...] = tuple(timed)
+        self.levels: tuple[Json, ...] = tuple(sorted(levels.values(), key=_level_order)[:MAX_LEVELS])
+        if len(levels) > MAX_LEVELS:
+            self.warnings = (f"World Info has {len(levels)} levels of recursion; only {MAX_LEVELS} are scanned",)
+        self.deepest = int(min(deepest, MAX_SCAN_DEPTH))
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def entry(self, position: int) -> Entry:
+        """Give the entry at a place of the list."""
+        entry = self._entries.get(position)
+        if entry is None:
+            raw, world = self.listed[position]
+            # Two threads may both make it; both get the one that was stored first.
+            entry = self._entries.setdefault(position, Entry(raw, world))
+        return entry
+
+    def hash(self, position: int) -> int:
+        """Give the hash of the entry at a place of the list."""
+        known = self._hashes.get(position)
+        if known is None:
+            known = self._hashes[position] = entry_hash(self.entry(position))
+        return known
+
+    def table(self, *, case_sensitive: bool, whole_words: bool) -> KeyTable:
+        """Give the compiled keys for a pair of global settings."""
+        with self._lock:
+            table = self._tables.get((case_sensitive, whole_words))
+            if table is None:
+                table = KeyTable(self.listed, case_sensitive=case_sensitive, whole_words=whole_words)
+                self._tables[case_sensitive, whole_words] = table
+            return table
+
+    def positions(self, identity: str) -> Sequence[int]:
+        """Give the places of the entries known as ``book.uid``: more than one if a book is listed twice."""
+        return self._all_places().by_identity.get(identity, ())
+
+    def positions_of_uid(self, uid: str) -> Sequence[int]:
+        """Give the places of the entries with a uid, in whatever book."""
+        return self._all_places().by_uid.get(uid, ())
+
+    def _all_places(self) -> _Places:
+        with self._lock:
+            if self._places is None:
+                self._places = _Places(self.listed)
+            return self._places
+
+
+class _Places:
+    """Where entries are found by name. Most scans never ask, so it is made when one does."""
+
+    __slots__ = ("by_identity", "by_uid")
+
+    def __init__(self, listed: Sequence[Listed]) -> None:
+        self.by_identity: dict[str, list[int]] = {}
+        self.by_uid: dict[str, list[int]] = {}
+        for position, (raw, world) in enumerate(listed):
+            world = to_string(raw["world"]) if "world" in raw else world
+            uid = to_string(raw.get("uid", UNDEFINED))
+            self.by_identity.setdefault(f"{world}.{uid}", []).append(position)
+            self.by_uid.setdefault(uid, []).append(position)
+
+
+def _level_order(value: Json) -> float:
+    number = to_number(value)
+    return math.inf if math.isnan(number) else number
+
+
+class WorldInfoEngine:
+    """Decides which entries of some books a chat calls up, as SillyTavern does.
+
+    Books are compiled the first time they are scanned and kept for later scans, so that a scan costs about the text
+    and what matches in it, however large the books are. One engine can be shared between threads.
+    """
+
+    def __init__(self, *, cache_size: int = COMPILED_BOOKS) -> None:
+        self._compiled: LRUCache[tuple[SelectedBooks, float], CompiledBooks] = LRUCache(cache_size)
+
+    def compile(self, books: SelectedBooks, settings: WorldInfoSettings) -> CompiledBooks:
+        """Compile books ahead of a scan, or give what is known of them."""
+        strategy = settings.character_strategy
+        compiled = self._compiled.get_or_make((books, strategy), lambda: CompiledBooks(books, strategy))
+        compiled.table(case_sensitive=settings.case_sensitive, whole_words=settings.match_whole_words)
+        return compiled
+
+    def scan(self, scan_input: ScanInput) -> WorldInfoResult:
+        """Scan a chat."""
+        compiled = self.compile(scan_input.books, scan_input.settings)
+        for problem in compiled.problems:
+            tell_problem(scan_input.warn, problem)
+        for warning in compiled.warnings:
+            scan_input.warn(warning)
+        return WorldInfoResult.of(Scan(compiled, scan_input).run())

@@ -1,0 +1,234 @@
+"""One World Info entry: SillyTavern's own JSON, read as its scan reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from tavernkit._text.js_values import UNDEFINED, Undefined, json_stringify, own_keys, to_string, truthy
+from tavernkit._values import Json, JsonObject, is_list, is_mapping, thaw, thaw_object
+from tavernkit.errors import ConfigError
+from tavernkit.silly_tavern._macros.seeding import string_hash
+from tavernkit.silly_tavern._world_info.fields import (
+    Field,
+    character_filter,
+    is_true,
+    level,
+    number,
+    optional_flag,
+    optional_number,
+    parse_decorators,
+    property_name,
+    text,
+    texts,
+    triggers,
+    verbatim,
+)
+
+TITLE_KEYS = 3
+
+TEMPLATE: Mapping[str, Json] = {
+    "key": [],
+    "keysecondary": [],
+    "comment": "",
+    "content": "",
+    "constant": False,
+    "vectorized": False,
+    "selective": True,
+    "selectiveLogic": 0,
+    "addMemo": False,
+    "order": 100,
+    "position": 0,
+    "disable": False,
+    "ignoreBudget": False,
+    "excludeRecursion": False,
+    "preventRecursion": False,
+    "matchPersonaDescription": False,
+    "matchCharacterDescription": False,
+    "matchCharacterPersonality": False,
+    "matchCharacterDepthPrompt": False,
+    "matchScenario": False,
+    "matchCreatorNotes": False,
+    "delayUntilRecursion": 0,
+    "probability": 100,
+    "useProbability": True,
+    "depth": 4,
+    "outletName": "",
+    "group": "",
+    "groupOverride": False,
+    "groupWeight": 100,
+    "scanDepth": None,
+    "caseSensitive": None,
+    "matchWholeWords": None,
+    "useGroupScoring": None,
+    "automationId": "",
+    "role": 0,
+    "sticky": None,
+    "cooldown": None,
+    "delay": None,
+    "triggers": [],
+}
+"""The fields of a new entry, in the order of the editor."""
+
+SOURCE_FIELDS = (
+    "matchPersonaDescription",
+    "matchCharacterDescription",
+    "matchCharacterPersonality",
+    "matchCharacterDepthPrompt",
+    "matchScenario",
+    "matchCreatorNotes",
+)
+"""The switches that let an entry look at more than the chat, in the order in which the texts are joined."""
+
+
+class Entry:
+    """An entry of a book, or an entry-like object that was forced.
+
+    ``raw`` is the JSON object itself, read only, and ``world`` the name of its book. The attributes give the fields as
+    the scan understands them, whatever type the file has; a field that is missing is not filled in, because the
+    program does not do so either (missing ``probability``: every roll fails). ``content`` comes without decorators.
+
+    Args:
+        raw: The entry's JSON object.
+        world: The name of its book, unless the object names one.
+        decorated: Parse the decorators at the start of the content.
+    """
+
+    def __init__(self, raw: JsonObject, world: str, *, decorated: bool = True) -> None:
+        self.raw = raw
+        self.world = to_string(raw["world"]) if "world" in raw else world
+        content = text(raw.get("content"))
+        # Forced objects arrive as they are: their decorators were parsed, if at all, by the program that made them.
+        self.decorators, self.content = parse_decorators(content) if decorated else ((), content)
+
+    uid = Field("uid", verbatim)
+    keys = Field("key", texts)
+    secondary_keys = Field("keysecondary", texts)
+    comment = Field("comment", text)
+    constant = Field("constant", truthy)
+    vectorized = Field("vectorized", truthy)
+    selective = Field("selective", truthy)
+    selective_logic = Field("selectiveLogic", verbatim)
+    order = Field("order", number)
+    position = Field("position", verbatim)
+    add_memo = Field("addMemo", truthy)
+    display_index = Field("displayIndex", verbatim)
+    extensions = Field("extensions", verbatim)
+    match_persona_description = Field("matchPersonaDescription", truthy)
+    match_character_description = Field("matchCharacterDescription", truthy)
+    match_character_personality = Field("matchCharacterPersonality", truthy)
+    match_character_depth_prompt = Field("matchCharacterDepthPrompt", truthy)
+    match_scenario = Field("matchScenario", truthy)
+    match_creator_notes = Field("matchCreatorNotes", truthy)
+    disabled = Field("disable", is_true)
+    ignore_budget = Field("ignoreBudget", truthy)
+    exclude_recursion = Field("excludeRecursion", truthy)
+    prevent_recursion = Field("preventRecursion", truthy)
+    delay_until_recursion = Field("delayUntilRecursion", level)
+    probability = Field("probability", verbatim)
+    use_probability = Field("useProbability", truthy)
+    depth = Field("depth", verbatim)
+    outlet_name = Field("outletName", property_name)
+    group = Field("group", text)
+    group_override = Field("groupOverride", truthy)
+    group_weight = Field("groupWeight", verbatim)
+    scan_depth = Field("scanDepth", optional_number)
+    case_sensitive = Field("caseSensitive", optional_flag)
+    match_whole_words = Field("matchWholeWords", optional_flag)
+    use_group_scoring = Field("useGroupScoring", optional_flag)
+    automation_id = Field("automationId", text)
+    role = Field("role", verbatim)
+    sticky = Field("sticky", verbatim)
+    cooldown = Field("cooldown", verbatim)
+    delay = Field("delay", verbatim)
+    triggers = Field("triggers", triggers)
+    character_filter = Field("characterFilter", character_filter)
+
+    @cached_property
+    def identity(self) -> str:
+        """What activation and timed effects know the entry by: ``book.uid``."""
+        return f"{self.world}.{to_string(self.uid)}"
+
+    @property
+    def title(self) -> str:
+        """What people call it: its comment, else its first keys, else its identity."""
+        return self.comment or ", ".join(self.keys[:TITLE_KEYS]) or self.identity
+
+    @property
+    def book(self) -> str:
+        """The name of its book."""
+        return self.world
+
+    @cached_property
+    def restricted(self) -> bool:
+        """Whether any rule could keep it out before its keys are looked at, cooldown aside."""
+        wanted = self.character_filter
+        return bool(
+            self.disabled
+            or self.triggers
+            or wanted.names
+            or wanted.tags
+            or truthy(self.delay)
+            or truthy(self.delay_until_recursion)
+            or self.exclude_recursion
+            or self.decorators
+        )
+
+    @cached_property
+    def sources(self) -> int:
+        """Which texts beside the chat it looks at: a bit for each of ``SOURCE_FIELDS``."""
+        raw = self.raw
+        return sum(1 << bit for bit, name in enumerate(SOURCE_FIELDS) if truthy(raw.get(name, UNDEFINED)))
+
+    def to_json(self) -> JsonObject:
+        """A copy of the JSON object, with every field it came with."""
+        return thaw_object(self.raw)
+
+    def __repr__(self) -> str:
+        return f"Entry({self.identity!r}, {self.comment!r})"
+
+
+def template_entry(fields: Mapping[str, Json | Undefined]) -> JsonObject:
+    """Lay fields over a fresh copy of the template; a field that is undefined is missing from the result."""
+    merged = {**TEMPLATE, **fields}
+    return {name: thaw(value) for name, value in merged.items() if value is not UNDEFINED}
+
+
+def problem_with(raw: object) -> str | None:
+    """Say why an entry cannot be used, if so. A bad entry is left out; it never stops a scan."""
+    if not is_mapping(raw):
+        return f"an entry must be an object, not {type(raw).__name__}"
+    content = raw.get("content")
+    if not isinstance(content, str) and content:
+        return f"its content must be text, not {type(content).__name__}"
+    for name in ("key", "keysecondary"):
+        keys = raw.get(name)
+        if keys and is_list(keys) and not all(map(str.__instancecheck__, keys)):
+            return f"its {name} must be a list of texts"
+    return None
+
+
+def hashed_json(entry: Entry) -> str:
+    """The text that is hashed: the whole entry, with its book's name and without its decorators in the content."""
+    raw = entry.raw
+    fields: dict[str, Json] = {}
+    if "uid" in raw:
+        fields["uid"] = raw["uid"]
+    fields["world"] = raw.get("world", entry.world)
+    fields.update((name, raw[name]) for name in own_keys(raw) if name not in fields)
+    fields["decorators"] = list(entry.decorators)
+    if "content" in fields:
+        fields["content"] = entry.content
+    else:
+        # The program adds the two in the other order when the file has no content.
+        fields = {**fields, "content": entry.content}
+    return json_stringify(fields)
+
+
+def entry_hash(entry: Entry) -> int:
+    """Hash an entry. Any change of any field gives another hash, so a stored effect no longer finds it."""
+    try:
+        return string_hash(hashed_json(entry))
+    except ConfigError:
+        # Nested deeper than JSON can be written: such an entry is known by its name alone.
+        return string_hash(entry.identity)

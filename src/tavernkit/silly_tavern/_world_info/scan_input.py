@@ -1,0 +1,111 @@
+"""What a scan is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT
+from tavernkit.errors import Warn, log_warning
+from tavernkit.lore._contracts import TokenCounter
+from tavernkit.silly_tavern._world_info.selection import SelectedBooks, file_stem
+from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._world_info.entry import Entry
+
+GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
+"""The generation types that entries can be limited to; any other counts as ``normal``."""
+
+ExpandMacros: TypeAlias = Callable[[str], str]
+"""Expands the macros of a text."""
+
+ApplyRegex: TypeAlias = Callable[[str, float | None], str]
+"""Runs the prompt-time regex scripts for lore on a text; the depth is given for entries at a depth only."""
+
+
+ReadEntry: TypeAlias = "Callable[[Entry], str]"
+"""Gives the text of an entry, without decorators and not expanded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanData:
+    """Texts beside the chat that entries can ask to be matched against, macros expanded."""
+
+    persona_description: str = ""
+    character_description: str = ""
+    character_personality: str = ""
+    character_depth_prompt: str = ""
+    scenario: str = ""
+    creator_notes: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts in the order of an entry's match switches."""
+        return (
+            self.persona_description,
+            self.character_description,
+            self.character_personality,
+            self.character_depth_prompt,
+            self.scenario,
+            self.creator_notes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """The character that is to speak, as character filters see it."""
+
+    avatar: str
+    tags: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The avatar's file name without extension, which is what filters list."""
+        return file_stem(self.avatar)
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _no_scripts(text: str, depth: float | None) -> str:
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanInput:
+    r"""Everything a scan needs from the outside.
+
+    ``messages`` is the scan list, newest first. ``random`` gives numbers from 0 up to 1; without
+    it, a generator with a fixed seed is used. ``expand`` is expected to leave a text alone that holds none of
+    ``{``, ``<`` and ``\}``, so that most keys never need it; ``count_tokens`` to count at most one token a UTF-8 byte
+    and a small constant, so that most counts can be skipped while there is plenty of room. What is not an object among
+    the ``forced`` is reported and left out.
+    """
+
+    messages: Sequence[str]
+    books: SelectedBooks
+    max_context: float
+    count_tokens: TokenCounter
+    settings: WorldInfoSettings = field(default_factory=WorldInfoSettings)
+    scan_data: ScanData = field(default_factory=ScanData)
+    injects: Sequence[str] = ()
+    generation_type: str = "normal"
+    speaker: Speaker | None = None
+    timed_state: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
+    forced: Sequence[object] = ()
+    dry_run: bool = False
+    expand: ExpandMacros = _unchanged
+    apply_regex: ApplyRegex = _no_scripts
+    read: ReadEntry = attrgetter("content")
+    random: Callable[[], float] | None = None
+    warn: Warn = log_warning
+
+    @property
+    def trigger(self) -> str:
+        """The generation type that entries' triggers are compared with."""
+        return self.generation_type if self.generation_type in GENERATION_TYPES else "normal"

@@ -1,0 +1,206 @@
+"""Which books a scan uses, in which order their entries are looked at, and the token budget they share."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
+from typing import TypeVar
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import UNDEFINED, js_round
+from tavernkit._values import JsonObject
+from tavernkit.errors import Warn
+from tavernkit.lore._contracts import TokenCounter
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.fields import number
+from tavernkit.silly_tavern._world_info.limits import TOKENS_OVERHEAD
+from tavernkit.silly_tavern._world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore, WorldInfoSettings
+
+_LAST_EXTENSION = re.compile(r"\.[^/.]+\Z")
+
+T = TypeVar("T")
+Listed = tuple[JsonObject, str]
+"""An entry as JSON, and the name of its book."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedBooks:
+    """The books of a scan by where they come from; each book counts for one source only."""
+
+    global_: tuple[WorldBook, ...] = ()
+    character: tuple[WorldBook, ...] = ()
+    chat: tuple[WorldBook, ...] = ()
+    persona: tuple[WorldBook, ...] = ()
+
+    def __post_init__(self) -> None:
+        for source in ("global_", "character", "chat", "persona"):  # engines know a selection by its hash
+            object.__setattr__(self, source, tuple(getattr(self, source)))
+
+    @property
+    def books(self) -> tuple[WorldBook, ...]:
+        """All of them."""
+        return (*self.chat, *self.persona, *self.character, *self.global_)
+
+
+def select_books(
+    *,
+    global_: Iterable[WorldBook] = (),
+    character: Iterable[WorldBook] = (),
+    chat: Iterable[WorldBook] = (),
+    persona: Iterable[WorldBook] = (),
+) -> SelectedBooks:
+    """Give each book to one source: a book that several of them name is global, else the chat's, else the persona's."""
+    for_all, for_chat, for_persona = tuple(global_), tuple(chat), tuple(persona)
+    global_names = _names(for_all)
+    in_chat = global_names | _names(for_chat)
+    taken = in_chat | _names(for_persona)
+    own: dict[str, WorldBook] = {}
+    for book in character:
+        if book.name not in taken:
+            own.setdefault(book.name, book)
+    return SelectedBooks(
+        global_=for_all,
+        character=tuple(own.values()),
+        chat=tuple(book for book in for_chat if book.name not in global_names),
+        persona=tuple(book for book in for_persona if book.name not in in_chat),
+    )
+
+
+def _names(books: Iterable[WorldBook]) -> frozenset[str]:
+    return frozenset(book.name for book in books)
+
+
+def character_book_names(
+    world: str | None, avatar: str | None, character_lore: Iterable[CharacterLore] = ()
+) -> tuple[str, ...]:
+    """Name the books of a character: the one its card links to, then the further ones that the settings give it."""
+    stem = file_stem(avatar) if avatar else None
+    extra = next((record.extra_books for record in character_lore if record.name == stem), ())
+    return tuple(dict.fromkeys(name for name in [world, *extra] if name))
+
+
+def file_stem(avatar: str) -> str:
+    """Take the last extension off a file name."""
+    return _LAST_EXTENSION.sub("", avatar)
+
+
+def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
+    """Sort by descending ``order``, stable. An order that is not a number is equal to every other, as in JavaScript."""
+    places = list(range(len(items)))
+    if any(map(math.isnan, orders)):
+
+        def compare(left: int, right: int) -> int:
+            difference = orders[right] - orders[left]
+            return (difference > 0) - (difference < 0)
+
+        places.sort(key=cmp_to_key(compare))
+    else:
+        places.sort(key=orders.__getitem__, reverse=True)
+    return [items[place] for place in places]
+
+
+def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[Listed]:
+    """List the entries of a scan in the order in which they are looked at."""
+    global_, character = _entries(books.global_, warn), _entries(books.character, warn)
+    if strategy == CHARACTER_FIRST:
+        rest = _sorted(character) + _sorted(global_)
+    elif strategy == GLOBAL_FIRST:
+        rest = _sorted(global_) + _sorted(character)
+    else:
+        rest = _sorted(global_ + character)
+    return _sorted(_entries(books.chat, warn)) + _sorted(_entries(books.persona, warn)) + rest
+
+
+def _entries(books: Iterable[WorldBook], warn: Warn) -> list[Listed]:
+    return [(raw, book.name) for book in books for raw in book.usable_entries(warn)]
+
+
+def _sorted(entries: list[Listed]) -> list[Listed]:
+    orders = [raw.get("order", UNDEFINED) for raw, _ in entries]
+    return sort_by_order(entries, [order if type(order) is int else number(order) for order in orders])
+
+
+def token_limit(settings: WorldInfoSettings, max_context: float) -> float:
+    """The tokens that lore may take: a percentage of the context, at least 1, at most the cap if there is one."""
+    limit = js_round(settings.budget * max_context / 100)
+    limit = limit if limit and limit == limit else 1
+    if settings.budget_cap > 0 and limit > settings.budget_cap:
+        limit = settings.budget_cap
+    return int(limit) if float(limit).is_integer() else limit
+
+
+class TokenBudget:
+    """Adds up the texts of the passes and tells when the limit is reached.
+
+    The whole text of a pass has to be counted with every entry, because tokens do not add up. While the room that is
+    left is larger than the text that came since the last count could ever need, counting is put off.
+    """
+
+    __slots__ = ("_base", "_bytes", "_count", "_counted", "_fed", "_parts", "_trusted", "_uncounted", "_unfed", "limit")
+
+    def __init__(self, limit: float, count: TokenCounter) -> None:
+        self.limit = limit
+        self._count = count
+        self._trusted = True
+        self._base = 0
+        self._fed: list[str] = []
+        self._unfed = 0
+        self._parts: list[str] = []
+        self._counted: int | None = None
+        self._bytes = 0
+        self._uncounted = 0
+
+    def begin_pass(self, fed: str) -> None:
+        """Start a pass; ``fed`` is what the last one fed into it, in front of what earlier ones did."""
+        if fed:
+            self._fed.append(fed)
+            self._unfed += _bytes(fed)
+        self._parts = []
+        self._counted = None
+        self._bytes = self._uncounted = 0
+
+    def add(self, text: str) -> None:
+        """Add the text of an entry."""
+        self._parts.append(text)
+        size = _bytes(text)
+        self._bytes += size
+        self._uncounted += size
+
+    def is_exceeded(self) -> bool:
+        """Return True if the limit is reached."""
+        if self._trusted and self._counted is not None:
+            most = self._most_fed() + self._counted + self._uncounted + TOKENS_OVERHEAD
+            if most < self.limit:
+                return False
+        tokens = self._count("".join(self._parts))
+        self._trusted = self._trusted and tokens <= self._bytes + TOKENS_OVERHEAD
+        self._counted, self._uncounted = tokens, 0
+        if self._trusted and self._most_fed() + tokens < self.limit:
+            return False
+        return self._count_fed() + tokens >= self.limit
+
+    def last_entry(self) -> tuple[int, int]:
+        """Return how many tokens the last entry needed and how many were left for it."""
+        before = "".join(self._parts[:-1])
+        fed = self._count_fed()
+        used = fed + (self._count(before) if before else 0)
+        total = fed + self._count("".join(self._parts))
+        return total - used, max(int(self.limit) - used, 0)
+
+    def _most_fed(self) -> int:
+        """Return how many tokens the text of earlier passes has at most: it is counted only where that is too many."""
+        return self._base + self._unfed + TOKENS_OVERHEAD if self._unfed else self._base
+
+    def _count_fed(self) -> int:
+        if self._unfed:
+            text = "".join(reversed(self._fed))
+            self._base = self._count(text)
+            self._trusted = self._trusted and self._base <= _bytes(text) + TOKENS_OVERHEAD
+            self._fed, self._unfed = [text], 0
+        return self._base
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

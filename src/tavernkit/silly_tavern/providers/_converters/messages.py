@@ -1,0 +1,81 @@
+"""Small readings of OpenAI-style messages that every converter needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from tavernkit._text.js_values import UNDEFINED, to_string, truthy
+from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
+from tavernkit.errors import TavernKitError
+
+
+class MessageConversionError(TavernKitError):
+    """A message has content that a provider's form has no place for."""
+
+
+class ToolArgumentsError(MessageConversionError):
+    """The arguments of a tool call are a text that is not JSON."""
+
+
+Messages: TypeAlias = list[JsonObject]
+"""OpenAI-style messages that a converter may change."""
+
+
+def copied(messages: object) -> Messages:
+    """Deep copies of the messages of a list; anything else gives none."""
+    return [thaw_object(message) for message in messages if is_object(message)] if is_list(messages) else []
+
+
+def text_of(message: JsonObject) -> str:
+    """The content as text; missing, null and other empty values give no text."""
+    content = message.get("content")
+    return to_string(content) if truthy(content) else ""
+
+
+def string_content(message: JsonObject) -> str:
+    """The content, which must be a text here: names cannot be written into anything else."""
+    content = message.get("content")
+    if not isinstance(content, str):
+        raise MessageConversionError(
+            f"the content of a {message.get('role')} message named {message.get('name')!r} must be text here, "
+            f"not {type(content).__name__}"
+        )
+    return content
+
+
+def printed_content(message: JsonObject) -> str:
+    """The content as JavaScript glues it to a text: ``null`` and ``undefined`` are written out."""
+    return to_string(message.get("content", UNDEFINED))
+
+
+def present(owner: JsonObject, **sources: str) -> JsonObject:
+    """Values of an object under new keys; what the object does not have stays away (``null`` is a value)."""
+    return {key: owner[source] for key, source in sources.items() if source in owner}
+
+
+def part_text(part: Json) -> str:
+    """The text of a text part; other parts have none."""
+    if is_object(part) and part.get("type") == "text":
+        text = part.get("text")
+        return to_string(text) if truthy(text) else ""
+    return ""
+
+
+def part_url(part: JsonObject, kind: str) -> str:
+    """The address of a picture, video or sound part."""
+    media = part.get(kind)
+    url = media.get("url") if is_object(media) else None
+    return url if isinstance(url, str) else ""
+
+
+def tool_calls(message: JsonObject) -> Sequence[JsonObject]:
+    """The tool calls of a message."""
+    calls = message.get("tool_calls")
+    return [call for call in calls if is_object(call)] if is_list(calls) else []
+
+
+def function_of(tool: JsonObject) -> JsonObject:
+    """The function of a tool, of a tool call or of a tool choice."""
+    function = tool.get("function")
+    return function if is_object(function) else {}

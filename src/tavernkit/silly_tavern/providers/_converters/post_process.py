@@ -1,0 +1,164 @@
+"""Prompt post-processing: merge, semi-strict, strict and single-message forms."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import to_string
+from tavernkit._text.traced import join
+from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit.silly_tavern.providers._config import DEFAULT_CONFIG, SillyTavernConfig
+from tavernkit.silly_tavern.providers._converters.messages import Messages, copied, part_text, text_of
+from tavernkit.silly_tavern.providers._converters.names import PromptNames, with_prefix
+
+MEDIA_PARTS = ("image_url", "video_url", "audio_url")
+SEPARATOR = "\n\n"
+TOKEN_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """How messages are merged: one system message at most, placeholders, everything as user, tools kept."""
+
+    strict: bool = False
+    placeholders: bool = False
+    single: bool = False
+    tools: bool = False
+
+
+POST_PROCESSING_TYPES: Mapping[str, MergeOptions] = {
+    "merge": MergeOptions(),
+    "claude": MergeOptions(),
+    "merge_tools": MergeOptions(tools=True),
+    "semi": MergeOptions(strict=True),
+    "semi_tools": MergeOptions(strict=True, tools=True),
+    "strict": MergeOptions(strict=True, placeholders=True),
+    "strict_tools": MergeOptions(strict=True, placeholders=True, tools=True),
+    "single": MergeOptions(strict=True, single=True),
+}
+"""The types a user can choose, by SillyTavern's names."""
+
+
+def post_process(
+    messages: Sequence[JsonObject], kind: str, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
+) -> Messages:
+    """Bring messages into the form a post-processing type asks for; an unknown type leaves them as they are."""
+    options = POST_PROCESSING_TYPES.get(kind)
+    return copied(messages) if options is None else merge_messages(messages, names, options, config)
+
+
+def merge_messages(
+    messages: Sequence[JsonObject],
+    names: PromptNames,
+    options: MergeOptions,
+    config: SillyTavernConfig = DEFAULT_CONFIG,
+) -> Messages:
+    """Flatten, name and join messages of the same role."""
+    media = _MediaTokens()
+    flat = [_flatten(message, names, options, media) for message in copied(messages)]
+    merged = _squash(flat)
+    if not merged:
+        merged.append({"role": "user", "content": config.prompt_placeholder})
+    for message in merged:
+        message["content"] = media.restore(text_of(message))
+    if not options.strict:
+        return merged
+    for message in merged[1:]:
+        if message.get("role") == "system":
+            message["role"] = "user"
+    if options.placeholders:
+        _add_placeholder(merged, config.prompt_placeholder)
+    return merge_messages(merged, names, MergeOptions(tools=options.tools), config)
+
+
+def _flatten(message: JsonObject, names: PromptNames, options: MergeOptions, media: _MediaTokens) -> JsonObject:
+    content = message.get("content")
+    message["content"] = media.flatten(content) if is_list(content) else text_of(message)
+    names.name_example(message)
+    text = text_of(message)
+    name, role = message.get("name"), message.get("role")
+    if name and role != "system":
+        text = with_prefix(text, to_string(name))
+    if role == "tool" and not options.tools:
+        role = "user"
+    if options.single:
+        text = _single(text, role, names)
+        role = "user"
+    message["role"] = role
+    message["content"] = text
+    message.pop("name", None)
+    if not options.tools:
+        message.pop("tool_calls", None)
+        message.pop("tool_call_id", None)
+    return message
+
+
+def _single(text: str, role: Json, names: PromptNames) -> str:
+    if role == "assistant" and names.char_name and not names.starts_with_group_name(text):
+        return with_prefix(text, names.char_name)
+    if role == "user" and names.user_name:
+        return with_prefix(text, names.user_name)
+    return text
+
+
+def _squash(messages: Messages) -> Messages:
+    squashed: Messages = []
+    for message in messages:
+        before = squashed[-1] if squashed else None
+        text = text_of(message)
+        if before is not None and before.get("role") == message.get("role") and text and message.get("role") != "tool":
+            before["content"] = text_of(before) + SEPARATOR + text
+        else:
+            squashed.append(message)
+    return squashed
+
+
+def _add_placeholder(messages: Messages, placeholder: str) -> None:
+    filler: JsonObject = {"role": "user", "content": placeholder}
+    first = messages[0].get("role")
+    if first == "system":
+        if len(messages) == 1 or messages[1].get("role") != "user":
+            messages.insert(1, filler)
+    elif first != "user":
+        messages.insert(0, filler)
+
+
+class _MediaTokens:
+    """Stands in for pictures, videos and sounds while texts are joined, then puts them back."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Json] = {}
+
+    def flatten(self, parts: Sequence[Json]) -> str:
+        return join(SEPARATOR, (self._as_text(part) for part in parts))
+
+    def _as_text(self, part: Json) -> str:
+        if is_object(part) and part.get("type") in MEDIA_PARTS:
+            token = secrets.token_hex(TOKEN_LENGTH // 2)
+            self._parts[token] = part
+            return token
+        return part_text(part)
+
+    def restore(self, text: str) -> Json:
+        if not any(token in text for token in self._parts):
+            return text
+        content: list[Json] = []
+        for piece in text.split(SEPARATOR):
+            # A name may be glued to a token: SillyTavern loses the picture then, we keep both.
+            media = self._parts.get(piece[-TOKEN_LENGTH:])
+            words = piece if media is None else piece[:-TOKEN_LENGTH]
+            if words or media is None:
+                _add_text(content, words)
+            if media is not None:
+                content.append(media)
+        return content
+
+
+def _add_text(content: list[Json], text: str) -> None:
+    last = content[-1] if content else None
+    if is_object(last) and last.get("type") == "text":
+        last["text"] = part_text(last) + SEPARATOR + text
+    else:
+        content.append({"type": "text", "text": text})

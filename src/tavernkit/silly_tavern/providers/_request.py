@@ -1,0 +1,75 @@
+"""The request that reaches a provider, and what is needed to make it besides the page's body."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import field
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import Json, JsonObject
+from tavernkit.errors import ConfigError
+
+CONTENT_TYPE = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """What SillyTavern's server knows about a provider: keys, accounts, its list of models.
+
+    Args:
+        key: The stored API key; without one most sources are refused.
+        access_token: The token of a Google service account (Vertex AI in ``full`` mode).
+        project: The project that service account belongs to.
+        secret: Any text that is kept secret; sessions are distinguished by hashes made with it (Fireworks).
+        cached_models: Models with a price for cache writes in OpenRouter's list.
+    """
+
+    key: str = field(default="", repr=False)
+    access_token: str = field(default="", repr=False)
+    project: str = ""
+    secret: str = field(default="", repr=False)
+    cached_models: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """One HTTP request: send ``body`` as JSON.
+
+    ``url`` and ``headers`` may hold keys: they are not part of ``repr()``, and ``masked()`` hides them.
+    """
+
+    url: str = field(repr=False)
+    body: JsonObject
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    method: str = "POST"
+    secrets: Collection[str] = field(default=(), repr=False, compare=False)
+
+    def masked(self, mark: str = "<key>") -> ProviderRequest:
+        """Return a copy that is safe to show: ``mark`` stands for every key in the address and the headers."""
+        return dataclasses.replace(
+            self,
+            url=self._hide(self.url, mark),
+            headers={name: self._hide(value, mark) for name, value in self.headers.items()},
+            secrets=(),
+        )
+
+    def _hide(self, text: str, mark: str) -> str:
+        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
+            text = text.replace(secret, mark)
+        return text
+
+
+class RequestRefusedError(ConfigError):
+    """SillyTavern's server would send nothing: ``status`` and ``answer`` are what the page would get."""
+
+    def __init__(self, message: str, *, code: str, status: int = 400, answer: Json = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+        self.answer: Json = {"error": True} if answer is None else answer
+
+
+def json_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers of a request with a JSON body: lower-case names, no blanks around values."""
+    plain = {"content-type": CONTENT_TYPE, **{name.lower(): value for name, value in headers.items()}}
+    return {name: value.strip() for name, value in plain.items()}

@@ -1,0 +1,165 @@
+"""Chat history as a source of messages, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from tavernkit._arguments import require
+from tavernkit._values import is_mapping
+from tavernkit.errors import ConfigError
+from tavernkit.prompt._message import Message
+
+
+@runtime_checkable
+class ChatHistory(Protocol):
+    """Messages in chronological order; an application may bring its own, backed by a database."""
+
+    def append(self, message: MessageLike) -> None:
+        """Add a message at the end."""
+        ...
+
+    def __iter__(self) -> Iterator[Message]: ...
+
+    def __len__(self) -> int: ...
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        ...
+
+    def last(self, count: int) -> list[Message]:
+        """Return the newest ``count`` messages, oldest first."""
+        ...
+
+
+class HasRoleAndContent(Protocol):
+    """Any object that speaks: a database row, say."""
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        ...
+
+    @property
+    def content(self) -> str:
+        """What is said."""
+        ...
+
+
+MessageLike: TypeAlias = Message | Mapping[str, object] | HasRoleAndContent
+"""A ``Message``, a mapping with role and content, or any object with these attributes."""
+
+HistoryLike: TypeAlias = ChatHistory | Iterable[MessageLike] | None
+"""What ``wrap_history()`` accepts."""
+
+
+class InMemoryChatHistory:
+    """A ``ChatHistory`` in a list; what goes in is made a ``Message`` at once."""
+
+    def __init__(self, messages: Iterable[MessageLike] = ()) -> None:
+        require("messages", messages, Iterable, "a list of messages")
+        self._messages = [to_message(message) for message in messages]
+
+    def append(self, message: MessageLike) -> None:
+        """Add a message at the end."""
+        self._messages.append(to_message(message))
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(tuple(self._messages))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self._messages.clear()
+
+    def last(self, count: int) -> list[Message]:
+        """Return the newest ``count`` messages, oldest first."""
+        return self._messages[-count:] if count > 0 else []
+
+
+class IterableChatHistory:
+    """Reads messages from somebody else's iterable each time it is asked; writes only if that can be written."""
+
+    def __init__(self, source: Iterable[MessageLike]) -> None:
+        self._source = source
+
+    def append(self, message: MessageLike) -> None:
+        """Add a message to the source, if it can be changed."""
+        self._method("append", "append to")(to_message(message))
+
+    def __iter__(self) -> Iterator[Message]:
+        return (to_message(message) for message in self._source)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._source)
+
+    def clear(self) -> None:
+        """Clear the source, if it can be changed."""
+        self._method("clear", "clear")()
+
+    def last(self, count: int) -> list[Message]:
+        """Return the newest ``count`` messages, oldest first."""
+        return list(self)[-count:] if count > 0 else []
+
+    def _method(self, name: str, action: str) -> Callable[..., object]:
+        method: object = getattr(self._source, name, None)
+        if callable(method):
+            return method
+        raise ConfigError(f"cannot {action} a history over {type(self._source).__name__}: pass a list or a ChatHistory")
+
+
+def wrap_history(history: HistoryLike) -> ChatHistory:
+    """Make a history of nothing, a history, a list of messages or mappings, or any iterable that can be read again.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    if history is None:
+        return InMemoryChatHistory()
+    if isinstance(history, ChatHistory):
+        return history
+    if isinstance(history, (str, bytes, Mapping)) or not hasattr(history, "__iter__"):
+        kind = type(history).__name__  # pyright: ignore[reportUnknownArgumentType]  # whatever it is, it is refused
+        raise ConfigError(f"history must be a list of messages or a ChatHistory, not {kind}")
+    if isinstance(history, (list, tuple, Iterator)):
+        return InMemoryChatHistory(history)
+    return IterableChatHistory(history)
+
+
+def to_message(message: MessageLike) -> Message:
+    """Make a ``Message`` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    if isinstance(message, Message):
+        return message
+    if is_mapping(message):
+        return _from_mapping(message)
+    if hasattr(message, "role") and hasattr(message, "content"):
+        names = ("role", "content", "name", "swipes", "swipe_id", "send_date", "attachments", "metadata")
+        return _from_mapping({name: getattr(message, name, None) for name in names})
+    raise ConfigError(f"a message must be a Message or a mapping with role and content, not {type(message).__name__}")
+
+
+def _from_mapping(value: Mapping[str, object]) -> Message:
+    role, content = value.get("role"), value.get("content")
+    if role is None or content is None:
+        raise ConfigError(f"a message needs role and content; these keys were given: {', '.join(map(str, value))}")
+    name = value.get("name")
+    return Message(
+        role=str(role).strip().lower(),
+        content=str(content),
+        name=None if name is None else str(name),
+        swipes=value.get("swipes"),  # pyright: ignore[reportArgumentType]  # checked by Message
+        swipe_id=_first(value, "swipe_id", "swipeId"),  # pyright: ignore[reportArgumentType]  # checked by Message
+        send_date=_first(value, "send_date", "sendDate"),  # pyright: ignore[reportArgumentType]  # checked by Message
+        attachments=value.get("attachments"),  # pyright: ignore[reportArgumentType]  # checked by Message
+        metadata=value.get("metadata"),  # pyright: ignore[reportArgumentType]  # checked by Message
+    )
+
+
+def _first(value: Mapping[str, object], *names: str) -> object:
+    return next((value[name] for name in names if value.get(name) is not None), None)

@@ -1,0 +1,260 @@
+"""Variables of a chat: what macros and scripts read and write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Protocol, TypeGuard, runtime_checkable
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import FrozenJson, Json, JsonObject, freeze, freeze_object, is_mapping, is_sequence, thaw
+
+LOCAL = "local"
+GLOBAL = "global"
+CORE_SCOPES = (LOCAL, GLOBAL)
+"""The scopes every store has. Others belong to a platform and live only as long as it says."""
+
+
+@runtime_checkable
+class VariablesStore(Protocol):
+    """Named values by scope: one store per chat, owned by the application.
+
+    Builds only read it; what a turn changes is written when its reply is received.
+    """
+
+    @property
+    def cache_version(self) -> int | None:
+        """Grows with every change; None when the store does not count."""
+        ...
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        ...
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Store a value."""
+        ...
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Return True if the name is set, whatever its value."""
+        ...
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Remove a value if it is there."""
+        ...
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        ...
+
+
+class InMemoryVariablesStore:
+    """A ``VariablesStore`` in plain dictionaries; thread-safe, and saved with ``to_dict()``.
+
+    >>> store = InMemoryVariablesStore({"local": {"gold": 3}})
+    >>> store.add("gold", 4)
+    7
+    >>> store.to_dict()
+    {'local': {'gold': 7}}
+    """
+
+    def __init__(self, values: Mapping[str, Mapping[str, FrozenJson]] | None = None) -> None:
+        self._scopes: dict[str, dict[str, Json]] = {}
+        self._version = 0
+        self._lock = threading.RLock()
+        for scope, names in (values or {}).items():
+            self._scopes[_scope_key(scope)] = {str(name): thaw(value) for name, value in names.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> InMemoryVariablesStore:
+        """Restore what ``to_dict()`` gave; parts that are not mappings are ignored."""
+        store = cls()
+        for scope, names in values.items():
+            if is_mapping(names):
+                store._scopes[_scope_key(scope)] = {str(name): thaw(value) for name, value in names.items()}
+        return store
+
+    def to_dict(self) -> dict[str, JsonObject]:
+        """All scopes and their values, copied, ready for ``json``."""
+        with self._lock:
+            return {
+                scope: {name: thaw(value) for name, value in names.items()} for scope, names in self._scopes.items()
+            }
+
+    def __getstate__(self) -> dict[str, JsonObject]:
+        return self.to_dict()
+
+    def __setstate__(self, state: dict[str, JsonObject]) -> None:
+        self.__init__(state)
+
+    def copy(self) -> InMemoryVariablesStore:
+        """An independent store with the same values."""
+        return InMemoryVariablesStore(self.to_dict())
+
+    @property
+    def cache_version(self) -> int | None:
+        """Grows with every change."""
+        return self._version
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        names = self._scopes.get(scope) or self._scopes.get(_scope_key(scope))
+        key = name if type(name) is str else _name_key(name)
+        return None if names is None else names.get(key)
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Store a value."""
+        key, scope_key = _name_key(name), _scope_key(scope)
+        with self._lock:
+            self._scopes.setdefault(scope_key, {})[key] = value
+            self._version += 1
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Return True if the name is set, whatever its value."""
+        return _name_key(name) in self._scopes.get(_scope_key(scope), {})
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Remove a value if it is there."""
+        key, scope_key = _name_key(name), _scope_key(scope)
+        with self._lock:
+            self._scopes.get(scope_key, {}).pop(key, None)
+            self._version += 1
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        with self._lock:
+            old = self.get(name, scope)
+            new = value if old is None else _sum(old, value)
+            self.set(name, new, scope)
+            return new
+
+
+@dataclass(frozen=True, slots=True)
+class VariableChanges:
+    """What a build or a turn does to variables: new values, and names that are gone."""
+
+    values: Mapping[str, Mapping[str, FrozenJson]] = field(default_factory=dict[str, Mapping[str, FrozenJson]])
+    """New values by scope and name."""
+    deleted: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Names that were deleted, by scope."""
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.deleted)
+
+    def to_dict(self) -> JsonObject:
+        """The changes, ready for ``json``."""
+        return {
+            "values": {scope: thaw(values) for scope, values in self.values.items()},
+            "deleted": {scope: [*sorted(names)] for scope, names in self.deleted.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> VariableChanges:
+        """Read what ``to_dict()`` gave."""
+        values, deleted = data.get("values"), data.get("deleted")
+        kept: dict[str, Mapping[str, FrozenJson]] = {}
+        gone: dict[str, frozenset[str]] = {}
+        if is_mapping(values):
+            kept = {scope: freeze_object(each) for scope, each in values.items() if is_mapping(each)}
+        if is_mapping(deleted):
+            gone = {scope: frozenset(map(str, names)) for scope, names in deleted.items() if is_sequence(names)}
+        return cls(kept, gone)
+
+    def apply(self, store: VariablesStore) -> None:
+        """Write the changes to a store."""
+        for scope, names in self.deleted.items():
+            for name in sorted(names):
+                store.delete(name, scope)
+        for scope, values in self.values.items():
+            for name, value in values.items():
+                store.set(name, thaw(value), scope)
+
+
+class VariablesOverlay:
+    """A ``VariablesStore`` that reads from another one and keeps what is written to itself.
+
+    A build works on one: nothing changes until its turn is received.
+    """
+
+    def __init__(self, base: VariablesStore) -> None:
+        self._base = base
+        self._written: dict[tuple[str, str], Json] = {}
+        self._deleted: set[tuple[str, str]] = set()
+        self._version = 0
+
+    @property
+    def cache_version(self) -> int | None:
+        """Grows with every change; None when the store below does not count."""
+        below = self._base.cache_version
+        return None if below is None else below + self._version
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        if self._version:
+            key = (_scope_key(scope), _name_key(name))
+            if key in self._written:
+                return self._written[key]
+            if key in self._deleted:
+                return None
+        return self._base.get(name, scope)
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Keep a value."""
+        key = (_scope_key(scope), _name_key(name))
+        self._deleted.discard(key)
+        self._written[key] = value
+        self._version += 1
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Return True if the name is set, whatever its value."""
+        key = (_scope_key(scope), _name_key(name))
+        return key in self._written or (key not in self._deleted and self._base.has(name, scope))
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Forget a value."""
+        key = (_scope_key(scope), _name_key(name))
+        self._written.pop(key, None)
+        self._deleted.add(key)
+        self._version += 1
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is kept now."""
+        old = self.get(name, scope)
+        new = value if old is None else _sum(old, value)
+        self.set(name, new, scope)
+        return new
+
+    def changes(self) -> VariableChanges:
+        """Return everything that was written and deleted."""
+        values: dict[str, dict[str, FrozenJson]] = {}
+        for (scope, name), value in self._written.items():
+            values.setdefault(scope, {})[name] = freeze(value)
+        deleted: dict[str, set[str]] = {}
+        for scope, name in self._deleted:
+            deleted.setdefault(scope, set()).add(name)
+        return VariableChanges(values, {scope: frozenset(names) for scope, names in deleted.items()})
+
+
+def _scope_key(scope: str) -> str:
+    return scope.strip().lower()
+
+
+def _name_key(name: str) -> str:
+    return str(name)
+
+
+def _sum(old: Json, value: Json) -> Json:
+    if _is_number(old) and _is_number(value):
+        return old + value
+    return f"{_text(old)}{_text(value)}"
+
+
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

@@ -1,0 +1,273 @@
+"""The page's API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, cast
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+
+from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit.errors import TavernKitError
+from tavernkit.studio._api_types import (
+    ActivateIn,
+    BuildIn,
+    CacheIn,
+    CaseIn,
+    CompareIn,
+    DocumentIn,
+    EditsIn,
+    EmptyIn,
+    MacrosIn,
+    OpenIn,
+    PlanIn,
+    RegexIn,
+    RequestIn,
+    SaveIn,
+    ScanIn,
+    StepIn,
+)
+from tavernkit.studio._security import error_body
+from tavernkit.studio.errors import StudioError
+
+if TYPE_CHECKING:
+    from tavernkit.studio._studio import Studio
+    from tavernkit.studio._workspace import Changed
+
+PREFIX = "/api/studio"
+
+
+class StudioResponse(JSONResponse):
+    """JSON of documents that anybody may have written: halves of characters and odd numbers included."""
+
+    def render(self, content: Any) -> bytes:
+        """Write the body."""
+        try:
+            return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError:
+            return json.dumps(_finite(content), ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if is_object(value):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if is_list(value) else value
+
+
+class StudioRoute(APIRoute):
+    """A route whose errors of documents and builds are answers for the page, in whatever application it is."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler."""
+        handle = super().get_route_handler()
+
+        async def handle_errors(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except StudioError as error:
+                return StudioResponse(error_body(error.status, str(error), error.code), status_code=error.status)
+            except TavernKitError as error:
+                if hasattr(error, "status"):  # the service's own, which it answers itself
+                    raise
+                code = str(getattr(error, "code", None) or "cannot_do_this").lower()
+                return StudioResponse(error_body(422, str(error), code), status_code=422)
+
+        return handle_errors
+
+
+async def studio_of(request: Request) -> Studio:
+    """Return the Studio of a client; the application knows which one that is."""
+    find = cast("Callable[[Request], Awaitable[Studio]]", request.app.state.find_studio)
+    return await find(request)
+
+
+# What Studio is made of is loaded with the first one: a service without visitors starts sooner.
+if TYPE_CHECKING:
+    TheStudio = Annotated[Studio, Depends(studio_of)]
+else:
+    TheStudio = Annotated[object, Depends(studio_of)]
+
+router = APIRouter(prefix=PREFIX, tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute)
+
+
+async def _answer(studio: Studio, changed: Changed, *, build: bool, since: str | None = None) -> StudioResponse:
+    built = await studio.build(since) if build else None
+    return StudioResponse(studio.changed(changed, built))
+
+
+@router.get("/workspace")
+async def workspace(studio: TheStudio, data: bool = True) -> Response:
+    """All documents, which are active, and what there is to choose from."""
+    return StudioResponse(studio.describe(data=data))
+
+
+@router.get("/documents/{document_id}")
+async def document(studio: TheStudio, document_id: str) -> Response:
+    """One document with its data."""
+    return StudioResponse(studio.workspace.document(document_id).to_dict())
+
+
+@router.post("/edit")
+async def edit(studio: TheStudio, body: EditsIn) -> Response:
+    """Make edits as one step, and build the prompt."""
+    changed = studio.edit(body.edits, group=body.group, label=body.label)
+    return await _answer(studio, changed, build=body.build, since=body.since)
+
+
+@router.post("/undo")
+async def undo(studio: TheStudio, body: StepIn) -> Response:
+    """Take back the last step."""
+    return await _answer(studio, studio.workspace.undo(), build=body.build, since=body.since)
+
+
+@router.post("/redo")
+async def redo(studio: TheStudio, body: StepIn) -> Response:
+    """Do again what was taken back."""
+    return await _answer(studio, studio.workspace.redo(), build=body.build, since=body.since)
+
+
+@router.post("/documents")
+async def add(studio: TheStudio, body: DocumentIn) -> Response:
+    """Add a new document, or a file that was chosen in the browser."""
+    if body.content is not None:
+        return await _answer(studio, studio.open_upload(body.name, body.content, body.kind), build=body.build)
+    return await _answer(studio, studio.make(body.kind, body.name), build=body.build)
+
+
+@router.delete("/documents/{document_id}")
+async def remove(studio: TheStudio, document_id: str) -> Response:
+    """Close a document; its file stays."""
+    return await _answer(studio, studio.workspace.remove(document_id), build=True)
+
+
+@router.post("/activate")
+async def activate(studio: TheStudio, body: ActivateIn) -> Response:
+    """Switch a document on or off."""
+    return await _answer(studio, studio.workspace.activate(body.document, active=body.active), build=body.build)
+
+
+@router.get("/documents/{document_id}/difference")
+async def difference(studio: TheStudio, document_id: str) -> Response:
+    """What saving would change."""
+    return StudioResponse(await studio.difference(document_id))
+
+
+@router.post("/documents/{document_id}/save")
+async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
+    """Write a document to its file; what was there is kept beside it."""
+    saved, backup = await studio.save(document_id, overwrite=body.overwrite)
+    answer: JsonObject = {
+        "document": saved.to_dict(data=False),
+        "file": saved.path.name if saved.path is not None else None,
+        "backup": backup,
+        "revision": studio.workspace.revision,
+    }
+    return StudioResponse(answer)
+
+
+@router.post("/documents/{document_id}/reload")
+async def reload(studio: TheStudio, document_id: str) -> Response:
+    """Read a document from its file again."""
+    return await _answer(studio, studio.workspace.reload(document_id), build=True)
+
+
+@router.get("/documents/{document_id}/download")
+async def download(studio: TheStudio, document_id: str) -> Response:
+    """The file as Save would write it."""
+    name, content = await asyncio.to_thread(studio.file, document_id)
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+@router.post("/build")
+async def build(studio: TheStudio, body: BuildIn) -> Response:
+    """Build the prompt of the documents as they are."""
+    return StudioResponse(await studio.build(body.since))
+
+
+@router.get("/plans/{plan}")
+async def plan(studio: TheStudio, plan: str) -> Response:
+    """A prompt that was built before: what the model saw."""
+    return StudioResponse(studio.seen(plan))
+
+
+@router.post("/sources")
+async def sources(studio: TheStudio, body: PlanIn) -> Response:
+    """Where every character of a prompt comes from."""
+    return StudioResponse(await studio.sources(body.plan))
+
+
+@router.post("/request")
+async def request(studio: TheStudio, body: RequestIn) -> Response:
+    """What would be sent to a provider, without keys."""
+    return StudioResponse(await studio.request(body.plan, body.dialect, reference=body.reference))
+
+
+@router.post("/cache")
+async def cache(studio: TheStudio, body: CacheIn) -> Response:
+    """What of a prompt a provider's cache has after the turns before."""
+    return StudioResponse(await studio.cache(body.plan, body.profile))
+
+
+@router.post("/lore/scan")
+async def lore_scan(studio: TheStudio, body: ScanIn) -> Response:
+    """What every lore entry does when a text is said."""
+    return StudioResponse(await studio.scan_lore(body.text, with_chat=body.with_chat))
+
+
+@router.post("/lore/chart")
+async def lore_chart(studio: TheStudio, body: EmptyIn) -> Response:
+    """Which lore entries were in the prompt of each reply of the chat."""
+    del body
+    return StudioResponse(await studio.chart_lore())
+
+
+@router.post("/lore/case")
+async def lore_case(studio: TheStudio, body: CaseIn) -> Response:
+    """A finding as a test of ``tavernkit test``."""
+    return StudioResponse(studio.keep_finding(body))
+
+
+@router.post("/compare")
+async def compare_sides(studio: TheStudio, body: CompareIn) -> Response:
+    """Two prompts side by side, with their differences."""
+    return StudioResponse(await studio.compare(body.left, body.right))
+
+
+@router.post("/play/macros")
+async def play_macros(studio: TheStudio, body: MacrosIn) -> Response:
+    """What macros or CBS make of a text: tree, values, warnings, variables."""
+    return StudioResponse(await studio.try_macros(body.text, body.engine))
+
+
+@router.post("/play/regex")
+async def play_regex(studio: TheStudio, body: RegexIn) -> Response:
+    """What a regex script makes of a text, and what it matches."""
+    return StudioResponse(await studio.try_script(body.script, body.text, body.engine))
+
+
+@router.get("/lint")
+async def lint(studio: TheStudio) -> Response:
+    """What lint finds in the documents as they are now."""
+    return StudioResponse(await studio.lint())
+
+
+@router.get("/folder")
+async def folder(studio: TheStudio) -> Response:
+    """The characters, chats and presets that can be opened."""
+    return StudioResponse(await studio.choices())
+
+
+@router.post("/open")
+async def open_character(studio: TheStudio, body: OpenIn) -> Response:
+    """Open another character in place of all documents."""
+    await studio.open(body, discard=body.discard)
+    return StudioResponse(studio.describe())

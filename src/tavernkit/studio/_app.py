@@ -1,0 +1,58 @@
+"""Studio as an application of its own, for one person on one machine."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from tavernkit import __version__
+from tavernkit.studio import _page_files as page_files
+from tavernkit.studio import _talk_api as talk_api
+from tavernkit.studio._api import PREFIX, StudioResponse, router
+from tavernkit.studio._security import Guard, error_body
+from tavernkit.studio._studio import Studio
+
+
+def create_app(studio: Studio, *, token: str) -> FastAPI:
+    """Make the application.
+
+    Args:
+        studio: What the page works on.
+        token: What the page must know.
+    """
+    app = FastAPI(title="TavernKit Studio", version=__version__, openapi_url=None)
+
+    async def find_studio(request: Request) -> Studio:
+        del request
+        return studio
+
+    app.state.find_studio = find_studio
+    app.include_router(router)
+    app.include_router(talk_api.router)
+    app.include_router(page_files.router)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RecursionError, _too_deep)
+    app.add_middleware(Guard, token=token, prefix=PREFIX)
+    return app
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    return StudioResponse(error_body(422, f"{where}: {first['msg']}", "invalid_request", where), status_code=422)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    return StudioResponse(error_body(error.status_code, str(error.detail), "http_error"), status_code=error.status_code)
+
+
+async def _too_deep(request: Request, error: Exception) -> Response:
+    del request, error
+    return StudioResponse(error_body(400, "the request nests too deeply", "nested_too_deeply"), status_code=400)

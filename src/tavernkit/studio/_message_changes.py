@@ -1,0 +1,142 @@
+"""What changed between two prompts, message by message and word by word."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Final, TypeAlias
+
+from tavernkit._values import Json, JsonObject
+
+Said: TypeAlias = tuple[str, str]
+"""Role and text of a message."""
+
+MAX_WORDS: Final = 3000
+"""Texts with more words between their first and last difference are not compared word by word."""
+MAX_MESSAGES: Final = 2000
+"""Of longer prompts, messages are compared place by place."""
+MAX_PAIRS: Final = 2500
+"""Messages of a part that changed are put in pairs by their words up to so many pairs, otherwise by their places."""
+ALIKE: Final = 0.5
+"""How much two messages must have in common to be one that changed."""
+
+_LETTERS: Final = re.compile(r"\w+")
+_WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]:
+    """Return how messages became others: for each the kind of change, both places, and for changed ones the words."""
+    start, end = _ends(before, after)
+    rows: list[Json] = [_row("same", place, place) for place in range(start)]
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    if len(old) + len(new) > MAX_MESSAGES:
+        operations = [("replace", 0, len(old), 0, len(new))]
+    else:
+        operations = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for kind, low, high, start_new, end_new in operations:
+        if kind == "equal":
+            rows += [_row("same", start + low + at, start + start_new + at) for at in range(high - low)]
+            continue
+        rows += _replaced(old[low:high], new[start_new:end_new], start + low, start + start_new)
+    rows += [_row("same", len(before) - end + at, len(after) - end + at) for at in range(end)]
+    return rows
+
+
+def text_changes(before: str, after: str) -> list[Json]:
+    """Return how a text became another one: parts that stayed, went and came."""
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    start, end = _ends(old, new)
+    parts: list[tuple[str, str]] = [("same", "".join(old[:start]))]
+    old_middle, new_middle = old[start : len(old) - end], new[start : len(new) - end]
+    if len(old_middle) + len(new_middle) > MAX_WORDS:
+        parts += [("removed", "".join(old_middle)), ("added", "".join(new_middle))]
+    else:
+        for kind, low, high, start_new, end_new in SequenceMatcher(None, old_middle, new_middle).get_opcodes():
+            if kind == "equal":
+                parts.append(("same", "".join(old_middle[low:high])))
+            else:
+                parts.append(("removed", "".join(old_middle[low:high])))
+                parts.append(("added", "".join(new_middle[start_new:end_new])))
+    parts.append(("same", "".join(old[len(old) - end :])))
+    return _joined(parts)
+
+
+def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_new: int) -> list[Json]:
+    """Rows of messages that took the place of others: changed where they are alike, else gone and come."""
+    rows: list[Json] = []
+    at_old = at_new = 0
+    for one, other in [*_alike(old, new), (len(old), len(new))]:
+        rows += [_row("removed", first_old + place, None) for place in range(at_old, one)]
+        rows += [_row("added", None, first_new + place) for place in range(at_new, other)]
+        if one < len(old):
+            parts = text_changes(old[one][1], new[other][1])
+            rows.append({**_row("changed", first_old + one, first_new + other), "parts": parts})
+        at_old, at_new = one + 1, other + 1
+    return rows
+
+
+def _alike(old: Sequence[Said], new: Sequence[Said]) -> list[tuple[int, int]]:
+    """Pairs of places of messages that are one message before and after, in order: those that have most in common."""
+    if len(old) * len(new) > MAX_PAIRS:
+        return list(zip(range(len(old)), range(len(new)), strict=False))
+    if len(old) == len(new) == 1 and old[0][0] == new[0][0]:
+        return [(0, 0)]  # one message in the place of another, however different
+    words = [Counter(_LETTERS.findall(text)) for _, text in old], [Counter(_LETTERS.findall(text)) for _, text in new]
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    alike = [[0.0] * len(new) for _ in old]
+    for one in range(len(old) - 1, -1, -1):
+        for other in range(len(new) - 1, -1, -1):
+            if old[one][0] == new[other][0]:
+                alike[one][other] = _likeness(words[0][one], words[1][other])
+            value = alike[one][other]
+            paired = best[one + 1][other + 1] + value if value >= ALIKE else 0.0
+            best[one][other] = max(best[one + 1][other], best[one][other + 1], paired)
+    pairs: list[tuple[int, int]] = []
+    one = other = 0
+    while one < len(old) and other < len(new):
+        if alike[one][other] >= ALIKE and best[one][other] == best[one + 1][other + 1] + alike[one][other]:
+            pairs.append((one, other))
+            one, other = one + 1, other + 1
+        elif best[one][other] == best[one + 1][other]:
+            one += 1
+        else:
+            other += 1
+    return pairs
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    """Return the part of two texts that is the same words: 0 to 1."""
+    total = one.total() + other.total()
+    return 2 * (one & other).total() / total if total else 1.0
+
+
+def _ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """Return how many items at the start and at the end are the same."""
+    most = min(len(old), len(new))
+    start = 0
+    while start < most and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < most - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return start, end
+
+
+def _joined(parts: Sequence[tuple[str, str]]) -> list[Json]:
+    rows: list[Json] = []
+    last = ""
+    for kind, text in parts:
+        if not text:
+            continue
+        if kind == last and isinstance(rows[-1], dict):
+            rows[-1]["text"] = f"{rows[-1]['text']}{text}"
+        else:
+            rows.append({"kind": kind, "text": text})
+        last = kind
+    return rows
+
+
+def _row(kind: str, before: int | None, after: int | None) -> JsonObject:
+    return {"kind": kind, "index": after, "before": before}

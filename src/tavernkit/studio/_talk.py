@@ -1,0 +1,435 @@
+"""Talking to the character: a conversation over the workspace's documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+
+from tavernkit._turns import Chat, ToolOutcome, TurnKind
+from tavernkit._turns import Turn as ChatTurn
+from tavernkit._values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object
+from tavernkit.conversation import Conversation, MemoryStore, ReplyStream, ToolInput
+from tavernkit.conversation._formats import chat_name, saved_chat
+from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat
+from tavernkit.conversation._stores import SavedChat
+from tavernkit.conversation._tools import ToolBox
+from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.models import Model, ScriptedModel
+from tavernkit.models._reply import ToolCall
+from tavernkit.models._script import Answer
+from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
+from tavernkit.risu_ai._files.chat_file import chat_json
+from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
+from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.studio._document import JSONL, RISU_CHAT, Document, file_content, new_document, read_document
+from tavernkit.studio._turn import RISU_AI, Turn, group_members
+from tavernkit.studio._workspace import Changed, State
+from tavernkit.studio.errors import StudioError
+
+if TYPE_CHECKING:
+    from tavernkit.studio._studio import Studio
+
+SCRIPTED: Final = "scripted"
+OWN_WORDS: Final = (
+    '*Nods slowly.* "Go on. I am listening."',
+    '*Looks out at the sea for a while.* "That is not how I remember it."',
+    '"And then?" *The kettle begins to sing.*',
+)
+"""What the scripted model says without a script."""
+
+Operation: TypeAlias = Literal[
+    "edit", "delete", "delete_from", "hide", "unhide", "swipe_left", "greeting", "branch", "undo"
+]
+OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
+MAX_SCRIPT: Final = 100
+MAX_SEEN: Final = 500
+"""Replies whose prompts are remembered."""
+
+Event: TypeAlias = tuple[str, JsonObject]
+"""The name and data of an event of a stream."""
+
+_KEPT_BY_THE_CHAT: Final = ("history", "message", "generation_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model that the page may choose. Its key stays here."""
+
+    id: str
+    label: str
+    make: Callable[[], Model]
+
+
+class Talk:
+    """The conversation of a Studio. Its lines are those of the active chat document."""
+
+    def __init__(self, studio: Studio, *, models: Sequence[ModelChoice] = (), tools: Sequence[ToolInput] = ()) -> None:
+        """Make it.
+
+        Args:
+            studio: Has the documents.
+            models: Models that can be chosen beside the scripted one; the first is chosen at the start.
+            tools: Functions that models may call.
+        """
+        self._studio = studio
+        self._choices = {each.id: each for each in models}
+        self.model_id = models[0].id if models else SCRIPTED
+        self.script: tuple[str, ...] = ()
+        self._tools = _ReportingTools(tools)
+        self._conversation: Conversation | None = None
+        self._built_from: State | None = None
+        self._stream: ReplyStream | None = None
+        self._busy = False
+        self._seen: LRUCache[tuple[str, str], str] = LRUCache(MAX_SEEN)
+        """Ids of prompts by who said what."""
+        self._said = 0
+        self._last_look = ""
+
+    def models(self) -> list[Json]:
+        """The models that can be chosen, without their keys."""
+        scripted: JsonObject = {"id": SCRIPTED, "label": "Scripted model (no key needed)"}
+        return [scripted, *({"id": each.id, "label": each.label} for each in self._choices.values())]
+
+    def describe(self) -> JsonObject:
+        """Return the chat as JSON."""
+        state = self._studio.workspace.state
+        document = self._chat_document(state)
+        conversation = self._open()
+        members = group_members(state)
+        lines: list[Json] = [self._line(number, line) for number, line in enumerate(conversation.chat.lines)]
+        return {
+            "platform": Turn.of(state).platform,
+            "model": self.model_id,
+            "busy": self._busy,
+            "can_undo": self._studio.workspace.undo_label is not None,
+            "group": [{"name": each.title} for each in members] or None,
+            "chat": document.id,
+            "tools": [each.name for each in self._tools.definitions],
+            "lines": lines,
+        }
+
+    def choose(self, model: str, script: Sequence[str] | None) -> None:
+        """Choose another model.
+
+        Args:
+            model: Its id.
+            script: What the scripted model says, in turn.
+        """
+        if model != SCRIPTED and model not in self._choices:
+            raise StudioError(422, f"there is no model {model!r}", code="unknown_model")
+        self.check_free()
+        self.model_id = model
+        self.script = tuple(script or ())[:MAX_SCRIPT]
+        self._said = 0
+        self._conversation = None
+
+    async def turn(self, kind: TurnKind, text: str) -> AsyncGenerator[Event]:
+        """Do a turn, and give its events as they come.
+
+        Args:
+            kind: What to do.
+            text: What the user says; for ``speak`` who speaks, for ``quiet`` the prompt.
+        """
+        self.check_free()
+        self._busy = True
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        self._tools.report = events.put_nowait
+        before = self._studio.workspace.state
+        try:
+            conversation = self._open()
+            stream = self._stream = conversation.stream(text, kind=kind)
+            try:
+                async for piece in stream:
+                    while not events.empty():
+                        yield events.get_nowait()
+                    if piece.text or piece.reasoning:
+                        yield "piece", {"text": piece.text, "reasoning": piece.reasoning}
+                turn = stream.turn
+            except (TavernKitError, asyncio.CancelledError) as error:
+                stopped = isinstance(error, asyncio.CancelledError)
+                if stopped and asyncio.current_task() is not None and _is_cancelled():
+                    raise
+                self._note(conversation.last)
+                message = "the reply was stopped" if stopped else str(error)
+                code = "stopped" if stopped else str(getattr(error, "code", None) or "model_failed").lower()
+                self._busy = False
+                changed = self._write_back(conversation, "reply")
+                yield "error", {"error": {"message": message, "code": code}, **self._after(before, changed)}
+                return
+            while not events.empty():
+                yield events.get_nowait()
+            self._note(turn)
+            self._busy = False
+            changed = self._write_back(conversation, _LABELS.get(kind, kind))
+            yield "done", {**self._turn_view(turn), **self._after(before, changed)}
+        finally:
+            self._busy = False
+            self._tools.report = None
+            if self._stream is not None:
+                await self._stream.aclose()
+                self._stream = None
+            if self._conversation is not None:
+                self._write_back(self._conversation, "reply")
+
+    async def stop(self) -> bool:
+        """Stop the reply that comes; what has arrived is kept."""
+        if self._stream is None:
+            return False
+        await self._stream.aclose()
+        return True
+
+    async def change(self, operation: Operation, index: int, text: str) -> tuple[JsonObject, Changed]:
+        """Change the chat without a model.
+
+        Args:
+            operation: What to do.
+            index: The line.
+            text: The new text of an edit.
+        """
+        self.check_free()
+        workspace = self._studio.workspace
+        before = workspace.state
+        if operation == "undo":
+            # The page has one undo: that of the documents, which the chat is one of.
+            changed = workspace.undo()
+            return self.describe(), changed
+        conversation = self._open()
+        if operation == "branch":
+            twin = await conversation.branch(index, store=MemoryStore())
+            name = chat_name(twin.chat) or f"{self._chat_document(before).name} - Branch"
+            format_ = JSONL if isinstance(twin.chat, SillyTavernChat) else RISU_CHAT
+            workspace.add(new_document("", "chat", name, chat_data(twin.chat), format_=format_))
+        elif operation == "swipe_left":
+            await conversation.swipe("left")
+        elif operation == "edit":
+            await conversation.edit(index, text)
+        elif operation == "delete":
+            await conversation.delete(index)
+        elif operation == "delete_from":
+            await conversation.delete_from(index)
+        elif operation == "hide":
+            await conversation.hide(index)
+        elif operation == "unhide":
+            await conversation.unhide(index)
+        else:
+            await conversation.choose_greeting(index)
+        if operation != "branch":
+            self._write_back(conversation, _LABELS.get(operation, operation))
+        return self.describe(), Changed(before, workspace.state)
+
+    async def aclose(self) -> None:
+        """Stop, and close the model."""
+        await self.stop()
+        if self._conversation is not None:
+            await self._conversation.aclose()
+            self._conversation = None
+
+    def forget(self) -> None:
+        """Let the next turn begin a conversation with the documents that are there then."""
+        self._conversation = None
+
+    def check_free(self) -> None:
+        """Raise if a reply is still coming."""
+        if self._busy:
+            raise StudioError(409, "a reply is still coming: wait for it, or stop it", code="busy")
+
+    def _open(self) -> Conversation:
+        """Return the conversation; a new one if documents have changed since it was made."""
+        state = self._studio.workspace.state
+        if self._conversation is not None and self._built_from is not None and _same(self._built_from, state):
+            return self._conversation
+        state = self._with_fitting_chat(state)
+        document = self._chat_document(state)
+        model = self._make_model()
+        given = Materials(model=model, tools=self._tools, greeting=Turn.of(state).greeting, warn=WarningLog())
+        chat: Chat
+        if Turn.of(state).platform == RISU_AI:
+            found = {key: value for key, value in self._studio.inputs.risu_ai(state).items() if key not in _NOT_OF_RISU}
+            inputs: RisuAIInputs = {**found, "on_overflow": "return"}  # pyright: ignore[reportAssignmentType]  # a part of the same inputs
+            inputs["history"] = self._studio.inputs.risu_chat(state)
+            chat = risu_ai_chat(MemoryStore(), document.name, inputs, given)
+        else:
+            kept = self._studio.inputs.silly_tavern(state)
+            rest: SillyTavernInputs = {key: value for key, value in kept.items() if key not in _KEPT_BY_THE_CHAT}  # pyright: ignore[reportAssignmentType]  # as above
+            store = MemoryStore(SavedChat(file=file_content(document)))
+            chat = silly_tavern_chat(store, document.name, rest, given, builder=self._studio.inputs.base)
+        self._conversation = Conversation(chat, model=model, tools=self._tools, undo_limit=0)
+        self._built_from = state
+        return self._conversation
+
+    def _with_fitting_chat(self, state: State) -> State:
+        """Return a state whose chat is one of the platform's; a chat of the other program goes on as a copy."""
+        document = self._chat_document(state)
+        risu = Turn.of(state).platform == RISU_AI
+        if risu == (document.format == RISU_CHAT):
+            return state
+        if risu:
+            data: Json = chat_json(self._studio.inputs.risu_chat(state))
+            copy = new_document("", "chat", f"{document.name} (RisuAI)", data, format_=RISU_CHAT)
+        else:
+            content = self._studio.inputs.silly_tavern_chat(state).dumps().encode("utf-8", "surrogatepass")
+            copy = read_document(content, name=f"{document.name} (SillyTavern).jsonl", kind="chat")
+        self._studio.workspace.add(copy)
+        return self._studio.workspace.state
+
+    def _make_model(self) -> Model:
+        if self.model_id != SCRIPTED:
+            return self._choices[self.model_id].make()
+        return ScriptedModel(self._next_words, name="", repeat_last=True)
+
+    def _next_words(self, body: JsonObject) -> Answer:
+        """What the scripted model says now: the next line of its script, and the last one for ever."""
+        del body
+        words = self.script or OWN_WORDS
+        at = min(self._said, len(words) - 1) if self.script else self._said % len(words)
+        self._said += 1
+        return scripted_answer(words[at])
+
+    def _write_back(self, conversation: Conversation, label: str) -> Changed:
+        """Make the chat document what the conversation's chat is, as one step that can be undone."""
+        workspace = self._studio.workspace
+        before = workspace.state
+        document = self._chat_document(before)
+        if not _same(self._built_from, before):  # somebody edited the documents while the reply came
+            self._conversation = None
+        changed = workspace.change(document.id, chat_data(conversation.chat), f"{document.title}: {label}")
+        if self._conversation is not None:
+            self._built_from = workspace.state
+        return Changed(before, changed.after)
+
+    def _chat_document(self, state: State) -> Document:
+        document = state.one("chat")
+        assert document is not None
+        return document
+
+    def _note(self, turn: ChatTurn | None) -> None:
+        """Remember which prompt each reply of a turn saw."""
+        state, revision = self._studio.workspace.state, self._studio.workspace.revision
+        for exchange in turn.exchanges if turn is not None else ():
+            look = self._studio.look(state, revision, exchange.plan)
+            self._seen.put(("", exchange.reply.text.strip()), look.id)
+            self._last_look = look.id
+        if turn is not None and turn.exchanges:
+            self._seen.put(("", turn.text.strip()), self._last_look)
+
+    def _line(self, number: int, line: Mapping[str, object]) -> JsonObject:
+        if "mes" in line:
+            text, name = str(line.get("mes") or ""), str(line.get("name") or "")
+            role = "user" if line.get("is_user") else "assistant"
+            swipes, at, extra = line.get("swipes"), line.get("swipe_id"), line.get("extra")
+            hidden = bool(line.get("is_system"))
+            reasoning = extra.get("reasoning") if is_mapping(extra) else None
+        else:
+            text, role = str(line.get("data") or ""), "user" if line.get("role") == "user" else "assistant"
+            card = self._studio.workspace.state.one("card")
+            name = str(line.get("name") or ("" if role == "user" else card.title if card is not None else ""))
+            swipes, at, reasoning = line.get("swipes"), line.get("swipeId"), None
+            hidden = bool(line.get("disabled"))
+        count = len(swipes) if is_list(swipes) else 0
+        return {
+            "index": number,
+            "name": name,
+            "role": role,
+            "text": text,
+            "hidden": hidden,
+            "swipe": at if isinstance(at, int) else 0,
+            "swipes": max(count, 1),
+            "plan": self._seen.get(("", text.strip())) if role == "assistant" else None,
+            "reasoning": reasoning if isinstance(reasoning, str) else "",
+        }
+
+    def _turn_view(self, turn: ChatTurn) -> JsonObject:
+        usage = turn.reply.usage if turn.reply is not None else None
+        return {
+            "kind": turn.kind,
+            "text": turn.text,
+            "plan": self._seen.get(("", turn.text.strip())),
+            "usage": usage.to_dict() if usage is not None else None,
+        }
+
+    def _after(self, before: State, changed: Changed) -> JsonObject:
+        return {"talk": self.describe(), "edit": self._studio.changed(Changed(before, changed.after))}
+
+
+class _ReportingTools(ToolBox):
+    """Tools whose calls the page shows."""
+
+    def __init__(self, tools: Sequence[ToolInput]) -> None:
+        super().__init__(tools)
+        self.report: Callable[[Event], object] | None = None
+
+    async def call(self, call: ToolCall) -> ToolOutcome:
+        """Run a tool, and report it."""
+        outcome = await super().call(call)
+        if self.report is not None:
+            shown_call: JsonObject = {
+                "name": call.name,
+                "arguments": call.arguments,
+                "result": outcome.result,
+                "failed": outcome.failed,
+            }
+            self.report(("tool", shown_call))
+        return outcome
+
+
+def scripted_answer(text: str) -> Answer:
+    """Return a reply word by word; a line such as ``!roll {"sides": 6}`` calls a tool."""
+    if text.startswith("!"):
+        name, _, arguments = text[1:].partition(" ")
+        function: JsonObject = {"name": name, "arguments": arguments or "{}"}
+        return Answer(text="", tool_calls=[{"id": "call_1", "type": "function", "function": function}])
+    words = text.split(" ")
+    return Answer(text=text, deltas=[word if number == 0 else f" {word}" for number, word in enumerate(words)])
+
+
+def chat_data(chat: Chat) -> Json:
+    """Return a chat as its document has it."""
+    file = saved_chat(chat).file
+    if isinstance(chat, RisuAIChat):
+        return read_document(file, name="chat.json", kind="chat").data
+    return read_document(file, name="chat.jsonl", kind="chat").data
+
+
+def _same(one: State | None, other: State) -> bool:
+    """Return True if a conversation made of one state is one of the other."""
+    if one is None:
+        return False
+    if one is other:
+        return True
+    if one.active != other.active or one.documents.keys() != other.documents.keys():
+        return False
+    return all(
+        one.documents[key].data is document.data or _only_message(one.documents[key], document)
+        for key, document in other.documents.items()
+    )
+
+
+def _only_message(one: Document, other: Document) -> bool:
+    """Return True if turns differ in the next message only, which a conversation gets with each turn."""
+    if one.kind != "turn" or not is_object(one.data) or not is_object(other.data):
+        return False
+    return {**one.data, "message": ""} == {**other.data, "message": ""}
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+_NOT_OF_RISU: Final = ("history", "message", "generation_type", "seed")
+_LABELS: Final[Mapping[str, str]] = {
+    "send": "reply",
+    "regenerate": "another reply",
+    "swipe": "another reply",
+    "continue": "more of the reply",
+    "speak": "reply",
+    "edit": "edited line",
+    "delete": "deleted line",
+    "delete_from": "deleted lines",
+    "hide": "hidden line",
+    "unhide": "shown line",
+    "greeting": "greeting",
+}

@@ -1,0 +1,170 @@
+"""What a provider and model can do: the snapshot that routing and preflight decide by."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping
+
+from tavernkit._arguments import require
+from tavernkit._dataclass import dataclass
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._providers import model_id, provider_id
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one model of one provider supports. Unknown providers are judged carefully: no ``json_schema``.
+
+    ``context_window_tokens`` and ``reserved_response_tokens`` are the application's budget; when a window is given,
+    the pipeline refuses prompts that do not fit.
+    """
+
+    provider: str
+    model: str
+    supports_tools: bool = True
+    supports_response_format_json_object: bool = True
+    supports_response_format_json_schema: bool = False
+    supports_streaming: bool = True
+    supports_parallel_tool_calls: bool = False
+    context_window_tokens: int | None = None
+    reserved_response_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        require("Capabilities.provider", self.provider, str)
+        require("Capabilities.model", self.model, str)
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False", code="CAPABILITY_NOT_BOOLEAN")
+        window, reserve = self.context_window_tokens, self.reserved_response_tokens
+        if window is not None and (not _is_integer(window) or window < 1):
+            raise ConfigError(
+                f"context_window_tokens must be a positive integer or None, not {window!r}",
+                code="INVALID_CONTEXT_WINDOW",
+            )
+        if not _is_integer(reserve) or reserve < 0 or (window is not None and reserve > window):
+            raise ConfigError(
+                f"reserved_response_tokens must be an integer from 0 to the context window, not {reserve!r}",
+                code="INVALID_RESERVED_TOKENS",
+            )
+
+
+_SWITCHES = tuple(field.name for field in dataclasses.fields(Capabilities) if field.name.startswith("supports_"))
+_OVERRIDABLE = frozenset((*_SWITCHES, "context_window_tokens", "reserved_response_tokens"))
+
+_FULL_OPENAI: Mapping[str, object] = {
+    "supports_response_format_json_schema": True,
+    "supports_parallel_tool_calls": True,
+}
+_NO_STRUCTURED_OUTPUT: Mapping[str, object] = {
+    "supports_response_format_json_object": False,
+    "supports_response_format_json_schema": False,
+}
+
+PROVIDERS: Mapping[str, Mapping[str, object]] = {
+    "openai": _FULL_OPENAI,
+    "openrouter": _FULL_OPENAI,
+    "volcano_engine": {"supports_parallel_tool_calls": True},
+    "anthropic": {**_NO_STRUCTURED_OUTPUT, "supports_parallel_tool_calls": True},
+    "google": {"supports_response_format_json_schema": True},
+}
+"""What providers differ in from an unknown one."""
+
+MODELS: Mapping[str, tuple[tuple[str, Mapping[str, object]], ...]] = {
+    "openrouter": (
+        ("anthropic/*", {"supports_response_format_json_schema": False}),
+        ("openai/*", _NO_STRUCTURED_OUTPUT),
+        ("minimax/*", _NO_STRUCTURED_OUTPUT),
+        ("minimax/minimax-m2-her", {"supports_tools": False}),
+    ),
+}
+"""What models of a provider differ in from the provider: all matching rules count, later ones win.
+
+A pattern is a whole model id, or the start of one with ``*`` at its end.
+"""
+
+
+class CapabilitiesRegistry:
+    """Layers of knowledge about providers and models; later layers win, the call's overrides most.
+
+    Args:
+        providers: Capabilities by provider.
+        models: Patterns of model names and their capabilities, by provider.
+    """
+
+    def __init__(
+        self,
+        *,
+        providers: Mapping[str, Mapping[str, object]] = PROVIDERS,
+        models: Mapping[str, tuple[tuple[str, Mapping[str, object]], ...]] = MODELS,
+    ) -> None:
+        self._providers = dict(providers)
+        self._models = dict(models)
+        self._defaults: Mapping[str, object] = {}
+        self._lock = threading.Lock()
+
+    def configure_default_overrides(self, **values: object) -> None:
+        """Set what holds for every model unless a call says otherwise.
+
+        Meant for the token budget: ``configure_default_overrides(context_window_tokens=32_768)``. Replaces what was
+        set before; without arguments nothing is left.
+        """
+        known = _known(values)
+        with self._lock:
+            self._defaults = known
+
+    def register_provider(self, provider: str, **values: object) -> None:
+        """Say what a provider supports, in place of what was known about it."""
+        known = _known(values)
+        with self._lock:
+            self._providers = {**self._providers, provider_id(provider): known}
+
+    def copy(self) -> CapabilitiesRegistry:
+        """An independent registry that knows the same."""
+        twin = CapabilitiesRegistry(providers=self._providers, models=self._models)
+        twin._defaults = self._defaults
+        return twin
+
+    def resolve(self, provider: str, model: str, overrides: Mapping[str, object] | None = None) -> Capabilities:
+        """Work out what a model supports."""
+        require("overrides", overrides, Mapping[str, object] | None)
+        name, model = provider_id(provider), model_id(model)
+        layers: list[Mapping[str, object]] = [self._providers.get(name, {})]
+        layers.extend(values for pattern, values in self._models.get(name, ()) if _matches(pattern, model))
+        layers += [self._defaults, _named(overrides or {})]
+        merged: dict[str, object] = {}
+        for layer in layers:
+            merged.update(layer)
+        return Capabilities(provider=name, model=model, **merged)  # pyright: ignore[reportArgumentType]  # checked inside
+
+
+def _known(values: Mapping[str, object]) -> dict[str, object]:
+    """Take what holds until further notice: what is impossible is refused now, not when a model is looked up."""
+    named = _named(values)
+    Capabilities(provider="any", model="any", **named)  # pyright: ignore[reportArgumentType]  # checked inside
+    return named
+
+
+def _named(values: Mapping[str, object]) -> dict[str, object]:
+    unknown = sorted(set(values) - _OVERRIDABLE)
+    if unknown:
+        raise ConfigError(
+            f"unknown capabilities: {', '.join(unknown)}; known ones: {', '.join(sorted(_OVERRIDABLE))}",
+            code="UNKNOWN_CAPABILITY",
+        )
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _matches(pattern: str, model: str) -> bool:
+    return model.startswith(pattern[:-1]) if pattern.endswith("*") else model == pattern
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+default_registry = CapabilitiesRegistry()
+"""The registry that is used unless a caller brings one."""
+
+resolve = default_registry.resolve
+configure_default_overrides = default_registry.configure_default_overrides

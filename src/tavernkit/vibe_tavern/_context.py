@@ -1,0 +1,70 @@
+"""The input of a VibeTavern build, and what its steps hand each other."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar, Final
+
+from tavernkit._dataclass import dataclass
+from tavernkit.cards._character import Participant
+from tavernkit.prompt._context import BuildState, Context
+from tavernkit.prompt._inputs import CommonInputs, Estimator
+from tavernkit.stores._history import HistoryLike
+
+
+class _Default(Enum):
+    """Marks an input that was not given, where nothing means something else."""
+
+    DEFAULT = "default"
+
+
+DEFAULT: Final = _Default.DEFAULT
+"""Not given: the built-in text is used."""
+
+Template = str | None | _Default
+"""A Liquid template; nothing or a blank one for no text at all; ``DEFAULT`` for the built-in text."""
+
+
+class VibeTavernInputs(CommonInputs, total=False):
+    """Inputs of ``build()`` and ``Builder``."""
+
+    character: Participant | None
+    """Who answers: a card or another participant."""
+    history: HistoryLike
+    """The chat so far."""
+    system_text: str
+    """A system message of the request itself, after the texts made from the card."""
+    system_template: Template
+    """A Liquid template that replaces the system text made from the card."""
+    post_history_template: Template
+    """A Liquid template that replaces the text after the history made from the card."""
+    default_model_hint: str | None
+    """The model of the request, for counting tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VibeTavernContext(Context):
+    """The frozen input of one build.
+
+    ``system_text`` is a system message of the request itself, after the texts made from the card.
+    ``system_template`` and ``post_history_template`` replace the texts made from the card. ``default_model_hint`` is
+    the model of the request; the application's own hint (``context["token_estimation"]["model_hint"]``) goes first.
+    """
+
+    system_text: str = ""
+    system_template: Template = DEFAULT
+    post_history_template: Template = DEFAULT
+    default_model_hint: str | None = None
+
+    inputs_type: ClassVar[type] = VibeTavernInputs
+
+
+class VibeTavernState(BuildState[VibeTavernContext]):
+    """Workspace of one build: which model tokens are counted for, and with what."""
+
+    def __init__(self, context: VibeTavernContext) -> None:
+        super().__init__(context)
+        self.model_hint: str | None = context.model_hint
+        self.model_hint_source: str | None = "context" if context.model_hint else None
+        self.token_estimator: Estimator | None = context.token_estimator
+        self.token_estimator_source: str | None = "context" if context.token_estimator else None

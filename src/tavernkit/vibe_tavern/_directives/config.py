@@ -1,0 +1,77 @@
+"""Options of directives, typed."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final, cast
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, shown
+from tavernkit.errors import log_warning
+from tavernkit.vibe_tavern._options import OptionReader, integer, option_name, suggestion
+from tavernkit.vibe_tavern._section_options import DirectivesMode as Mode
+from tavernkit.vibe_tavern._section_options import DirectivesOptions
+
+MODES: Final[tuple[Mode, ...]] = ("json_schema", "json_object", "prompt_only")
+DEFAULT_REPAIRS: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectivesConfig:
+    """Which ways of asking are tried, how often an answer may be repaired, what goes into the requests.
+
+    ``json_repair`` also takes answers that are nearly JSON. Made with ``from_mapping()`` from a context's
+    ``directives``.
+    """
+
+    modes: tuple[Mode, ...] = MODES
+    repair_retry_count: int = DEFAULT_REPAIRS
+    json_repair: bool = False
+    request_overrides: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    structured_request_overrides: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    prompt_only_request_overrides: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    message_transforms: tuple[str, ...] = ()
+    response_transforms: tuple[str, ...] = ()
+
+    @classmethod
+    def from_mapping(cls, value: object) -> DirectivesConfig:
+        """Read options; ones that do not exist or cannot be read are refused.
+
+        Unknown modes, and a number of repairs that cannot be read, are reported and count as not given.
+        """
+        options = OptionReader(value, "directives", DirectivesOptions)
+        return cls(
+            modes=_modes(options.names("modes")),
+            repair_retry_count=_repairs(options.get("repair_retry_count")),
+            json_repair=options.flag("json_repair", default=False),
+            request_overrides=freeze_object(options.mapping("request_overrides")),
+            structured_request_overrides=freeze_object(options.mapping("structured_request_overrides")),
+            prompt_only_request_overrides=freeze_object(options.mapping("prompt_only_request_overrides")),
+            message_transforms=options.names("message_transforms"),
+            response_transforms=options.names("response_transforms"),
+        )
+
+    def overrides_for(self, mode: Mode) -> FrozenObject:
+        """The request overrides that hold only for one mode."""
+        return self.prompt_only_request_overrides if mode == "prompt_only" else self.structured_request_overrides
+
+
+def _modes(given: tuple[str, ...]) -> tuple[Mode, ...]:
+    known: dict[str, None] = {}
+    for name in given:
+        if option_name(name) in MODES:
+            known[option_name(name)] = None
+        else:
+            log_warning(f"directives.modes has no mode {name!r}: left out{suggestion(name, MODES)}")
+    return cast("tuple[Mode, ...]", tuple(known)) or MODES
+
+
+def _repairs(given: object) -> int:
+    repairs = integer(given)
+    if repairs is not None:
+        return max(repairs, 0)
+    if given is not None:
+        log_warning(
+            f"directives.repair_retry_count is {shown(given)}, which is not a number: {DEFAULT_REPAIRS} is used"
+        )
+    return DEFAULT_REPAIRS

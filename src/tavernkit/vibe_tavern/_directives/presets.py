@@ -1,0 +1,59 @@
+"""Ready-made directives options for providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tavernkit._values import deep_merge, is_mapping
+from tavernkit.vibe_tavern._directives.config import DEFAULT_REPAIRS, MODES
+from tavernkit.vibe_tavern._options import merge_names
+from tavernkit.vibe_tavern._providers import provider_id
+
+Options = dict[str, object]
+
+_LISTS: Final = ("message_transforms", "response_transforms")
+
+
+def merge(*parts: Mapping[str, object] | None) -> Options:
+    """Merge options: later parts win, request overrides merge deeply, lists of transforms unite."""
+    merged: Options = {}
+    for part in parts:
+        for key, value in (part or {}).items():
+            old = merged.get(key)
+            if key in _LISTS:
+                merged[key] = merge_names(old, value)
+            elif is_mapping(old) and (value is None or is_mapping(value)):
+                merged[key] = deep_merge(old, value or {})
+            else:
+                merged[key] = value
+    return merged
+
+
+def directives(**options: object) -> Options:
+    """Make a preset of the options that are given, and of no others."""
+    return merge(options)
+
+
+def default_directives() -> Options:
+    """What holds for every provider."""
+    return {"modes": list(MODES), "repair_retry_count": DEFAULT_REPAIRS}
+
+
+def provider_defaults(provider: str, *, require_parameters: bool = True) -> Options:
+    """The preset of a provider; empty for an unknown one.
+
+    OpenRouter is asked to use only providers that take the parameters, where the answer's form depends on them; without
+    ``require_parameters`` nothing is asked of it.
+    """
+    if provider_id(provider) != "openrouter" or not require_parameters:
+        return {}
+    return {
+        "structured_request_overrides": {"provider": {"require_parameters": True}},
+        "prompt_only_request_overrides": {"provider": {"require_parameters": False}},
+    }
+
+
+def preset_for(provider: str) -> Options:
+    """Everything that holds for a provider before the application's own options. No model has quirks here so far."""
+    return merge(default_directives(), provider_defaults(provider))

@@ -1,0 +1,91 @@
+"""The directive types an application offers to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+
+from tavernkit._arguments import check_fields, checked, require
+from tavernkit._dataclass import dataclass
+from tavernkit._text.blank import trim_blanks
+from tavernkit._values import JsonObject, is_mapping, is_sequence
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._directives.schema import unique_types
+from tavernkit.vibe_tavern._json_schema import json_schema_of
+
+INSTRUCTIONS_HEADING = "Directive types you may use:"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectiveDefinition:
+    """One directive type: its name (``ui.toast``), what it is for, other names that models use for it.
+
+    ``payload`` may describe the payload: a JSON schema, a pydantic model or a dataclass.
+    """
+
+    type: str
+    description: str = ""
+    aliases: Sequence[str] = ()
+    payload: object = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not trim_blanks(self.type):
+            raise ConfigError("a directive definition needs a type such as 'ui.toast'", code="DIRECTIVE_TYPE_REQUIRED")
+        json_schema_of(self.payload, "DirectiveDefinition.payload")
+        object.__setattr__(self, "type", trim_blanks(self.type))
+        object.__setattr__(self, "aliases", tuple(unique_types(self.aliases)))
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, object]) -> DirectiveDefinition:
+        """Read a definition from ``{type, description, aliases, payload}``."""
+        aliases = value.get("aliases")
+        description = value.get("description")
+        return cls(
+            type=str(value.get("type") or ""),
+            description="" if description is None else str(description),
+            aliases=[str(alias) for alias in aliases] if is_sequence(aliases) else (),
+            payload=value.get("payload"),
+        )
+
+
+class DirectiveRegistry:
+    """Definitions in order; types and aliases are looked up in what they give."""
+
+    @checked
+    def __init__(self, definitions: Iterable[DirectiveDefinition | Mapping[str, object]] = ()) -> None:
+        self.definitions = tuple(_definition(each) for each in definitions)
+
+    @property
+    def types(self) -> list[str]:
+        """Every type once."""
+        return unique_types([each.type for each in self.definitions])
+
+    @property
+    def type_aliases(self) -> dict[str, str]:
+        """Alias to type; the first definition that claims an alias has it."""
+        aliases: dict[str, str] = {}
+        for each in self.definitions:
+            for alias in each.aliases:
+                aliases.setdefault(alias, each.type)
+        return aliases
+
+    @property
+    def payload_schemas(self) -> dict[str, JsonObject]:
+        """Type to JSON schema of its payload, for the types that have one."""
+        return {each.type: json_schema_of(each.payload) for each in self.definitions if each.payload is not None}
+
+    @property
+    def instructions_text(self) -> str:
+        """What tells the model which types there are; empty when there are none."""
+        described = {each.type: trim_blanks(each.description) for each in reversed(self.definitions)}
+        lines = [f"* {kind} ({described[kind]})" if described[kind] else f"* {kind}" for kind in self.types]
+        return "\n".join([INSTRUCTIONS_HEADING, *lines]) if lines else ""
+
+
+def _definition(value: object) -> DirectiveDefinition:
+    if is_mapping(value):
+        return DirectiveDefinition.from_mapping(value)
+    require("a directive definition", value, DirectiveDefinition, "a DirectiveDefinition or a mapping")
+    assert isinstance(value, DirectiveDefinition)
+    return value

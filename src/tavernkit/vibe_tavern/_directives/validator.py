@@ -1,0 +1,141 @@
+"""Checks a directives envelope and brings its directives into canonical form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.blank import trim_blanks
+from tavernkit._text.strict_json import plain_text
+from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
+from tavernkit.vibe_tavern._directives.schema import unique_types
+
+PayloadValidator: TypeAlias = Callable[[str, JsonObject], object]
+"""Gets the canonical type and the payload, which it may change.
+
+A true value means invalid: text is the code, a mapping may hold ``code`` and ``details``.
+"""
+
+_NOT_TOKEN = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """A clean envelope with warnings about what was dropped, or the code of what was missing."""
+
+    value: JsonObject | None = None
+    warnings: Sequence[JsonObject] = field(default_factory=list[JsonObject])
+    code: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the envelope can be used."""
+        return self.code is None
+
+    def to_dict(self) -> JsonObject:
+        """The result as JSON."""
+        if self.code is None:
+            return {"ok": True, "value": self.value, "warnings": list(self.warnings)}
+        return {"ok": False, "code": self.code, "details": {}}
+
+
+def validate(
+    envelope: object,
+    *,
+    allowed_types: Sequence[str] | None = None,
+    type_aliases: Mapping[str, str] | None = None,
+    payload_validator: PayloadValidator | None = None,
+) -> ValidationResult:
+    """Check an envelope: directives that cannot be used are dropped, each with a warning.
+
+    Keys and types are found whatever their case and separators (``Assistant-Text``, ``ui_toast`` for ``ui.toast``).
+    """
+    text = _lookup(envelope, "assistant_text")
+    if not isinstance(text, str):
+        return ValidationResult(code="MISSING_ASSISTANT_TEXT")
+    given = _lookup(envelope, "directives")
+    if not is_list(given):
+        return ValidationResult(code="MISSING_DIRECTIVES")
+    types = _Types(allowed_types, type_aliases)
+    directives: list[Json] = []
+    warnings: list[JsonObject] = []
+    for index, directive in enumerate(given):
+        canonical, warning = _directive(directive, types, payload_validator)
+        if canonical is not None:
+            directives.append(canonical)
+        else:
+            warnings.append({"index": index, **warning})
+    return ValidationResult(value={"assistant_text": text, "directives": directives}, warnings=warnings)
+
+
+def token(text: str) -> str:
+    """Reduce a name to what counts: lower-case letters and digits, ``_`` for everything between them."""
+    reduced = _NOT_TOKEN.sub("_", trim_blanks(text).lower())
+    return reduced.removeprefix("_").removesuffix("_")
+
+
+class _Types:
+    def __init__(self, allowed: Sequence[str] | None, aliases: Mapping[str, str] | None) -> None:
+        known = unique_types(allowed)
+        self._open = not known
+        self._by_token = {token(kind): kind for kind in known}
+        self._aliases: dict[str, str] = {}
+        for alias, target in (aliases or {}).items():
+            kind = trim_blanks(str(target)) if self._open else self._by_token.get(token(str(target)))
+            if kind and token(str(alias)):
+                self._aliases.setdefault(token(str(alias)), kind)
+
+    def canonical(self, name: str) -> str | None:
+        found = token(name)
+        return self._by_token.get(found) or self._aliases.get(found) or (name if self._open else None)
+
+
+def _directive(
+    directive: Json, types: _Types, payload_validator: PayloadValidator | None
+) -> tuple[JsonObject | None, JsonObject]:
+    if not is_object(directive):
+        return None, {"code": "DIRECTIVE_NOT_OBJECT"}
+    name = trim_blanks(plain_text(_lookup(directive, "type")))
+    if not token(name):
+        return None, {"code": "MISSING_TYPE"}
+    kind = types.canonical(name)
+    if kind is None:
+        return None, {"code": "UNKNOWN_DIRECTIVE_TYPE", "type": name}
+    payload = _lookup(directive, "payload")
+    if not is_object(payload):
+        return None, {"code": "MISSING_PAYLOAD", "type": kind}
+    problem = _problem(kind, payload, payload_validator)
+    if problem is not None:
+        return None, {**problem, "type": kind}
+    return {"type": kind, "payload": payload}, {}
+
+
+def _problem(kind: str, payload: JsonObject, payload_validator: PayloadValidator | None) -> JsonObject | None:
+    if payload_validator is None:
+        return None
+    try:
+        verdict = payload_validator(kind, payload)
+    except Exception as error:  # noqa: BLE001  # a validator's bug must not cost the whole answer
+        return {"code": "PAYLOAD_VALIDATOR_ERROR", "details": {"error": f"{type(error).__name__}: {error}"}}
+    if verdict is None or verdict is False:
+        return None
+    if isinstance(verdict, str):
+        return {"code": verdict if trim_blanks(verdict) else "PAYLOAD_INVALID"}
+    if is_mapping(verdict):
+        details = verdict.get("details")
+        problem: JsonObject = {"code": trim_blanks(plain_text(verdict.get("code"))) or "PAYLOAD_INVALID"}
+        if is_mapping(details):
+            problem["details"] = thaw_object(details)
+        return problem
+    return {"code": "PAYLOAD_INVALID"}
+
+
+def _lookup(mapping: object, key: str) -> Json:
+    if not is_mapping(mapping):
+        return None
+    if key in mapping:
+        return thaw(mapping[key])
+    return next((thaw(value) for name, value in mapping.items() if token(str(name)) == key), None)

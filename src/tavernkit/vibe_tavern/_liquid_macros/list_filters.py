@@ -1,0 +1,185 @@
+"""Standard filters of lists that must give what Liquid gives to the letter, for odd input too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cmp_to_key
+from typing import TypeGuard
+
+from liquid.exceptions import FilterArgumentError
+
+from tavernkit._values import is_mapping, is_sequence
+from tavernkit.vibe_tavern._liquid_macros.numbers import equal, order, to_text
+from tavernkit.vibe_tavern._liquid_macros.operands import given, to_operand_number
+
+
+def join(value: object, separator: object = " ") -> str:
+    """Write the elements one after another."""
+    return to_text(given(separator)).join(map(to_text, _elements(value)))
+
+
+def concat(value: object, other: object) -> list[object]:
+    """Join two lists."""
+    if not is_sequence(other) and not isinstance(other, range):
+        raise FilterArgumentError("concat filter requires an array argument", token=None)
+    return [*_elements(value), *other]
+
+
+def sort(value: object, key: object = None) -> list[object] | None:
+    """Sort by value, or by a property; nothing comes last."""
+    return _sorted(_read(value, key))
+
+
+def sort_natural(value: object, key: object = None) -> list[object] | None:
+    """Sort as text whatever its case, by value or by a property; nothing comes last."""
+    read = _read(value, key)
+    return _sorted(None if read is None else [(element, _folded(found)) for element, found in read])
+
+
+def map_(value: object, key: object) -> list[object]:
+    """Take one property of every element."""
+    return [property_of(element, key) if _has_properties(element) else None for element in _elements(value)]
+
+
+def sum_(value: object, key: object = None) -> int | float:
+    """Add up numbers, or a property of every element."""
+    total: int | float = 0
+    for element in _elements(value):
+        number = to_operand_number(element if given(key) is None else property_of(element, key))
+        total += float(number) if isinstance(number, str) else number if isinstance(number, (int, float)) else 0
+    return total
+
+
+def where(value: object, key: object, target: object = None) -> list[object] | None:
+    """Keep the elements whose property is a value, or is there."""
+    elements = _comparable(value)
+    return None if elements is None else [element for element in elements if _fits(element, key, target)]
+
+
+def reject(value: object, key: object, target: object = None) -> list[object] | None:
+    """Leave out the elements whose property is a value, or is there."""
+    elements = _comparable(value)
+    return None if elements is None else [element for element in elements if not _fits(element, key, target)]
+
+
+def find(value: object, key: object, target: object = None) -> object:
+    """Give the first element whose property is a value, or is there."""
+    return next((element for _, element in _found(value, key, target)), None)
+
+
+def find_index(value: object, key: object, target: object = None) -> int | None:
+    """Give the place of the first element whose property is a value, or is there."""
+    return next((place for place, _ in _found(value, key, target)), None)
+
+
+def has(value: object, key: object, target: object = None) -> bool | None:
+    """Return True if the property of an element is a value, or is there."""
+    return None if _comparable(value) is None else any(True for _ in _found(value, key, target))
+
+
+def compact(value: object, key: object = None) -> list[object] | None:
+    """Leave out nothing, or the elements whose property is nothing."""
+    read = _read(value, key)
+    return None if read is None else [element for element, found in read if found is not None]
+
+
+def uniq(value: object, key: object = None) -> list[object] | None:
+    """Keep the first of equal elements, or of those with equal properties."""
+    read = _read(value, key)
+    if read is None:
+        return None
+    first: dict[str, object] = {}
+    for element, found in read:
+        first.setdefault(_identity(found), element)
+    return list(first.values())
+
+
+def property_of(element: object, key: object) -> object:
+    """Read a property of an element; a text has those that are part of it."""
+    name = to_text(given(key))
+    if is_mapping(element):
+        return element.get(name)
+    if isinstance(element, str):
+        return name if name in element else None
+    raise FilterArgumentError(f"cannot select the property '{name}'", token=None)
+
+
+def _has_properties(element: object) -> bool:
+    """Return True for values that can be asked for properties; a whole number can, but has none."""
+    return element is not None and not isinstance(element, (bool, float))
+
+
+def _comparable(value: object) -> list[object] | None:
+    elements = _elements(value)
+    return elements if all(map(_has_properties, elements)) else None
+
+
+def _found(value: object, key: object, target: object) -> Iterator[tuple[int, object]]:
+    places = enumerate(_comparable(value) or ())
+    return ((place, element) for place, element in places if _fits(element, key, target))
+
+
+def _fits(element: object, key: object, target: object) -> bool:
+    read, wanted = property_of(element, key), given(target)
+    return read is not None and read is not False if wanted is None else equal(read, wanted)
+
+
+def _sorted(read: list[tuple[object, object]] | None) -> list[object] | None:
+    if read is None:
+        return None
+    there = [(element, found) for element, found in read if found is not None]
+    texts = [(found, element) for element, found in there if isinstance(found, str)]
+    numbers = [(found, element) for element, found in there if _is_ordered_number(found)]
+    # What Python's own order decides takes a tenth of the time.
+    if len(texts) == len(there):
+        ordered = [element for _, element in sorted(texts, key=lambda pair: pair[0])]
+    elif len(numbers) == len(there):
+        ordered = [element for _, element in sorted(numbers, key=lambda pair: pair[0])]
+    else:
+        by_order = cmp_to_key(_order)
+        ordered = [element for element, _ in sorted(there, key=lambda pair: by_order(pair[1]))]
+    return [*ordered, *(element for element, found in read if found is None)]
+
+
+def _is_ordered_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+def _read(value: object, key: object) -> list[tuple[object, object]] | None:
+    """Each element with what counts of it: itself or a property; nothing where one cannot be asked for properties."""
+    if given(key) is None:
+        return [(element, element) for element in _elements(value)]
+    elements = _comparable(value)
+    return None if elements is None else [(element, property_of(element, key)) for element in elements]
+
+
+def _identity(value: object) -> str:
+    """Write a value so that equal ones are written alike, and numbers and texts are not."""
+    return json.dumps(value, sort_keys=True, default=repr)
+
+
+def _order(left: object, right: object) -> int:
+    found = order(left, right)
+    if found is None and left != right:
+        raise FilterArgumentError("cannot sort values of incompatible types", token=None)
+    return found or 0
+
+
+def _folded(value: object) -> object:
+    return None if value is None else to_text(value).lower()
+
+
+def _elements(value: object) -> list[object]:
+    """The elements of a list, with those of lists in it; anything else is one element."""
+    value = given(value)
+    if value is None:
+        return []
+    if isinstance(value, range):
+        return list(value)
+    if not is_sequence(value):
+        return [value]
+    found: list[object] = []
+    for element in value:
+        found += _elements(element) if is_sequence(element) else [element]
+    return found

@@ -1,0 +1,205 @@
+"""Renders a Liquid template over the chat."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit._text.strict_json import byte_length
+from tavernkit._text.traced import join, plain
+from tavernkit._values import EMPTY_OBJECT, LRUCache
+from tavernkit.errors import ConfigError, Warn
+from tavernkit.stores._variables import GLOBAL, LOCAL, VariablesStore
+from tavernkit.vibe_tavern._limits import (
+    MAX_LIQUID_BYTES,
+    MAX_LIQUID_CACHED_CHARACTERS,
+    MAX_LIQUID_UNCLOSED,
+    MAX_LIQUID_WARNINGS,
+)
+from tavernkit.vibe_tavern.errors import LiquidError
+
+if TYPE_CHECKING:
+    from liquid import BoundTemplate
+
+    from tavernkit.vibe_tavern._liquid_macros.engine import MacroEnvironment
+
+OnError = Literal["passthrough", "raise"]
+
+_SHOWN_CHARACTERS = 60
+_PAIRS = tuple(
+    (re.compile(opening), re.compile(closing))
+    for opening, closing in (
+        (r"\{\{", r"\}\}"),
+        (r"\{%", r"%\}"),
+        *((rf"\{{%-?\s*{name}\b", rf"\{{%-?\s*end{name}\b") for name in ("raw", "comment", "doc")),
+    )
+)
+_ESCAPED_BRACE = re.compile(r"\\([{}])")
+_templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(
+    MAX_LIQUID_CACHED_CHARACTERS, lambda key, _: len(key[1])
+)
+
+
+def render_liquid(
+    text: str,
+    *,
+    assigns: Mapping[str, object] = EMPTY_OBJECT,
+    variables: VariablesStore | None = None,
+    context: Mapping[str, object] = EMPTY_OBJECT,
+    strict: bool = False,
+    on_error: OnError = "passthrough",
+    now_ms: Callable[[], int] | None = None,
+    warn: Warn | None = None,
+) -> str:
+    """Render a Liquid template (extra ``liquid``).
+
+    ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` is what filters ask for
+    ``message_index``, ``rng_word`` and ``now_ms``. A template that cannot be parsed or goes over a limit comes back as
+    it is; other errors are printed where they happen. Both are warned of. ``strict`` and ``on_error="raise"`` raise
+    ``LiquidError`` instead.
+
+    Args:
+        text: The template.
+        assigns: Its variables.
+        variables: The store that ``var`` and ``global`` read.
+        context: What filters ask for.
+        strict: Raise on any error.
+        on_error: ``passthrough`` or ``raise``.
+        now_ms: The clock, in milliseconds.
+        warn: Called with each warning.
+    """
+    raising = strict or on_error == "raise"
+    problem: LiquidError
+    if byte_length(text) > MAX_LIQUID_BYTES:
+        problem = LiquidError(f"the template is larger than {MAX_LIQUID_BYTES} bytes", kind="template_too_large")
+    elif _has_unclosed_tags(text):
+        problem = LiquidError("tags are opened and never closed", kind="syntax_error")
+    else:
+        try:
+            rendered, printed_errors = _rendered(
+                text, assigns, variables, context, _clock(context, now_ms), raising=raising
+            )
+            if warn is not None:
+                _report(text, printed_errors, warn)
+            return _tidied(rendered)
+        except LiquidError as error:
+            problem = error
+    if raising:
+        raise problem
+    if warn is not None:
+        warn(f"the Liquid template {_opening(text)} was left as it is: {problem}")
+    return text
+
+
+def _rendered(
+    text: str,
+    assigns: Mapping[str, object],
+    variables: VariablesStore | None,
+    context: Mapping[str, object],
+    now_ms: Callable[[], int],
+    *,
+    raising: bool,
+) -> tuple[str, Collection[str]]:
+    """Render, and return which errors were printed."""
+    environment = _environment(raising=raising)
+    from liquid.exceptions import LiquidError as EngineError
+
+    from tavernkit.vibe_tavern._liquid_macros.engine import (
+        MacroContext,
+        Run,
+        TracedOutput,
+        VariablesDrop,
+        error_detail,
+        output_buffer,
+        render_template,
+    )
+
+    scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
+    buffer = output_buffer() if type(text) is str else TracedOutput(text)
+    written = plain(text)
+    try:
+        template = _templates.get((raising, written))
+        if template is None:
+            template = environment.from_string(written)
+            _templates.put((raising, written), template)
+        run = MacroContext(template, globals=scope)
+        run.run = Run(variables, context, now_ms)
+        render_template(template, run, buffer)
+    except (EngineError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise LiquidError(error_detail(error), kind=_kind(error)) from error
+    return buffer.getvalue(), run.printed_errors
+
+
+def _report(text: str, printed_errors: Collection[str], warn: Warn) -> None:
+    for each in islice(printed_errors, MAX_LIQUID_WARNINGS):
+        warn(f"the Liquid template {_opening(text)} printed an error, {each}")
+    more = len(printed_errors) - MAX_LIQUID_WARNINGS
+    if more > 0:
+        warn(f"the Liquid template {_opening(text)} printed {more} other errors")
+
+
+def _opening(text: str) -> str:
+    """Show which template it is: how it begins."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
+
+
+@cache
+def _environment(*, raising: bool) -> MacroEnvironment:
+    try:
+        from tavernkit.vibe_tavern._liquid_macros.engine import MacroEnvironment
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "Liquid templates need the extra: pip install 'tavernkit[liquid]'", code="EXTRA_MISSING"
+        ) from error
+    return MacroEnvironment(raising=raising)
+
+
+def _kind(error: Exception) -> str:
+    from liquid import exceptions
+
+    from tavernkit.vibe_tavern._liquid_macros.engine import UndefinedDropMethodError
+    from tavernkit.vibe_tavern._liquid_macros.filters import DivisionByZeroError
+
+    kinds: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+        (exceptions.ResourceLimitError, "memory_error"),
+        (UndefinedDropMethodError, "undefined_drop_method"),
+        (exceptions.UndefinedError, "undefined_variable"),
+        (exceptions.UnknownFilterError, "undefined_filter"),
+        (exceptions.LiquidSyntaxError, "syntax_error"),
+        ((DivisionByZeroError, ZeroDivisionError), "zero_division"),
+        (exceptions.FilterArgumentError, "argument_error"),
+    )
+    return next((kind for classes, kind in kinds if isinstance(error, classes)), "render_error")
+
+
+def _has_unclosed_tags(text: str) -> bool:
+    """Return True if many tags are never closed: the engine would look for the end of each of them, to the end."""
+    for opening, closing in _PAIRS:
+        end = -1
+        for match in closing.finditer(text):
+            end = match.end()
+        opened = islice(opening.finditer(text, max(end, 0)), MAX_LIQUID_UNCLOSED + 1)
+        if sum(1 for _ in opened) > MAX_LIQUID_UNCLOSED:
+            return True
+    return False
+
+
+def _clock(context: Mapping[str, object], now_ms: Callable[[], int] | None) -> Callable[[], int]:
+    fixed = context.get("now_ms")
+    if isinstance(fixed, (int, float)) and not isinstance(fixed, bool):
+        return lambda: int(fixed)
+    return now_ms or (lambda: time.time_ns() // 1_000_000)
+
+
+def _tidied(text: str) -> str:
+    """Take the backslash off escaped braces, and the blanks off lines that hold nothing else."""
+    # Each match is a backslash and what it escapes.
+    ends = [0, *(match.start() + 1 for match in _ESCAPED_BRACE.finditer(text)), len(text) + 1]
+    text = join("", [text[start : end - 1] for start, end in pairwise(ends)])
+    if "\n" not in text:
+        return text
+    return join("\n", ["" if not line.strip(" \t") else line for line in text.split("\n")])

@@ -1,0 +1,98 @@
+"""Standard filters of text that must give what Liquid gives to the letter, for odd input too."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from urllib.parse import unquote_to_bytes
+
+from liquid.exceptions import FilterArgumentError
+
+from tavernkit._values import is_mapping, is_sequence
+from tavernkit.vibe_tavern._liquid_macros.numbers import to_text
+from tavernkit.vibe_tavern._liquid_macros.operands import given, to_whole_number
+
+_BLANKS = re.compile(r"[\0\t\n\v\f\r ]+")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+_SPECIAL = re.compile(r"[&<>\"']")
+_SPECIAL_ONCE = re.compile(r"[<>\"']|&(?!(?:[a-zA-Z]+|#[0-9]+);)")
+_HTML_BLOCKS = (("<script", "</script>"), ("<!--", "-->"), ("<style", "</style>"), ("<", ">"))
+_INTEGER_SIZE = 8
+"""What ``size`` says of every whole number: the bytes that one takes."""
+
+
+def truncate(value: object, length: object = 50, ellipsis: object = "...") -> str:
+    """Cut a text to so many characters, the ellipsis counted."""
+    text, end, most = _text(value), _text(ellipsis), to_whole_number(length)
+    return text[: max(most - len(end), 0)] + end if len(text) > most else text
+
+
+def truncatewords(value: object, count: object = 15, ellipsis: object = "...") -> str:
+    """Cut a text to so many words."""
+    text, most = _text(value), max(to_whole_number(count), 1)
+    words = _BLANKS.split(text.lstrip("\0\t\n\v\f\r "), maxsplit=most)
+    return text if len(words) <= most else " ".join(words[:most]) + _text(ellipsis)
+
+
+def escape(value: object) -> str:
+    """Write what is special in HTML as entities."""
+    return _SPECIAL.sub(lambda match: _ENTITIES[match.group()], _text(value))
+
+
+def escape_once(value: object) -> str:
+    """Write what is special in HTML as entities, and leave entities alone."""
+    return _SPECIAL_ONCE.sub(lambda match: _ENTITIES[match.group()], _text(value))
+
+
+def strip_html(value: object) -> str:
+    """Take out scripts, styles, comments and tags."""
+    text = _text(value)
+    for opening, closing in _HTML_BLOCKS:
+        text = _without(text, opening, closing)
+    return text
+
+
+def url_decode(value: object) -> str:
+    """Read percent escapes, and pluses as blanks."""
+    try:
+        return unquote_to_bytes(_text(value).replace("+", " ")).decode()
+    except UnicodeDecodeError:
+        raise FilterArgumentError("invalid byte sequence in UTF-8", token=None) from None
+
+
+def base64_decode(value: object) -> str:
+    """Read Base64."""
+    try:
+        return base64.b64decode(_text(value), validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise FilterArgumentError("invalid base64 provided to base64_decode", token=None) from None
+
+
+def size(value: object) -> int:
+    """Count characters, elements or keys."""
+    value = given(value)
+    if isinstance(value, (str, range)) or is_sequence(value) or is_mapping(value):
+        return len(value)
+    return _INTEGER_SIZE if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def slice_(value: object, start: object, length: object = None) -> object:
+    """Cut so many characters or elements out, one if nothing is said; a start below zero counts from the end."""
+    first, count = to_whole_number(start), 1 if given(length) is None else to_whole_number(length)
+    whole = list(value) if is_sequence(value) else _text(value)
+    first += len(whole) if first < 0 else 0
+    return whole[:0] if first < 0 or count < 0 else whole[first : first + count]
+
+
+def _without(text: str, opening: str, closing: str) -> str:
+    kept: list[str] = []
+    position = 0
+    while (start := text.find(opening, position)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
+        kept.append(text[position:start])
+        position = end + len(closing)
+    return "".join((*kept, text[position:]))
+
+
+def _text(value: object) -> str:
+    return to_text(given(value))

@@ -1,0 +1,157 @@
+"""Counts tokens for provider model ids: which tokenizer belongs to which model, and where its file is."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.blank import trim_blanks
+from tavernkit.budget._estimator import TokenEstimator
+
+TOKENIZER_ROOT_VARIABLE: Final = "TAVERNKIT_TOKENIZER_ROOT"
+TOKENIZER_FILE: Final = "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTokenizer:
+    """Which tokenizer a model uses; ``repo`` is where its file comes from, nothing for one without a file."""
+
+    hint: str
+    family: str
+    repo: str | None = None
+
+
+_FILES: Final = (
+    ("deepseek-v3", "deepseek-ai/DeepSeek-V3-0324"),
+    ("deepseek-v3.2", "deepseek-ai/DeepSeek-V3.2"),
+    ("qwen3", "Qwen/Qwen3-30B-A3B-Instruct-2507"),
+    ("qwen3-30b-a3b-instruct", "Qwen/Qwen3-30B-A3B-Instruct-2507"),
+    ("qwen3-next-80b-a3b-instruct", "Qwen/Qwen3-Next-80B-A3B-Instruct"),
+    ("qwen3-235b-a22b-instruct-2507", "Qwen/Qwen3-235B-A22B-Instruct-2507"),
+    ("glm-4.7", "zai-org/GLM-4.7"),
+    ("glm-4.7-flash", "zai-org/GLM-4.7-Flash"),
+    ("minimax-m2.1", "MiniMaxAI/MiniMax-M2.1"),
+)
+
+MODELS: Final = (
+    *(ModelTokenizer(hint, "hf_tokenizers", repo) for hint, repo in _FILES),
+    ModelTokenizer("kimi-k2.5", "tiktoken"),
+)
+"""The models with a tokenizer of their own."""
+
+_RULES: Final = (
+    ("deepseek-v3.2", "deepseek-v3.2"),
+    ("deepseek-chat-v3-0324", "deepseek-v3"),
+    ("deepseek-v3-0324", "deepseek-v3"),
+    ("deepseek", "deepseek-v3.2"),
+    ("qwen3-next-80b-a3b-instruct", "qwen3-next-80b-a3b-instruct"),
+    ("qwen3-235b-a22b", "qwen3-235b-a22b-instruct-2507"),
+    ("qwen3-30b-a3b-instruct", "qwen3-30b-a3b-instruct"),
+    ("qwen3", "qwen3"),
+    ("glm-4.7-flash", "glm-4.7-flash"),
+    ("glm-4.7", "glm-4.7"),
+    ("kimi-k2.5", "kimi-k2.5"),
+    ("minimax-m2", "minimax-m2.1"),
+)
+"""Part of a model id (lower case) and its hint; the first that fits counts."""
+
+
+def canonical_model_hint(model: str) -> str:
+    """Name the tokenizer of a provider's model id: ``deepseek/deepseek-v3.2:nitro`` counts as ``deepseek-v3.2``."""
+    name = trim_blanks(model).partition(":")[0]
+    lowered = name.lower()
+    if lowered.startswith("openai/"):
+        return name.partition("/")[2]
+    return next((hint for part, hint in _RULES if part in lowered), name)
+
+
+def default_tokenizer_root() -> Path:
+    """Where tokenizer files are looked for: the environment's TAVERNKIT_TOKENIZER_ROOT, else the user's data folder."""
+    configured = os.environ.get(TOKENIZER_ROOT_VARIABLE)
+    if configured and trim_blanks(configured):
+        return Path(trim_blanks(configured)).expanduser()
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "tavernkit" / "tokenizers"
+
+
+def tokenizer_path(hint: str, root: Path) -> Path:
+    """Where the file of a tokenizer belongs."""
+    return root / hint / TOKENIZER_FILE
+
+
+def registry(root: Path | None = None) -> dict[str, Mapping[str, object]]:
+    """Make the registry of models whose tokenizer file is there; the others are counted by their family's tokenizer."""
+    root = default_tokenizer_root() if root is None else root
+    entries: dict[str, Mapping[str, object]] = {}
+    for model in MODELS:
+        entry: dict[str, object] = {"tokenizer_family": model.family, "source_hint": model.hint}
+        if model.repo is not None:
+            path = tokenizer_path(model.hint, root)
+            if not path.is_file():
+                continue
+            entry |= {"source_repo": model.repo, "tokenizer_path": str(path)}
+        entries[model.hint] = entry
+    return entries
+
+
+class _Estimators:
+    """One estimator for each root, made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._made: dict[Path, TokenEstimator] = {}
+        self._lock = threading.Lock()
+
+    def configure(self, tokenizer_root: Path | str | None) -> None:
+        """Set where tokenizer files are; forgets what was loaded from elsewhere."""
+        with self._lock:
+            self._root = None if tokenizer_root is None else Path(tokenizer_root).expanduser()
+            self._made.clear()
+
+    def get(self, tokenizer_root: Path | str | None = None) -> TokenEstimator:
+        """Return the estimator of a root."""
+        with self._lock:
+            root = Path(tokenizer_root).expanduser() if tokenizer_root is not None else self._root
+            root = root or default_tokenizer_root()
+            if root not in self._made:
+                self._made[root] = TokenEstimator(registry=registry(root))
+            return self._made[root]
+
+
+_estimators = _Estimators()
+
+configure = _estimators.configure
+estimator = _estimators.get
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedModel:
+    """How tokens of one model id are counted: ``hit`` with its own tokenizer, else ``missing_file`` or ``miss``."""
+
+    model: str
+    hint: str
+    status: str
+    description: Mapping[str, object]
+
+
+def audit_models(models: list[str], *, tokenizer_root: Path | str | None = None) -> list[AuditedModel]:
+    """Say for each model id whether its own tokenizer counts it.
+
+    Args:
+        models: The model ids.
+        tokenizer_root: The folder of tokenizer files.
+    """
+    counting = estimator(tokenizer_root)
+    known = {model.hint for model in MODELS}
+    audited: list[AuditedModel] = []
+    for model in models:
+        hint = canonical_model_hint(model)
+        description = counting.describe(hint)
+        found = "hit" if description.get("registry") else "missing_file"
+        status = found if hint in known else "miss"
+        audited.append(AuditedModel(model, hint, status, description))
+    return audited

@@ -1,0 +1,152 @@
+"""Fetches and checks the tokenizer files that token estimation uses. Nothing is fetched at run time."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject
+from tavernkit.budget._file_tokenizer import load_file_tokenizer
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._token_estimation import (
+    MODELS,
+    TOKENIZER_FILE,
+    ModelTokenizer,
+    default_tokenizer_root,
+    tokenizer_path,
+)
+
+HUB: Final = "https://huggingface.co"
+TOKEN_VARIABLES: Final = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
+MAX_FILE_BYTES: Final = 100_000_000
+TIMEOUT_SECONDS: Final = 60.0
+
+Status = Literal["ok", "fetched", "missing", "invalid", "failed", "no_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file from the hub."""
+
+    content: bytes
+    etag: str | None = None
+    commit: str | None = None
+
+
+Fetch: TypeAlias = Callable[[str, Mapping[str, str]], Fetched]
+"""Gets a URL and headers; raises ``OSError`` when there is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """What became of one tokenizer; ``no_file`` for one that needs none."""
+
+    hint: str
+    status: Status
+    path: Path | None = None
+    problem: str | None = None
+
+
+def check_tokenizers(*, root: Path | None = None, only: Sequence[str] = ()) -> list[TokenizerFile]:
+    """Check for each model if its file is there and can be loaded.
+
+    Args:
+        root: Where the files are; by default the folder that token estimation uses.
+        only: Names of tokenizers (``"qwen3"``); by default all.
+
+    Raises:
+        ConfigError: There is no tokenizer of that name.
+    """
+    root = root or default_tokenizer_root()
+    return [_checked(model, root) for model in _chosen(only)]
+
+
+def fetch_tokenizers(
+    *,
+    root: Path | None = None,
+    only: Sequence[str] = (),
+    force: bool = False,
+    fetch: Fetch | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> list[TokenizerFile]:
+    """Fetch the files that are missing, check them, and note where they came from.
+
+    Args:
+        root: Where the files are; by default the folder that token estimation uses.
+        only: Names of tokenizers (``"qwen3"``); by default all.
+        force: Fetch files again that are already there.
+        fetch: Gets a URL and headers, for another hub; by default Hugging Face over HTTPS.
+        now: The clock for the note.
+
+    Raises:
+        ConfigError: There is no tokenizer of that name.
+    """
+    root = root or default_tokenizer_root()
+    results: list[TokenizerFile] = []
+    for model in _chosen(only):
+        found = _checked(model, root)
+        wanted = model.repo is not None and (force or found.status != "ok")
+        results.append(_fetched(model, root, fetch or fetch_from_hub, now) if wanted else found)
+    return results
+
+
+def fetch_from_hub(url: str, headers: Mapping[str, str]) -> Fetched:
+    """Fetch a file over HTTPS."""
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310  # the hub's own address, always https
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310  # as above
+        content = response.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise OSError(f"the file is larger than {MAX_FILE_BYTES} bytes")
+        return Fetched(content, response.headers.get("etag"), response.headers.get("x-repo-commit"))
+
+
+def _chosen(only: Sequence[str]) -> list[ModelTokenizer]:
+    known = [model.hint for model in MODELS]
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise ConfigError(f"there is no tokenizer {unknown[0]!r}: choose one of {', '.join(known)}")
+    return [model for model in MODELS if not only or model.hint in only]
+
+
+def _checked(model: ModelTokenizer, root: Path) -> TokenizerFile:
+    if model.repo is None:
+        return TokenizerFile(model.hint, "no_file")
+    path = tokenizer_path(model.hint, root)
+    if not path.is_file():
+        return TokenizerFile(model.hint, "missing", path)
+    try:
+        load_file_tokenizer(str(path))
+    except (OSError, ValueError) as error:
+        return TokenizerFile(model.hint, "invalid", path, str(error))
+    return TokenizerFile(model.hint, "ok", path)
+
+
+def _fetched(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], datetime]) -> TokenizerFile:
+    path = tokenizer_path(model.hint, root)
+    url = f"{HUB}/{model.repo}/resolve/main/{TOKENIZER_FILE}"
+    token = next((value for name in TOKEN_VARIABLES if (value := os.environ.get(name))), None)
+    try:
+        file = fetch(url, {"Authorization": f"Bearer {token}"} if token else {})
+        json.loads(file.content)
+    except (OSError, urllib.error.URLError, ValueError, RecursionError) as error:
+        return TokenizerFile(model.hint, "failed", path, f"{type(error).__name__}: {error}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.content)
+    source: JsonObject = {
+        "hint": model.hint,
+        "hf_repo": model.repo,
+        "url": url,
+        "etag": file.etag,
+        "commit": file.commit,
+        "date": now().isoformat(),
+    }
+    (path.parent / "source.json").write_text(json.dumps(source, indent=2), encoding="utf-8")
+    checked = _checked(model, root)
+    return TokenizerFile(model.hint, "fetched", path) if checked.status == "ok" else checked

@@ -1,0 +1,133 @@
+"""Runs one tool call: finds the tool, calls the executor in time, and makes an envelope of what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias, cast
+
+from tavernkit._text.blank import trim_blanks
+from tavernkit._values import JsonObject
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._limits import TOOL_TIMEOUT_SECONDS
+from tavernkit.vibe_tavern._tool_calling import envelope
+from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition, ToolSource, find_tool
+from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern._tool_calling.worker import run_in_thread
+from tavernkit.vibe_tavern.errors import ToolArgumentError
+
+
+class ToolExecutor(Protocol):
+    """Runs tools by name. May be a function, or a coroutine function.
+
+    It returns any JSON value, or an envelope (a mapping with ``ok``). If it takes ``tool_call_id`` it gets that too.
+    ``ToolArgumentError`` and ``ValueError`` tell the model that its arguments were wrong.
+    """
+
+    def __call__(self, name: str, args: JsonObject, /) -> object:
+        """Run a tool."""
+        ...
+
+
+AnyExecutor: TypeAlias = ToolExecutor | Callable[..., object]
+
+
+class ToolDispatcher:
+    """Runs tool calls with an executor; never raises for what the model or a tool did wrong."""
+
+    def __init__(
+        self,
+        executor: AnyExecutor,
+        registry: ToolSource,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        timeout: float | None = TOOL_TIMEOUT_SECONDS,
+        validate_arguments: bool = False,
+    ) -> None:
+        if not callable(executor):
+            raise ConfigError("executor must be callable as executor(name, args)", code="EXECUTOR_REQUIRED")
+        self._executor = cast("Callable[..., object]", executor)
+        self._registry = registry
+        self._aliases = dict(aliases or {})
+        self._timeout = timeout
+        self._validate = validate_arguments
+        self._takes_id = _takes_tool_call_id(self._executor)
+        self._is_async = _is_async(self._executor)
+
+    def resolve(self, name: str) -> ToolDefinition | None:
+        """Find the tool that a model means by a name."""
+        wanted = trim_blanks(name)
+        for candidate in (self._aliases.get(wanted, wanted), wanted.replace(".", "_")):
+            found = find_tool(self._registry, candidate)
+            if found is not None:
+                return found
+        return None
+
+    async def dispatch(self, name: str, args: JsonObject, *, tool_call_id: str | None = None) -> dict[str, object]:
+        """Run a tool and return its envelope."""
+        tool = self.resolve(name)
+        if tool is None:
+            missing = trim_blanks(name)
+            return envelope.error_envelope(missing, envelope.TOOL_NOT_ALLOWED, f"No such tool: {missing}")
+        if self._validate:
+            problem = check_arguments(args, tool.schema)
+            if problem is not None:
+                return envelope.error_envelope(tool.name, envelope.ARGUMENT_ERROR, problem)
+        extra = {"tool_call_id": tool_call_id} if self._takes_id and tool_call_id else {}
+        try:
+            result = await self._call(tool.name, args, extra)
+        except _OutOfTimeError:
+            limit = {"timeout_seconds": self._timeout}
+            return envelope.error_envelope(tool.name, envelope.TOOL_TIMEOUT, data=limit)
+        except (ToolArgumentError, ValueError) as error:
+            return envelope.error_envelope(tool.name, envelope.ARGUMENT_ERROR, str(error))
+        except Exception as error:  # noqa: BLE001  # whatever a tool raises becomes a result that the model can read
+            text = f"{type(error).__name__}: {error}"
+            return envelope.error_envelope(tool.name, envelope.INTERNAL_ERROR, text)
+        return envelope.ok_envelope(tool.name, result)
+
+    async def _call(self, name: str, args: JsonObject, extra: Mapping[str, str]) -> object:
+        if self._is_async:
+            return await self._in_time(self._executor(name, args, **extra))
+        try:
+            result = await run_in_thread(lambda: _caught(self._executor, name, args, extra), timeout=self._timeout)
+        except TimeoutError:
+            raise _OutOfTimeError from None
+        if isinstance(result, Exception):
+            raise result
+        return await self._in_time(result) if inspect.isawaitable(result) else result
+
+    async def _in_time(self, call: object) -> object:
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                return await cast("Awaitable[object]", call)
+        except TimeoutError:
+            if limit.expired():
+                raise _OutOfTimeError from None
+            raise
+
+
+class _OutOfTimeError(Exception):
+    """The dispatcher's own time limit, as opposed to a tool that raises TimeoutError."""
+
+
+def _caught(executor: Callable[..., object], name: str, args: JsonObject, extra: Mapping[str, str]) -> object:
+    try:
+        return executor(name, args, **extra)
+    except Exception as error:  # noqa: BLE001  # raised again by the caller
+        return error
+
+
+def _is_async(executor: Callable[..., object]) -> bool:
+    call: object = getattr(executor, "__call__", None)  # noqa: B004  # an object may have a coroutine for its call
+    return inspect.iscoroutinefunction(executor) or inspect.iscoroutinefunction(call)
+
+
+def _takes_tool_call_id(executor: Callable[..., object]) -> bool:
+    try:
+        parameters = inspect.signature(executor).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(each.name == "tool_call_id" or each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)

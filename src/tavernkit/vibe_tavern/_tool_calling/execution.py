@@ -1,0 +1,156 @@
+"""Executes the tool calls of one turn: arguments in, result messages out, with every limit between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text import strict_json
+from tavernkit._values import Json, JsonObject
+from tavernkit.errors import Warn
+from tavernkit.vibe_tavern import _events as events
+from tavernkit.vibe_tavern._limits import MAX_PARALLEL_TOOLS
+from tavernkit.vibe_tavern._prompt_runner import elapsed_ms
+from tavernkit.vibe_tavern._tool_calling import envelope
+from tavernkit.vibe_tavern._tool_calling.arguments import ParsedArguments, parse_arguments
+from tavernkit.vibe_tavern._tool_calling.calls import call_arguments, call_id, call_name
+from tavernkit.vibe_tavern._tool_calling.config import ToolCallingConfig
+from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
+from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
+from tavernkit.vibe_tavern._tool_calling.transforms import ToolResultTransform, TransformRegistry
+
+Envelope = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of one call: the JSON text for the model, and what a trace says about it."""
+
+    tool_call_id: str
+    name: str
+    ok: bool
+    error_codes: list[Json]
+    content: str
+    output_replaced: bool
+
+    def summary(self) -> JsonObject:
+        """What traces say about the result."""
+        return {"id": self.tool_call_id, "name": self.name, "ok": self.ok, "error_codes": self.error_codes}
+
+
+class ToolExecution:
+    """Runs calls one after the other, or side by side when the configuration says so."""
+
+    def __init__(
+        self,
+        dispatcher: ToolDispatcher,
+        config: ToolCallingConfig,
+        transforms: TransformRegistry[ToolResultTransform],
+        *,
+        strict: bool = False,
+        warn: Warn | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._config = config
+        self._transforms = transforms
+        self._strict = strict
+        self._warn = warn
+        self._clock = clock
+
+    async def run(self, calls: Sequence[JsonObject], turn: int, emit: events.EventEmitter) -> list[ToolResult]:
+        """Run the calls of a turn; results are in the order of the calls."""
+        if self._config.tool_dispatch == "sequential" or len(calls) == 1:
+            return [await self._one(call, turn, emit) for call in calls]
+        seats = asyncio.Semaphore(MAX_PARALLEL_TOOLS)
+
+        async def seated(call: JsonObject) -> ToolResult:
+            async with seats:
+                return await self._one(call, turn, emit)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(seated(call)) for call in calls]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _one(self, call: JsonObject, turn: int, emit: events.EventEmitter) -> ToolResult:
+        identity, name = call_id(call), call_name(call)
+        arguments = parse_arguments(call_arguments(call), max_bytes=self._config.max_tool_args_bytes)
+        emit(
+            events.TOOL_CALL_START,
+            turn=turn,
+            tool_call_id=identity,
+            name=name,
+            arguments_bytes=arguments.size,
+            parse_status=arguments.status,
+        )
+        started = self._clock()
+        result = self._written(await self._dispatched(name, identity, arguments), name, identity)
+        emit(
+            events.TOOL_CALL_END,
+            turn=turn,
+            tool_call_id=identity,
+            name=result.name,
+            ok=result.ok,
+            elapsed_ms=elapsed_ms(started, self._clock),
+            output_bytes=strict_json.byte_length(result.content),
+            output_replaced=result.output_replaced,
+            error_codes=result.error_codes,
+        )
+        return result
+
+    async def _dispatched(self, name: str, identity: str, arguments: ParsedArguments) -> Envelope:
+        if arguments.status == "ok":
+            return await self._dispatcher.dispatch(name, arguments.value, tool_call_id=identity)
+        if arguments.status == "too_large":
+            sizes = {"bytes": arguments.size, "max_bytes": self._config.max_tool_args_bytes}
+            return envelope.error_envelope(name, envelope.ARGUMENTS_TOO_LARGE, data=sizes)
+        return envelope.error_envelope(name, envelope.ARGUMENTS_JSON_PARSE_ERROR)
+
+    def _written(self, made: Envelope, name: str, identity: str) -> ToolResult:
+        """Write an envelope as JSON; one that is too large or cannot be written is replaced by an error."""
+        current = self._transformed(made, name, identity)
+        replaced = False
+        limit = self._config.max_tool_output_bytes
+
+        def replacement(code: str, data: JsonObject) -> Envelope:
+            tool_name = str(current.get("tool_name") or name)
+            return self._transformed(envelope.error_envelope(tool_name, code, data=data), name, identity)
+
+        verdict = check_output(current, max_bytes=limit)
+        if not verdict.ok:
+            details: JsonObject = {
+                "estimated_bytes": verdict.estimated_bytes,
+                "max_bytes": limit,
+                "reason": verdict.reason,
+            }
+            current, replaced = replacement(envelope.TOOL_OUTPUT_TOO_LARGE, details), True
+        try:
+            content = strict_json.compact(current)
+        except (ValueError, TypeError, RecursionError) as error:
+            details = {"error_class": type(error).__name__, "message": str(error)}
+            current, replaced = replacement(envelope.TOOL_OUTPUT_SERIALIZATION_ERROR, details), True
+            content = strict_json.compact(current)
+        size = strict_json.byte_length(content)
+        if size > limit:
+            current, replaced = replacement(envelope.TOOL_OUTPUT_TOO_LARGE, {"bytes": size, "max_bytes": limit}), True
+            content = strict_json.compact(current)
+        return ToolResult(
+            tool_call_id=identity,
+            name=str(current.get("tool_name") or name),
+            ok=current.get("ok") is True,
+            error_codes=envelope.error_codes(current),
+            content=content,
+            output_replaced=replaced,
+        )
+
+    def _transformed(self, made: Envelope, name: str, identity: str) -> Envelope:
+        names = self._config.tool_result_transforms
+        for transform in self._transforms.resolve(names, strict=self._strict, warn=self._warn):
+            changed = transform(made, tool_name=name, tool_call_id=identity)
+            made = made if changed is None else changed
+        return made

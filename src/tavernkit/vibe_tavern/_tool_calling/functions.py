@@ -1,0 +1,201 @@
+"""Tools from typed Python functions: the signature gives the schema, the docstring the descriptions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints, overload
+
+from tavernkit._arguments import checked
+from tavernkit._dataclass import dataclass
+from tavernkit._values import JsonObject, is_mapping, is_object
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._tool_calling.docstrings import read_docstring
+from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition
+from tavernkit.vibe_tavern.errors import ToolArgumentError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
+
+TOOL_CALL_ID: Final = "tool_call_id"
+"""A parameter of this name gets the id of the call and is not shown to the model."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """One function as a tool. Arguments are checked and converted by the annotations before it is called."""
+
+    definition: ToolDefinition
+    function: Callable[..., object]
+    arguments: type[BaseModel]
+    takes_call_id: bool
+
+    @classmethod
+    @checked
+    def of(
+        cls,
+        function: Callable[..., object],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        exposed_to_model: bool = True,
+    ) -> FunctionTool:
+        """Describe a function: every parameter needs an annotation; ``*args`` and ``**kwargs`` are refused."""
+        tool_name = name or getattr(function, "__name__", "")
+        if not _NAME.fullmatch(tool_name):
+            raise ConfigError(
+                f"a tool name has 1 to 128 letters, digits, _ and -: pass name=... instead of {tool_name!r}",
+                code="INVALID_TOOL_NAME",
+            )
+        documented = read_docstring(inspect.getdoc(function) or "")
+        model, takes_call_id = _argument_model(function, tool_name, documented.parameters)
+        definition = ToolDefinition(
+            name=tool_name,
+            description=documented.summary if description is None else description,
+            parameters=_schema(model),
+            exposed_to_model=exposed_to_model,
+        )
+        return cls(definition, function, model, takes_call_id)
+
+    def parse(self, args: JsonObject) -> dict[str, object]:
+        """Check and convert arguments; ``ToolArgumentError`` says what was wrong, in words for the model."""
+        from pydantic import ValidationError
+
+        try:
+            parsed = self.arguments.model_validate(args)
+        except ValidationError as error:
+            raise ToolArgumentError(_explained(error)) from None
+        return {name: getattr(parsed, name) for name in self.arguments.model_fields if name in parsed.model_fields_set}
+
+
+class FunctionToolset:
+    """Functions as tools, with the executor that runs them.
+
+    >>> tools = FunctionToolset()
+    >>> @tools.tool
+    ... def look_up(name: str) -> str:
+    ...     "Look a name up."
+    ...     return f"{name} is a lighthouse keeper"
+    >>> [definition.name for definition in tools.definitions]
+    ['look_up']
+
+    The toolset goes to ``ToolLoopRunner(runner, config, tools=tools)``.
+    """
+
+    @checked
+    def __init__(self, functions: Iterable[Callable[..., object] | FunctionTool] = ()) -> None:
+        self._tools: dict[str, FunctionTool] = {}
+        for function in functions:
+            self.add(function)
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Every tool, in order."""
+        return tuple(tool.definition for tool in self._tools.values())
+
+    @checked
+    def add(self, function: Callable[..., object] | FunctionTool, **options: Any) -> FunctionTool:
+        """Add a function; ``name``, ``description`` and ``exposed_to_model`` may be given."""
+        tool = function if isinstance(function, FunctionTool) else FunctionTool.of(function, **options)
+        if tool.definition.name in self._tools:
+            raise ConfigError(f"tool {tool.definition.name!r} is registered twice", code="DUPLICATE_TOOL")
+        self._tools[tool.definition.name] = tool
+        return tool
+
+    @overload
+    def tool(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def tool(
+        self, /, *, name: str | None = None, description: str | None = None, exposed_to_model: bool = True
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def tool(
+        self, function: FunctionT | None = None, /, **options: Any
+    ) -> FunctionT | Callable[[FunctionT], FunctionT]:
+        """Add a function, as a decorator."""
+
+        def register(decorated: FunctionT) -> FunctionT:
+            self.add(decorated, **options)
+            return decorated
+
+        return register if function is None else register(function)
+
+    def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
+        """Run a tool: the executor of a tool loop, which calls it in a thread. Coroutine functions give a coroutine."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolArgumentError(f"No such tool: {name}")
+        arguments = tool.parse(args)
+        if tool.takes_call_id:
+            arguments[TOOL_CALL_ID] = tool_call_id
+        result = tool.function(**arguments)
+        return _awaited(cast("Awaitable[object]", result)) if inspect.isawaitable(result) else _jsonable(result)
+
+
+async def _awaited(call: Awaitable[object]) -> object:
+    return _jsonable(await call)
+
+
+def _argument_model(
+    function: Callable[..., object], tool_name: str, documented: Mapping[str, str]
+) -> tuple[type[BaseModel], bool]:
+    from pydantic import ConfigDict, Field, PydanticUserError, create_model
+
+    fields: dict[str, Any] = {}
+    takes_call_id = False
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == TOOL_CALL_ID:
+            takes_call_id = True
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ConfigError(
+                f"{tool_name}: parameter {parameter.name!r} cannot be passed by name", code="INVALID_TOOL_SIGNATURE"
+            )
+        if parameter.name not in hints:
+            raise ConfigError(
+                f"{tool_name}: parameter {parameter.name!r} needs an annotation", code="INVALID_TOOL_SIGNATURE"
+            )
+        default: Any = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], Field(default, description=documented.get(parameter.name)))
+    try:
+        model = create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
+        model.model_json_schema()
+    except (PydanticUserError, TypeError) as error:
+        raise ConfigError(f"{tool_name}: {error}", code="INVALID_TOOL_SIGNATURE") from error
+    return model, takes_call_id
+
+
+def _schema(model: type[BaseModel]) -> JsonObject:
+    schema = _without_titles(model.model_json_schema())
+    assert is_object(schema)
+    return schema
+
+
+def _without_titles(value: object) -> object:
+    """Leave out the titles that pydantic adds: they only repeat the names."""
+    if is_mapping(value):
+        inner = {key: _without_titles(item) for key, item in value.items()}
+        return {key: item for key, item in inner.items() if not (key == "title" and isinstance(item, str))}
+    if isinstance(value, list):
+        return [_without_titles(item) for item in cast("list[object]", value)]
+    return value
+
+
+def _explained(error: Any) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(str(part) for part in each['loc']) or 'arguments'}: {each['msg']}" for each in problems
+    )
+
+
+def _jsonable(value: object) -> object:
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=repr)

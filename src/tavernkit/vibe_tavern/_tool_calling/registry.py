@@ -1,0 +1,154 @@
+"""The tools that a model may call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Literal, Protocol
+
+from tavernkit._arguments import check_fields, checked
+from tavernkit._dataclass import dataclass
+from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import boolean
+from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._json_schema import json_schema_of, without_empty_required
+from tavernkit.vibe_tavern._options import names
+
+Expose = Literal["model", "all"]
+"""Which tools: those the model may see, or all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """One tool: its name, what it is for, and the JSON schema of its arguments.
+
+    ``parameters`` is a JSON schema, a pydantic model, a dataclass, an object with ``json_schema``, or nothing.
+    Providers take names of letters, digits, ``_`` and ``-``, up to 128 of them. A tool that is not
+    ``exposed_to_model`` is neither listed nor run for the model.
+    """
+
+    name: str
+    description: str = ""
+    parameters: object = field(default=None, hash=False)
+    exposed_to_model: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        name = trim_blanks(self.name)
+        if not name:
+            raise ConfigError("a tool needs a name", code="TOOL_NAME_REQUIRED")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(
+            self, "parameters", freeze_object(json_schema_of(self.parameters, "ToolDefinition.parameters"))
+        )
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, object]) -> ToolDefinition:
+        """Read a definition from ``{name, description, parameters, exposed_to_model}``."""
+        missing = [key for key in ("name", "description", "parameters") if key not in value]
+        if missing:
+            raise ConfigError(f"a tool definition needs {', '.join(missing)}", code="INVALID_TOOL_DEFINITION")
+        return cls(
+            name=str(value["name"]),
+            description=str(value["description"] or ""),
+            parameters=value["parameters"],
+            exposed_to_model=boolean(value.get("exposed_to_model", True), default=False),
+        )
+
+    @property
+    def schema(self) -> JsonObject:
+        """The JSON schema of the arguments."""
+        assert is_mapping(self.parameters)
+        return thaw_object(self.parameters)
+
+    def to_openai(self) -> JsonObject:
+        """The tool as OpenAI's API takes it."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": without_empty_required(self.schema),
+            },
+        }
+
+
+class ToolSource(Protocol):
+    """What the loop needs to know about tools."""
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Every tool, in order."""
+        ...
+
+
+class ToolRegistry:
+    """Tools by name, in order.
+
+    Raises:
+        ConfigError: Two tools have the same name.
+    """
+
+    @checked
+    def __init__(self, definitions: Iterable[ToolDefinition | Mapping[str, object]] = ()) -> None:
+        self.definitions: tuple[ToolDefinition, ...] = tuple(_definition(each) for each in definitions)
+        seen: set[str] = set()
+        for each in self.definitions:
+            if each.name in seen:
+                raise ConfigError(f"tool {each.name!r} is registered twice", code="DUPLICATE_TOOL")
+            seen.add(each.name)
+
+    def get(self, name: str, *, expose: Expose = "model") -> ToolDefinition | None:
+        """Find a tool."""
+        return find_tool(self, name, expose=expose)
+
+    def include(self, name: str, *, expose: Expose = "model") -> bool:
+        """Return True if a tool is there (and may be seen by the model)."""
+        return self.get(name, expose=expose) is not None
+
+    def openai_tools(self, *, expose: Expose = "model") -> list[JsonObject]:
+        """The tools as OpenAI's API takes them."""
+        return openai_tools(self, expose=expose)
+
+
+class FilteredToolRegistry(ToolRegistry):
+    """Some of the tools of another registry: those allowed, without those denied. An empty list does not filter.
+
+    Args:
+        base: The registry to take tools from.
+        allow: Names of tools to keep.
+        deny: Names of tools to leave out.
+    """
+
+    @checked
+    def __init__(
+        self, base: ToolSource, *, allow: str | Sequence[str] | None = None, deny: str | Sequence[str] | None = None
+    ) -> None:
+        allowed, denied = set(names(allow) or ()), set(names(deny) or ())
+        super().__init__(
+            each for each in base.definitions if (not allowed or each.name in allowed) and each.name not in denied
+        )
+
+
+def find_tool(source: ToolSource, name: str, *, expose: Expose = "model") -> ToolDefinition | None:
+    """Find a tool in any source."""
+    return next(
+        (each for each in source.definitions if each.name == name and (expose == "all" or each.exposed_to_model)), None
+    )
+
+
+def openai_tools(source: ToolSource, *, expose: Expose = "model") -> list[JsonObject]:
+    """The tools of any source, as OpenAI's API takes them."""
+    return [each.to_openai() for each in source.definitions if expose == "all" or each.exposed_to_model]
+
+
+def _definition(value: object) -> ToolDefinition:
+    if is_mapping(value):
+        return ToolDefinition.from_mapping(value)
+    if not isinstance(value, ToolDefinition):
+        raise ConfigError(
+            f"a tool definition must be a ToolDefinition or a mapping, not {type(value).__name__}",
+            code="INVALID_TOOL_DEFINITION",
+        )
+    return value

@@ -1,0 +1,10 @@
+"""Tells blank texts."""
+
+from __future__ import annotations
+
+from tavernkit._text.blank import trim_blanks
+
+
+def is_blank(value: object) -> bool:
+    """Return True if a value is nothing, or text that is nothing but blanks."""
+    return value is None or (isinstance(value, str) and not trim_blanks(value))
