@@ -70,7 +70,7 @@ PROGRAMS = {"tavernkit.cli", "tavernkit.server"}
 """What is run, not imported; ``tavernkit.server`` itself has the few names an ASGI server needs."""
 
 
-@pytest.mark.parametrize("package", (*PACKAGES, "tavernkit.examples"))
+@pytest.mark.parametrize("package", [*PACKAGES, "tavernkit.examples"])
 def test_what_nobody_should_import_is_marked(package: str) -> None:
     modules = {each.name for each in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")}
     names = {name.rpartition(".")[2] for name in modules - {*PACKAGES, *PROGRAMS, "tavernkit.examples"}}

@@ -16,7 +16,6 @@ from tavernkit.cards._png import placeholder_png
 from tavernkit.lint import (
     FileKind,
     Finding,
-    files,
     fix_file,
     grouped,
     is_known,
@@ -28,6 +27,7 @@ from tavernkit.lint import (
     measure_worst_case,
     without_suppressed,
 )
+from tavernkit.lint import _files as files
 from tavernkit.lint._books import repaired_entry
 from tavernkit.lint._lorebooks import DECORATORS
 from tavernkit.lint._texts import MAX_TEXT

@@ -54,8 +54,7 @@ def run_tests(
     tavernkit test cards/ --junit report.xml
     tavernkit test --record aria.tavern.yaml aria.png world.json --message "Who lit the lamp?"
     """
-    from tavernkit.authoring import _case_schema as case_schema
-    from tavernkit.authoring import results_as_json
+    from tavernkit.authoring import case_schema, results_as_json
     from tavernkit.cli.terminal import show_json
 
     if schema:
