@@ -9,10 +9,16 @@ import griffe
 
 _EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).+)*", re.MULTILINE)
 _OWN_DATACLASS = "tavernkit._dataclass.dataclass"
+_INPUTS_OF_CONTEXTS = (
+    ("prompt._context.Context", "prompt._inputs.CommonInputs"),
+    ("silly_tavern._context.SillyTavernContext", "silly_tavern._inputs.SillyTavernInputs"),
+    ("risu_ai._context.RisuAIContext", "risu_ai._inputs.RisuAIInputs"),
+    ("vibe_tavern._context.VibeTavernContext", "vibe_tavern._context.VibeTavernInputs"),
+)
 
 
 class OwnWays(griffe.Extension):
-    """Shows the examples of docstrings as code, and our dataclasses with their parameters."""
+    """Shows examples of docstrings as code, our dataclasses with parameters, and contexts with described fields."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Put a fence around every example: Markdown takes ``>>>`` for a quotation."""
@@ -23,3 +29,11 @@ class OwnWays(griffe.Extension):
         """Let our decorator pass for the standard one, which is the only one that is understood."""
         if alias.target_path == _OWN_DATACLASS:
             alias.target_path = "dataclasses.dataclass"
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Describe the fields of contexts as the typed dictionaries of their inputs do."""
+        for context, inputs in _INPUTS_OF_CONTEXTS:
+            for member in pkg[context].members.values():
+                if member.is_attribute and member.docstring is None:
+                    described = pkg[inputs].members.get(member.name)
+                    member.docstring = described.docstring if described else None

@@ -26,7 +26,9 @@ class Exchange:
     """One request of a turn and its reply."""
 
     plan: Plan
+    """The prompt that was sent."""
     reply: Reply
+    """What the model answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class Turn:
     """What an operation did: the requests it made, and the text that came out of it."""
 
     kind: TurnKind
+    """The operation: ``send``, ``swipe``, ``continue``, …"""
     text: str = ""
     """The last reply as it is stored; for ``impersonate`` and ``quiet`` the text that is handed back."""
     exchanges: tuple[Exchange, ...] = ()
@@ -55,6 +58,7 @@ class ToolOutcome:
     """What a tool call gave."""
 
     result: str
+    """The text that goes back to the model."""
     failed: bool = False
     """True if ``result`` is a message about an error."""
 

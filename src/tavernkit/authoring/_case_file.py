@@ -43,10 +43,15 @@ class TextExpectation:
     """A text in the prompt, and where: its role, how many chat messages follow it, what comes before or after it."""
 
     text: str
+    """The text to look for."""
     role: str | None = None
+    """The role of the message it must be in; None for any."""
     depth: int | None = None
+    """How many messages of the chat must follow it; None for any number."""
     before: str | None = None
+    """A text that must come after it."""
     after: str | None = None
+    """A text that must come before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +68,19 @@ class Expectations:
     """What must be so: entries that fire or not, texts that are in the prompt or not, its size, values of macros."""
 
     fires: Sequence[str] = ()
+    """Titles or ids of lore entries that must be in the prompt."""
     stays_out: Sequence[str] = ()
+    """Titles or ids of lore entries that must not be in the prompt."""
     contains: Sequence[TextExpectation] = ()
+    """Texts that must be in the prompt."""
     lacks: Sequence[TextExpectation] = ()
+    """Texts that must not be in the prompt."""
     max_tokens: int | None = None
+    """The most tokens that the prompt may have."""
     macros: Sequence[tuple[str, str]] = ()
+    """Texts with macros and what they must expand to."""
     scripts: Sequence[ScriptExpectation] = ()
+    """What regex scripts must make of texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +92,13 @@ class PromptCase:
     """
 
     name: str
+    """The name of the test."""
     platform: PlatformName
+    """The platform that builds the prompt."""
     inputs: Mapping[str, object]
     chat: Path | Sequence[tuple[str, str]] | None
     expect: Expectations
+    """What must hold for the prompt."""
 
 
 def read_cases(path: str | Path, *, warn: Warn = log_warning) -> list[PromptCase]:

@@ -20,8 +20,11 @@ class Check:
     """One thing that was expected: whether it is so, and why."""
 
     what: str
+    """What was expected, in words."""
     passed: bool
+    """True if the prompt is as expected."""
     reason: str = ""
+    """Why it is so or not."""
 
     def to_dict(self) -> JsonObject:
         """The check, ready for ``json``."""

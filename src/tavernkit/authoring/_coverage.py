@@ -21,11 +21,17 @@ class EntryCoverage:
     """One entry over all turns: in how many it was in the prompt, and why; ``over_budget`` counts lost turns."""
 
     id: str
+    """The entry's id in its book."""
     title: str
+    """What people call the entry."""
     book: str
+    """The book that the entry is in."""
     turns: int
+    """How many turns there were."""
     fired: int
+    """In how many of them the entry was in the prompt."""
     by_recursion: int
+    """In how many of them another entry called it."""
     over_budget: int
 
     @property

@@ -29,9 +29,13 @@ class Change:
     """
 
     kind: ChangeKind
+    """``added``, ``removed``, ``changed`` or ``moved``."""
     where: str
+    """A JSON pointer to the place; for what was removed, in the old value."""
     old: Json = None
+    """The value before; for a move, the position before."""
     new: Json = None
+    """The value now; for a move, the position now."""
     name: str = ""
 
     def to_dict(self) -> JsonObject:
@@ -51,7 +55,12 @@ def diff_files(old: str | Path, new: str | Path, *, warn: Warn = log_warning) ->
 
 
 def diff_values(old: object, new: object) -> list[Change]:
-    """Compare two parsed JSON values; entries of lists are found by their ids, so a moved one is a move."""
+    """Compare two parsed JSON values; entries of lists are found by their ids, so a moved one is a move.
+
+    Args:
+        old: The value as it was.
+        new: The value as it is.
+    """
     return [*_values(thaw(old), thaw(new), "", "")]
 
 

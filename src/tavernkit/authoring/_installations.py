@@ -21,9 +21,13 @@ class Examination:
     """
 
     kind: str
+    """``SillyTavern`` or ``RisuAI``."""
     path: Path
+    """The folder or file."""
     counts: Sequence[tuple[str, int]] = ()
+    """How many there are of each thing: pairs of name and number."""
     used: Sequence[tuple[str, str]] = ()
+    """What is in use: pairs of name and value, such as the preset."""
     unsupported: Sequence[str] = ()
     problems: Sequence[str] = ()
 

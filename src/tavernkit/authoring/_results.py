@@ -19,9 +19,13 @@ class CaseResult:
     """One test that was run; ``error`` says why it could not be."""
 
     file: Path
+    """The test file."""
     name: str
+    """The name of the test."""
     platform: str
+    """``silly_tavern`` or ``risu_ai``; empty if the file could not be read."""
     checks: Sequence[Check] = ()
+    """What was checked, in order."""
     error: str | None = None
 
     @property

@@ -62,6 +62,7 @@ class BatchResult:
     """What a run came to."""
 
     folder: Path
+    """Where the records are."""
     status: Literal["complete", "limited", "interrupted", "budget", "failed"]
     """``limited``: by ``limit``. ``budget``: by requests or tokens. ``failed``: replies are missing; run again."""
     records: int
@@ -81,6 +82,7 @@ class BatchResult:
     problem: str
     """Why the last of the requests without a reply has none."""
     seconds: float
+    """How long the run took."""
 
     def to_dict(self) -> JsonObject:
         """Return the counts as JSON."""

@@ -61,7 +61,9 @@ class GenerateOptions:
     requests_per_second: float | None = None
     """How many requests may be sent in a second, retries included, by all workers together."""
     retries: int = 5
+    """How often a request is sent again when the server fails or asks to wait."""
     timeout: float | None = None
+    """Seconds to wait for a reply; None for the model's default."""
     max_requests: int | None = None
     """Stop after so many requests."""
     max_tokens: int | None = None

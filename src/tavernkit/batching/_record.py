@@ -28,13 +28,17 @@ class BatchRecord:
     messages: list[JsonObject] | None = None
     """The prompt, in OpenAI's shape; a text model has ``prompt`` instead."""
     prompt: str | None = None
+    """The prompt text for a text model."""
     tokens: int | None = None
+    """Tokens of the prompt."""
     fingerprint: str | None = None
+    """SHA-256 of what would be sent: equal prompts have equal fingerprints."""
     omissions: Sequence[JsonObject] = ()
     """What did not fit or did not apply, and why; at most 100."""
     omitted: int = 0
     """How many omissions there are in all."""
     warnings: Sequence[str] = ()
+    """Warnings of the build."""
     error: JsonObject | None = None
     """Why there is no prompt or no reply: ``type`` and ``message``."""
     model: str | None = None
@@ -42,8 +46,11 @@ class BatchRecord:
     reply: JsonObject | None = None
     """The reply as a message in OpenAI's shape."""
     finish_reason: str | None = None
+    """Why the model stopped, such as ``stop`` or ``length``."""
     usage: JsonObject | None = None
+    """Tokens of the request and its reply."""
     latency_ms: float | None = None
+    """Milliseconds from request to reply."""
 
     def to_dict(self) -> JsonObject:
         """Return the record as JSON: version 1 of the schema in ``docs/guides/batch.md``."""

@@ -79,8 +79,11 @@ class PreloadFailure:
     """A tokenizer file that could not be loaded."""
 
     path: str
+    """The file."""
     error_class: str
+    """The class of the error."""
     message: str
+    """What went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,9 @@ class PreloadResult:
     """Which tokenizer files were loaded ahead of use."""
 
     loaded: tuple[str, ...]
+    """Paths of the files that were loaded."""
     failed: tuple[PreloadFailure, ...]
+    """The files that could not be loaded."""
 
 
 class TokenEstimator:

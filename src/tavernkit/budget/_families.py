@@ -17,6 +17,7 @@ class Family:
     """A tokenizer and whether it is the model's own (``exact``) or only the closest one that is bundled."""
 
     tokenizer: str
+    """The name of the tokenizer, such as ``o200k_base`` or ``llama3``."""
     exact: bool = True
 
 

@@ -21,12 +21,18 @@ class InspectedMessage:
     """One message and its tokens. ``content_length`` is in characters."""
 
     index: int
+    """The number of the message, from 0."""
     role: str
+    """The role of the message."""
     content_length: int
     content_tokenization: Tokenization
+    """The tokens of its text."""
     metadata_token_count: int
+    """Tokens of its metadata, if they are counted."""
     metadata_tokenization: Tokenization | None
+    """The tokens of its metadata, if that detail was asked for."""
     overhead_tokens: int
+    """Tokens that the provider adds for the message."""
 
     @property
     def total_tokens(self) -> int:
@@ -53,10 +59,15 @@ class Inspection:
     """All messages of a prompt, with how they were counted."""
 
     estimator: FrozenObject
+    """How tokens were counted: the backend and its options."""
     model_hint: str | None
+    """The model that was counted for."""
     message_overhead_tokens: int
+    """Tokens that were added for every message."""
     include_message_metadata_tokens: bool
+    """True if metadata of messages was counted."""
     messages: Sequence[InspectedMessage]
+    """The messages in order."""
 
     @property
     def totals(self) -> Mapping[str, int]:

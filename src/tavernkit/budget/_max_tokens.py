@@ -33,11 +33,16 @@ class MaxTokensConfig:
 
     max_tokens: Option[int | str | None] = None
     reserve_tokens: Option[int | str] = 0
+    """Tokens of the window that are kept for the reply."""
     mode: Option[str | None] = "warn"
     token_estimator: Estimator | Callable[[State], Estimator | None] | None = None
+    """Counts tokens; by default the context's estimator, else the bundled tokenizers."""
     model_hint: Option[str | None] = None
+    """The model to count for; the context's by default."""
     message_overhead_tokens: Option[int | str] = 0
+    """Tokens to add for every message."""
     include_message_metadata_tokens: Option[bool] = False
+    """True to count the metadata of messages too."""
     tools: Option[Sequence[object] | None] = None
     response_format: Option[Mapping[str, object] | None] = None
 

@@ -14,8 +14,11 @@ class UsageSample:
     """One request: what was estimated from its contents, and the prompt tokens the provider billed."""
 
     message_count: int
+    """How many messages the request had."""
     estimated_tokens: int
+    """Tokens of their contents, as estimated."""
     prompt_tokens: int
+    """Tokens that the provider counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,9 @@ class OverheadProfile:
     """Tokens a provider adds to each message and once to each request."""
 
     per_message: int = 0
+    """Tokens added to every message."""
     per_request: int = 0
+    """Tokens added once."""
 
     @classmethod
     def fit(cls, samples: Iterable[UsageSample]) -> OverheadProfile:

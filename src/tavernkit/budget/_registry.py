@@ -37,10 +37,15 @@ class RegistryEntry:
     """What a registry says about one model."""
 
     tokenizer_family: str | None = None
+    """``heuristic``, ``hf_tokenizers``, or the name of a bundled tokenizer; anything else means the default."""
     tokenizer_path: str | None = None
+    """The ``tokenizer.json`` of an ``hf_tokenizers`` entry."""
     chars_per_token: object = None
+    """Characters per token for ``heuristic``."""
     source_hint: str | None = None
+    """The name of the tokenizer, for descriptions."""
     source_repo: str | None = None
+    """Where the tokenizer file comes from, for descriptions."""
 
     @classmethod
     def parse(cls, raw: object) -> RegistryEntry | None:

@@ -19,11 +19,16 @@ class EvictionRecord:
     """
 
     block_id: str
+    """The id of the block."""
     token_count: int
+    """What the block would have cost."""
     reason: str
     budget_group: str
+    """The group that it was counted in: ``examples``, ``lore``, ``history``, …"""
     slot: str | None = None
+    """The place in the layout that it would have filled."""
     priority: int | None = None
+    """Its priority, with the strategy ``priority``."""
     source: FrozenJson = None
 
     def to_dict(self) -> JsonObject:
@@ -36,8 +41,11 @@ class ShortenedRecord:
     """One block that was kept in a shorter form."""
 
     block_id: str
+    """The id of the block."""
     tokens_before: int
+    """What the whole block would have cost."""
     tokens_after: int
+    """What its shorter form costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +54,15 @@ class TrimReport:
 
     strategy: str
     budget_tokens: int
+    """Tokens that the blocks may have together."""
     initial_tokens: int
+    """Tokens before trimming."""
     final_tokens: int
+    """Tokens after trimming."""
     evictions: Sequence[EvictionRecord] = ()
+    """What was left out."""
     shortened: Sequence[ShortenedRecord] = ()
+    """What was kept in a shorter form."""
 
     @property
     def eviction_count(self) -> int:
@@ -92,5 +105,8 @@ class TrimResult:
     """The enabled blocks that stay, disabled copies of those that do not (both in list order), and the report."""
 
     kept: Sequence[Block]
+    """The blocks that stay."""
     evicted: Sequence[Block]
+    """The blocks that do not, disabled."""
     report: TrimReport
+    """The sums and the reasons."""

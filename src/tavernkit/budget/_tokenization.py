@@ -17,11 +17,16 @@ class Tokenization:
     """
 
     backend: str
+    """What counted: the name of the tokenizer or of the estimator's class."""
     token_count: int
+    """How many tokens the text has."""
     ids: Sequence[int] | None = None
+    """The token ids, if the backend gives them."""
     tokens: Sequence[str] | None = None
+    """The text of each token, if the backend gives it."""
     offsets: Sequence[tuple[int, int]] | None = None
     details: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """What else the backend says about itself."""
 
     @property
     def detailed(self) -> bool:

@@ -27,6 +27,7 @@ class PrefixBreak:
     position: int
     """The number of the first span that differs, from 1."""
     cause: Cause
+    """Why the requests differ: ``lore``, ``depth``, ``random``, …"""
     reason: str
     """The cause in a sentence."""
     origin: Origin

@@ -23,6 +23,7 @@ class CacheProfile:
     """
 
     name: str
+    """The provider, or your own name for the profile."""
     minimum: int
     """Tokens of the shortest prefix that is cached."""
     granularity: int = 1

@@ -24,6 +24,7 @@ class CacheTurn:
     number: int
     """The number of the request, from 1."""
     tokens: int
+    """Tokens of the request."""
     common_tokens: int
     """Tokens of the longest common prefix with the request before."""
     cached_tokens: int
@@ -31,6 +32,7 @@ class CacheTurn:
     written_tokens: int
     """Tokens that are written to it."""
     cost: float
+    """What the input costs, in tokens of uncached input."""
     broken: PrefixBreak | None = None
     """Where and why the request leaves the one before."""
     reported_tokens: int | None = None
@@ -60,7 +62,9 @@ class CacheReport:
     """A conversation's requests and what the cache made of them."""
 
     profile: CacheProfile
+    """The provider's rules and prices."""
     turns: Sequence[CacheTurn]
+    """The requests in order."""
 
     @property
     def tokens(self) -> int:

@@ -31,9 +31,11 @@ class Origin:
     kind: str = ""
     """``history``, ``lore``, ``card field``, ``preset prompt``…"""
     id: str = ""
+    """Which one it is, such as a prompt's identifier or the number of a chat line."""
     title: str = ""
     """What people call it."""
     reason: str = ""
+    """Why it is in the prompt."""
     group: str = ""
     """Budget group: ``system``, ``lore``, ``examples``, ``history``."""
     depth: int | None = None
@@ -59,9 +61,13 @@ class Span:
     """A piece of a request that is cached as a whole or up to its first change."""
 
     text: str
+    """The text that is sent."""
     tokens: int
+    """What it costs."""
     role: str = ""
+    """The role of its message."""
     origin: Origin = field(default_factory=Origin)
+    """Where it came from."""
     extra: str = ""
     """What else is sent with the text: a name, tool calls, attachments."""
     marked: bool = False
@@ -80,6 +86,7 @@ class ReplayedTurn:
     line: int
     """The number of the reply's line in the chat; of a chat that ends with the user, the number it will get."""
     plan: Plan
+    """The prompt."""
     spans: Sequence[Span]
     """The request as caches see it."""
     at: datetime | None

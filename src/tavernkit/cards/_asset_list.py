@@ -25,10 +25,14 @@ class AssetEntry:
     """One line of a card's ``assets``; the bytes are elsewhere, where ``uri`` says."""
 
     type: str = ""
+    """What it is for: ``icon``, ``emotion``, ``background``, ``user_icon`` or a name of the card's own."""
     uri: str = ""
     name: str = ""
+    """The name by which the card refers to it."""
     ext: str = ""
+    """The file ending, without the dot."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    """The JSON that it was read from; unknown keys survive."""
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod

@@ -109,14 +109,19 @@ class Asset:
     """One asset of a bundle: what the card calls it, and its bytes if the file has them."""
 
     type: str
+    """What it is for, in the words of the card: ``icon``, ``emotion``, ``background``, ``user_icon``, …"""
     name: str
+    """The name by which the card refers to it; ``main`` for the main picture."""
     ext: str = ""
+    """The file ending, without the dot."""
     uri: str = ""
     """As the card states it; empty for what the card does not mention."""
     path: str = ""
     """The member of an archive or the key of a chunk."""
     blob: Blob | None = field(default=None, repr=False, compare=False)
+    """Fetches the bytes when they are asked for; None if the file does not have them."""
     max_bytes: int = field(default=DEFAULT_LIMITS.max_entry_bytes, repr=False, compare=False)
+    """The most bytes that are read. More raise ``LimitExceededError``."""
 
     @classmethod
     def from_bytes(cls, data: bytes, *, type: str, name: str, ext: str = "") -> Asset:  # noqa: A002

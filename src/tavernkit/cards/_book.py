@@ -36,20 +36,35 @@ class BookEntry:
     """
 
     keys: tuple[str, ...] = ()
+    """Words that activate the entry when one of them is in the chat."""
     content: str = ""
+    """The text for the prompt."""
     extensions: FrozenObject = dataclasses.field(default_factory=empty_object)
+    """Data of other programs, such as SillyTavern's options of the entry."""
     enabled: bool = True
+    """False if the entry is switched off."""
     insertion_order: int | float = 0
+    """Sorts active entries; smaller numbers come first in the prompt."""
     case_sensitive: bool | None = None
+    """Whether keys must match in case; None if the entry does not say."""
     use_regex: bool = False
+    """Whether keys are regular expressions (V3)."""
     constant: bool | None = None
+    """True if the entry is always active."""
     name: str | None = None
+    """What the entry is called."""
     priority: int | float | None = None
+    """Which entries are left out first when the budget is used up: those with the lowest number."""
     id: int | float | str | None = None
+    """The entry's id in its book."""
     comment: str | None = None
+    """The author's note about the entry; many programs show it as the title."""
     selective: bool | None = None
+    """True if a secondary key must be found too."""
     secondary_keys: tuple[str, ...] = ()
+    """Keys of which one must be found in addition, if ``selective``."""
     position: str | None = None
+    """``before_char`` or ``after_char``: where the text goes."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
@@ -75,13 +90,21 @@ class CharacterBook:
     """A card's own lore book, or a stand-alone one (``lorebook_v3``)."""
 
     name: str | None = None
+    """What the book is called."""
     description: str | None = None
+    """What the book is about, for people."""
     scan_depth: int | float | None = None
+    """How many of the newest messages are searched for keys; None if the book does not say."""
     token_budget: int | float | None = None
+    """The most tokens its entries may take together; None if the book does not say."""
     recursive_scanning: bool | None = None
+    """Whether the texts of active entries are searched for keys too; None if the book does not say."""
     extensions: FrozenObject = dataclasses.field(default_factory=empty_object)
+    """Data of other programs, kept as it is."""
     entries: tuple[BookEntry, ...] = ()
+    """The pieces of lore."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    """The JSON that it was read from; ``to_json()`` starts from it, so unknown keys survive."""
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod

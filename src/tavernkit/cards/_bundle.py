@@ -38,6 +38,7 @@ class Bundle:
     lore_books: tuple[CharacterBook, ...] = ()
     """Books of the file that are not the character's own."""
     assets: tuple[Asset, ...] = ()
+    """Pictures and sounds that the card or the module names."""
     image: Asset | None = None
     """The picture that carries the card, or the character's main picture."""
     module: Module | None = None
@@ -47,7 +48,9 @@ class Bundle:
     files: tuple[Asset, ...] = ()
     """Members of an archive that the card does not mention; they are kept when it is written as an archive again."""
     source_format: Format | None = None
+    """The format of the file it was read from."""
     warnings: tuple[str, ...] = ()
+    """What was odd about the file."""
 
     @property
     def character(self) -> Character:

@@ -53,28 +53,50 @@ class Character:
     """
 
     name: str
+    """The character's name, which ``{{char}}`` gives."""
     description: str = ""
+    """Who the character is. Nearly every prompt contains it."""
     personality: str = ""
+    """A short summary of the personality."""
     scenario: str = ""
+    """Where and when the chat takes place."""
     first_mes: str = ""
+    """The first message: what the character says to open a chat."""
     mes_example: str = ""
+    """Example dialogue; ``<START>`` begins each example."""
     creator_notes: str = ""
+    """The creator's notes for users. They are never sent to a model."""
     system_prompt: str = ""
+    """Replaces the main prompt of the preset; ``{{original}}`` stands for that prompt."""
     post_history_instructions: str = ""
+    """Replaces the instructions after the chat (jailbreak); ``{{original}}`` stands for those."""
     alternate_greetings: tuple[str, ...] = ()
+    """Other first messages to choose from."""
     character_book: CharacterBook | None = None
+    """The lorebook inside the card."""
     tags: tuple[str, ...] = ()
+    """Labels for searching and for lore that is limited to some of them."""
     creator: str = ""
+    """Who made the card."""
     character_version: str = ""
+    """The creator's version of the card, as free text."""
     extensions: FrozenObject = dataclasses.field(default_factory=empty_object)
     assets: tuple[AssetEntry, ...] | None = None
+    """The card's list of pictures and sounds (V3); None if the card has no such list."""
     nickname: str | None = None
+    """The name that ``{{char}}`` gives instead of ``name`` (V3)."""
     creator_notes_multilingual: Mapping[str, str] = dataclasses.field(default_factory=no_texts)
+    """The creator's notes by language code (V3)."""
     source: tuple[str, ...] = ()
+    """Where the card came from: ids or addresses (V3)."""
     group_only_greetings: tuple[str, ...] = ()
+    """First messages for group chats only (V3)."""
     creation_date: int | None = None
+    """When the card was made, in Unix seconds (V3)."""
     modification_date: int | None = None
+    """When the card was last changed, in Unix seconds (V3)."""
     version: CardVersion = "v3"
+    """The version of the card format."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
@@ -315,7 +337,9 @@ class User:
     """The user's side of a chat."""
 
     name: str
+    """The user's name, which ``{{user}}`` gives."""
     persona: str = ""
+    """The description of the user's persona."""
 
     @property
     def persona_text(self) -> str:

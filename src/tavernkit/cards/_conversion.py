@@ -36,6 +36,7 @@ class ConversionNote:
     pointer: str
     """Where it was in the source card."""
     reason: str
+    """Why the field could not stay as it was."""
     kept_at: str | None = None
     """Where the value was put; programs of that version do not read it there. ``None``: it is lost."""
 
@@ -45,8 +46,11 @@ class ConversionReport:
     """What a conversion could not carry over as it was."""
 
     source: CardVersion
+    """The version that the card had."""
     target: CardVersion
+    """The version that it has now."""
     notes: tuple[ConversionNote, ...] = ()
+    """One note for each field that could not stay as it was."""
 
     @property
     def lost(self) -> tuple[ConversionNote, ...]:

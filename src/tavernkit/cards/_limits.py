@@ -54,22 +54,39 @@ class Limits:
     """The limits of one call, be it reading a file or building a prompt; every one must be positive."""
 
     max_file_bytes: int = MAX_FILE_BYTES
+    """Bytes that are kept of a stream that cannot be read twice (256 MiB)."""
     max_json_file_bytes: int = MAX_JSON_FILE_BYTES
+    """Bytes of a stand-alone JSON card (32 MiB; ``data:`` URIs make cards large)."""
     max_yaml_bytes: int = MAX_YAML_BYTES
+    """Bytes of a YAML document (1 MiB)."""
     max_yaml_nodes: int = MAX_YAML_NODES
+    """Nodes of a YAML document after its aliases are expanded (100,000)."""
     max_json_depth: int = MAX_JSON_DEPTH
+    """Arrays and objects inside each other, in JSON and YAML (256)."""
     max_entries: int = MAX_ENTRIES
+    """Members of an archive (2,000)."""
     max_entry_bytes: int = MAX_ENTRY_BYTES
+    """Bytes of one member of an archive, one embedded asset or one module (10 MiB)."""
     max_total_bytes: int = MAX_TOTAL_BYTES
+    """Bytes that are unpacked from an archive in one call (50 MiB)."""
     max_json_bytes: int = MAX_JSON_BYTES
+    """Bytes of a JSON member of an archive (2 MiB)."""
     max_compression_ratio: int = MAX_COMPRESSION_RATIO
+    """Unpacked size divided by packed size, as the archive's directory states them (200)."""
     max_name_bytes: int = MAX_NAME_BYTES
+    """Bytes of the name of an archive's member (1,024)."""
     max_text_chunk_bytes: int = MAX_TEXT_CHUNK_BYTES
+    """Bytes of a text chunk of a PNG that holds a card (5 MiB)."""
     max_inflated_text_bytes: int = MAX_INFLATED_TEXT_BYTES
+    """Bytes of the unpacked text of a compressed text chunk (2 MiB)."""
     max_chunks: int = MAX_CHUNKS
+    """Chunks or segments of an image file (65,536)."""
     max_image_bytes: int = MAX_IMAGE_BYTES
+    """Bytes of a picture that is read into memory as a whole (64 MiB)."""
     max_build_steps: int = MAX_BUILD_STEPS
+    """Macros that all texts of one build may run together (1,000,000)."""
     max_build_characters: int = MAX_BUILD_CHARACTERS
+    """Characters that the macros of all texts of one build may produce together (50,000,000)."""
     allow_encrypted: bool = False
     """Open archives that have encrypted members. Those members cannot be read either way."""
 

@@ -35,15 +35,23 @@ class Module:
     """A RisuAI module. Its lore, scripts and triggers are RisuAI's own JSON, as they came."""
 
     name: str = ""
+    """What the module is called."""
     description: str = ""
+    """What the module does, for people."""
     id: str = ""
+    """RisuAI's id of the module."""
     namespace: str = ""
+    """The name by which other modules and presets refer to it."""
     lorebook: tuple[FrozenObject, ...] | None = None
+    """Entries of its lorebook; None if the module has none."""
     regex: tuple[FrozenObject, ...] = ()
+    """Its regex scripts."""
     trigger: tuple[FrozenObject, ...] = ()
+    """Its triggers."""
     assets: tuple[Asset, ...] = ()
     """What the module file carries; the module's JSON names them in the same order."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    """The JSON that it was read from; unknown keys survive."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Module:

@@ -74,9 +74,13 @@ class SaveReport:
     """What was written, and what the format or the version could not hold."""
 
     format: Format
+    """The format that was written."""
     version: CardVersion | None
+    """The card version that was written; None for a file without a character."""
     conversion: ConversionReport | None
+    """What the version could not hold; None if the version did not change."""
     warnings: tuple[str, ...]
+    """What the format could not hold."""
 
 
 class _Stream(Protocol):

@@ -31,8 +31,11 @@ class Problem:
     pointer: str
     """A JSON pointer into the card; empty for the card as a whole."""
     message: str
+    """What is wrong, as a sentence without a subject."""
     expected: str
+    """What should be there instead; may be empty."""
     severity: Severity
+    """How bad it is: error, warning or info."""
     code: str
     """A stable name, for programs."""
 

@@ -33,12 +33,16 @@ class Attachment:
     """
 
     kind: Kind
+    """``image``, ``audio``, ``video`` or ``file``."""
     url: str | None = None
     data: str | None = None
     file_id: str | None = None
     media_type: str | None = None
+    """The media type, such as ``image/png``; by default the usual one of the kind."""
     name: str | None = None
+    """The file name."""
     detail: str | None = None
+    """How closely the model looks at a picture (OpenAI: ``low``, ``high``, ``auto``)."""
 
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.url, self.data, self.file_id)) != 1:

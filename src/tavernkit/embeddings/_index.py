@@ -58,6 +58,7 @@ class IndexItem:
     """A text to index. Items of one ``key`` are chunks of the same text, in the order of ``place``."""
 
     text: str
+    """The text."""
     key: str
     place: int = 0
 
@@ -67,10 +68,15 @@ class Match:
     """An item that a search found, with the cosine of the angle between its vector and the one searched for."""
 
     collection: str
+    """The collection that the item is in."""
     text: str
+    """The text of the item."""
     key: str
+    """The key of the text that the item is a chunk of."""
     place: int
+    """The chunk's number in that text."""
     score: float
+    """The cosine: 1 for the same direction, 0 for texts that have nothing in common."""
 
 
 @dataclass(frozen=True, slots=True)

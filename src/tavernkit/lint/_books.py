@@ -31,7 +31,14 @@ _AND_ANY, _NOT_ALL, _NOT_ANY, _AND_ALL = range(4)
 def lint_world_book(
     book: WorldBook, where: str = "", *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> Iterator[Finding]:
-    """Check a world book: each entry by itself, then the entries among each other."""
+    """Check a world book: each entry by itself, then the entries among each other.
+
+    Args:
+        book: The book.
+        where: The JSON pointer to it, for findings.
+        budget: Tokens that the lore may take; books that may need more are reported.
+        language: The program whose macros the texts use; ``any`` decides for each text.
+    """
     pointers = [f"{where}/entries/{escape(key)}" for key, _ in book.raw_entries()]
     yield from _entries(book, pointers, "key", language)
     yield from _among_each_other(book, pointers, where, budget)

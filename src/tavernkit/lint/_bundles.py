@@ -37,7 +37,13 @@ _HEAD_TEXTS = frozenset({"description", "personality", "scenario", "mes_example"
 
 
 def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Language = "any") -> Iterator[Finding]:
-    """Check a loaded card file."""
+    """Check a loaded card file.
+
+    Args:
+        bundle: The loaded file.
+        budget: Tokens that the lore may take; books that may need more are reported.
+        language: The program whose macros the texts use; ``any`` decides for each text.
+    """
     for problem in validate(bundle):
         if problem.code in SAID_OF_THE_BOOK:
             continue

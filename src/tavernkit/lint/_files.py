@@ -44,7 +44,13 @@ class FileKind(StrEnum):
 def lint_file(
     path: str | Path, *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> tuple[FileKind, list[Finding]]:
-    """Find out what a file is and check it, worst findings first."""
+    """Find out what a file is and check it, worst findings first.
+
+    Args:
+        path: The file: a card, book, preset, template or regex script.
+        budget: Tokens that the lore may take; books that may need more are reported.
+        language: The program whose macros the texts use; ``any`` decides for each text.
+    """
     path, kind = Path(path), FileKind.CARD
     try:
         kind, value = recognise(path)

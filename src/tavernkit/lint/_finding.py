@@ -23,9 +23,12 @@ class Finding:
 
     where: str
     message: str
+    """What is wrong, in words."""
     severity: Severity
+    """How bad it is: error, warning or info."""
     code: str
     hint: str = ""
+    """What would be right, in words; may be empty."""
     line: int | None = None
     column: int | None = None
     fixable: bool = False

@@ -42,7 +42,12 @@ def lint_regex(source: str, flags: str, where: str) -> Iterator[Finding]:
 
 
 def lint_regex_script(script: object, where: str) -> Iterator[Finding]:
-    """Check one script of SillyTavern or RisuAI."""
+    """Check one script of SillyTavern or RisuAI.
+
+    Args:
+        script: The JSON of the script.
+        where: The JSON pointer to it, for findings.
+    """
     if not is_mapping(script):
         yield Finding(where=where, message="is not an object", severity=Severity.ERROR, code="NOT_A_SCRIPT")
     elif "findRegex" in script:

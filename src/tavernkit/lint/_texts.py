@@ -38,7 +38,13 @@ _SEVERITIES = {
 
 
 def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Finding]:
-    """Check a text as it would be expanded; nothing it does has an effect."""
+    """Check a text as it would be expanded; nothing it does has an effect.
+
+    Args:
+        text: The text with macros.
+        where: The JSON pointer to it, for findings.
+        language: The program whose macros it uses; ``any`` decides by the text.
+    """
     if "{{" not in text or not has_time():
         return
     if len(text) > MAX_TEXT:

@@ -30,8 +30,11 @@ class WorstCase:
     """The slowest attempt. ``gave_up`` means it was longer than the limit."""
 
     seconds: float
+    """How long the slowest attempt took."""
     length: int
+    """Characters of the text that it was tried with."""
     sample: str
+    """The beginning of that text."""
     gave_up: bool
 
     def __str__(self) -> str:

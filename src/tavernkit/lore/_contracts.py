@@ -35,12 +35,19 @@ class LoreRow:
     """One entry after a scan: whether it is in the prompt, and why or why not."""
 
     id: str
+    """The entry's id in its book."""
     title: str
+    """What people call the entry."""
     book: str
+    """The book that the entry is in."""
     active: bool
+    """True if the entry is in the prompt."""
     reason: str
+    """Why it is in the prompt or not, in words."""
     keys: Sequence[str] = ()
+    """The keys of the entry."""
     content: str = ""
+    """The text of the entry."""
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""

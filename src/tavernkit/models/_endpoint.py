@@ -30,12 +30,16 @@ class Endpoint:
     """
 
     base_url: str = DEFAULT_BASE_URL
+    """The address of the server."""
     api_key: str | None = field(default=None, repr=False)
+    """The key, which is sent as the provider wants it."""
     api_prefix: str | None = DEFAULT_API_PREFIX
+    """The path between the address and the endpoint; ``/v1`` by default."""
     timeout: float | None = None
     connect_timeout: float | None = None
     read_timeout: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """More headers for every request."""
 
     def __post_init__(self) -> None:
         _refuse_secrets_of_wrong_types(self)

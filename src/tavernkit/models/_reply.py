@@ -18,7 +18,9 @@ class ToolCall:
     """A function that the model wants called."""
 
     id: str
+    """The provider's id of the call; the result goes back with it."""
     name: str
+    """The name of the function."""
     arguments: str
     """JSON, as the model wrote it."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
@@ -35,11 +37,13 @@ class Usage:
     """Tokens of a request and its reply. Zero where nothing is known."""
 
     input_tokens: int = 0
+    """Tokens of the prompt, cached ones included."""
     output_tokens: int = 0
     """Tokens of the reply, reasoning included."""
     cached_tokens: int = 0
     """Input tokens that the provider took from its prompt cache."""
     reasoning_tokens: int = 0
+    """Tokens of the reasoning, as part of ``output_tokens``."""
     reported: bool = False
     """True if the provider reported the numbers; otherwise they are estimates."""
 
@@ -78,9 +82,13 @@ class ToolCallPiece:
 
     index: int
     id: str | None = None
+    """The provider's id of the call, in its first piece."""
     name: str | None = None
+    """The name of the function, in its first piece."""
     arguments: str = ""
+    """More of the JSON of the arguments."""
     extra: FrozenObject | None = None
+    """What else the provider puts into the call and wants back with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +96,19 @@ class ReplyPiece:
     """A piece of a streamed reply; most hold nothing but text."""
 
     text: str = ""
+    """More of the text."""
     reasoning: str = ""
+    """More of the reasoning."""
     refusal: str = ""
+    """More of the refusal."""
     tool_calls: tuple[ToolCallPiece, ...] = ()
+    """Pieces of tool calls."""
     finish_reason: FinishReason | None = None
+    """Why the model stopped, in the last piece."""
     usage: Usage | None = None
+    """Tokens of the request and the reply, if this piece has them."""
     logprobs: FrozenObject | None = None
+    """Probabilities of the tokens in this piece."""
     model: str = ""
     """The model that answers, if the provider names it in this piece."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
@@ -112,14 +127,21 @@ class Reply:
     """What a model answered, the same for every provider, streamed or not."""
 
     text: str = ""
+    """What the model wrote."""
     reasoning: str = ""
+    """What the model thought before it wrote, if the provider shows that."""
     refusal: str = ""
+    """Why the model refused, if it did."""
     tool_calls: tuple[ToolCall, ...] = ()
+    """Functions that the model wants called."""
     alternatives: tuple[str, ...] = ()
     """Texts of the other candidates, if the request asked for several (``n``)."""
     finish_reason: FinishReason = "unknown"
+    """Why the model stopped: ``stop``, ``length``, ``tool_calls``, …"""
     usage: Usage = field(default_factory=Usage)
+    """Tokens of the request and the reply."""
     logprobs: FrozenObject | None = None
+    """Probabilities of tokens in the provider's shape, if they were asked for."""
     model: str = ""
     """The model that answered, as the provider names it."""
     interrupted: str = ""

@@ -39,10 +39,13 @@ class WireRequest:
     """
 
     method: str
+    """The HTTP method."""
     url: str = field(repr=False)
     """An absolute address, or a path below the base address of the model that sends it."""
     headers: Mapping[str, str] = field(repr=False)
+    """The HTTP headers."""
     body: FrozenObject
+    """The JSON body."""
 
     @property
     def needs_key(self) -> bool:
@@ -86,7 +89,9 @@ class Request:
     tools: Sequence[FrozenObject] = ()
     """Functions that the model may call."""
     tool_choice: FrozenJson = None
+    """Whether a tool must be called, in OpenAI's shape: ``auto``, ``none``, ``required`` or a function."""
     response_format: FrozenObject | None = None
+    """The shape the reply must have, such as a JSON schema, in OpenAI's shape."""
     dialect: str = "openai"
     """The provider's protocol: ``openai``, ``anthropic``, ``google``, ``text`` or another registered dialect."""
     wire: WireRequest | None = None

@@ -20,12 +20,18 @@ class Answer:
     """An answer. When it is streamed, ``deltas`` are its pieces (by default the whole text is one)."""
 
     text: str | None = ""
+    """What the model says."""
     tool_calls: Sequence[Mapping[str, object]] = ()
+    """Functions that the model calls, in OpenAI's shape."""
     finish_reason: str | None = None
+    """Why the model stopped; by default ``tool_calls`` if it calls tools, else ``stop``."""
     usage: Mapping[str, object] | None = None
+    """Token counts in OpenAI's shape."""
     deltas: Sequence[str] | None = None
     reasoning: str = ""
+    """What the model thinks before it answers."""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    """More keys for the message."""
 
     def message(self) -> JsonObject:
         """The assistant message."""
@@ -89,8 +95,11 @@ class Failure:
     """An HTTP error."""
 
     status: int
+    """The HTTP status, such as 429."""
     body: Json = None
+    """The JSON body of the error."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Headers of the answer, such as ``Retry-After``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +124,11 @@ class RawBytes:
     """Bytes on the wire exactly as given, for broken streams and broken JSON."""
 
     chunks: Sequence[bytes]
+    """The bytes, in the portions they are sent in."""
     content_type: str = "text/event-stream"
+    """The ``Content-Type`` header."""
     status: int = 200
+    """The HTTP status."""
 
 
 ScriptedReply: TypeAlias = Answer | Body | Failure | Hang | Disconnect | RawBytes

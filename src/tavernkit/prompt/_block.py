@@ -42,20 +42,35 @@ class Block:
     """
 
     role: str
+    """Who says it: ``system``, ``user``, ``assistant`` or ``tool``."""
     content: str
+    """The text."""
     id: str = field(default_factory=_new_id)
+    """A unique id; made up by default."""
     name: str | None = None
+    """The speaker's name, for messages that have one."""
     attachments: Sequence[FrozenJson] | None = None
+    """Pictures and files of the message, as ``Attachment.to_dict()`` gives them."""
     message_metadata: FrozenObject | None = None
     slot: str | None = None
+    """The place in the platform's layout that it fills, such as ``main`` or ``chatHistory``."""
     enabled: bool = True
+    """False takes it out of the prompt. Trimming disables what does not fit."""
     removable: bool = True
+    """False if trimming must not take it out."""
     insertion_point: str = "relative"
+    """Where it goes: ``relative`` (in order), ``in_chat`` (at ``depth``), or another name of the platform."""
     depth: int = 0
+    """Messages between it and the end of the chat; 0 is after the last message. Counts with ``in_chat``."""
     order: int = 100
+    """Sorts blocks at the same place; smaller numbers come first."""
     priority: int = 100
+    """For the trim strategy ``priority``: the lowest numbers are left out first."""
     token_budget_group: str = "default"
+    """The group that trimming counts it in: ``system``, ``examples``, ``lore``, ``history``, ``custom`` or
+    ``default``."""
     tags: Sequence[str] = ()
+    """The application's own labels."""
     metadata: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     def __post_init__(self) -> None:
@@ -139,6 +154,7 @@ class Omission:
     reason: str
     name: str | None = None
     tokens: int | None = None
+    """What it would have cost, if that was counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +162,9 @@ class Moved:
     """Something that stands elsewhere than the platform would put it, because a cache strategy moved it."""
 
     kind: str
+    """What it is, such as ``lore_entry`` or ``prompt``."""
     id: str
+    """Which one it is."""
     name: str
     """What people call it."""
     reference: str
@@ -156,3 +174,4 @@ class Moved:
     reason: str
     """Why it was moved."""
     tokens: int | None = None
+    """What it costs, if that was counted."""

@@ -78,7 +78,7 @@ class FixedClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The frozen input of one build; each platform adds its own typed fields.
+    """The frozen input of one build; each platform adds its own typed fields. ``CommonInputs`` describes the fields.
 
     Whatever a build needs from the world is in here (time and seed too), so a build is a pure function of it: the same
     context gives the same bytes.
@@ -89,8 +89,10 @@ class Context:
     type: str = "app"
     id: str | None = None
     character: Participant | None = None
+    """Whom the model plays."""
     user: Participant | None = None
     history: ChatHistory = field(default_factory=lambda: wrap_history(None))
+    """The chat so far."""
     message: str = ""
     generation_type: str = "normal"
     dialect: str | None = None

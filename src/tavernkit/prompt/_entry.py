@@ -58,14 +58,23 @@ class EntryConditions:
     """What the conditions of entries are checked against: the newest message comes first."""
 
     chat_scan_messages: Sequence[str] = ()
+    """Texts of the chat, newest first."""
     default_chat_depth: int = DEFAULT_CHAT_DEPTH
+    """How many messages a ``chat`` condition looks at, unless it says so itself."""
     turn_count: int | None = None
+    """The number of the turn, for ``turns`` conditions; None counts as 0."""
     character: HasName | None = None
+    """The character, for ``character`` conditions; without one, such conditions do not hold."""
     character_creator: str = ""
+    """Who made the card."""
     character_version: str = ""
+    """The version of the card."""
     character_tags: Sequence[str] = ()
+    """The tags of the card."""
     user: HasName | None = None
+    """The user, for ``user`` conditions; without one, such conditions do not hold."""
     persona: str = ""
+    """The description of the user's persona."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +82,29 @@ class PromptEntry:
     """One entry: its text, where it goes, for which generations, under which conditions."""
 
     id: str
+    """The entry's id."""
     name: str = ""
+    """What people call it; the id by default."""
     content: str = ""
+    """The text."""
     enabled: bool = True
+    """False if the entry is switched off."""
     pinned: bool = False
+    """True if a prompt manager must not remove it. Builds do not look at it."""
     role: str = "system"
+    """The role of its message."""
     position: str = "relative"
+    """``relative`` (in the order of the list) or ``in_chat`` (at ``depth``)."""
     depth: int = 4
+    """Messages between it and the end of the chat, if ``in_chat``."""
     order: int = 100
+    """Sorts entries at the same depth."""
     triggers: Sequence[str] = ()
+    """Generation types that the entry is for; empty for all."""
     forbid_overrides: bool = False
+    """True if a card must not replace the text."""
     conditions: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """When the entry counts: ``chat``, ``turns``, ``character``, ``user``, joined by ``all`` or ``any``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.id)

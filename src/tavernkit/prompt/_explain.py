@@ -22,12 +22,19 @@ class ExplainedBlock:
     """One block that goes to the model."""
 
     position: int
+    """The block's number in the prompt, from 1."""
     role: str
+    """The role of the message."""
     tokens: int | None
+    """What it costs; None if tokens were not counted."""
     source: str
+    """Where it came from, in words."""
     reason: str
+    """Why it is in the prompt."""
     preview: str
+    """The start of its text."""
     block_id: str
+    """The id of the block in the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +42,11 @@ class ExplainedOmission:
     """One thing that does not go to the model."""
 
     what: str
+    """What was left out, in words."""
     reason: str
+    """Why it was left out."""
     tokens: int | None
+    """What it would have cost, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +54,17 @@ class Explanation:
     """The whole story of a plan. Print it for a table, or read the rows."""
 
     blocks: Sequence[ExplainedBlock]
+    """What goes to the model, in order."""
     left_out: Sequence[ExplainedOmission]
+    """What does not go to the model, with reasons."""
     total_tokens: int | None
+    """Tokens of the prompt; None if they were not counted."""
     budget_tokens: int | None
+    """Tokens that the prompt may have; None if there is no limit."""
     warnings: Sequence[str]
+    """Warnings of the build."""
     counting_note: str = ""
+    """How far token counts may be off, if the model's own tokenizer was not available."""
     moved: Sequence[Moved] = ()
     """What a cache strategy put elsewhere than the platform would."""
     hints: Sequence[str] = ()

@@ -22,8 +22,11 @@ class GroupDecision:
     strategy: str | None = None
     """The rule of the group that chose."""
     generation_type: str = "normal"
+    """The kind of turn that was decided for."""
     is_user_input: bool = False
+    """True if the user wrote a message that the speakers answer."""
     seed: int | str | None = None
+    """What the random choices were made from."""
     reasons: Sequence[str] = ()
     """Why each of them speaks."""
     send_as_user: bool = False

@@ -29,13 +29,20 @@ class Injection:
     """One injected text. ``depth`` counts only in the chat: 0 is after the last message."""
 
     id: str
+    """The injection's name; registering the same id again replaces it."""
     content: str
+    """The text."""
     position: str
+    """``before`` or ``after`` the main prompt, in the ``chat`` at ``depth``, or ``none`` (only scanned for lore)."""
     role: str = "system"
+    """The role of its message in the chat."""
     depth: int = DEFAULT_DEPTH
     scan: bool = False
+    """True if its text is scanned for lore keys."""
     ephemeral: bool = False
+    """True if it is meant for one generation; the application removes it after that."""
     filter: InjectionFilter | None = None
+    """Decides for each build whether it counts; without a filter it always does."""
 
     @property
     def in_chat(self) -> bool:

@@ -28,12 +28,19 @@ class Message:
     """
 
     role: str
+    """Who says it: ``system``, ``user``, ``assistant``, ``tool`` or ``function``."""
     content: str
+    """The text."""
     name: str | None = None
+    """The speaker's name."""
     swipes: Sequence[str] | None = None
+    """Alternatives of the text, as SillyTavern stores them."""
     swipe_id: int | None = None
+    """Which of the swipes is shown, from 0."""
     send_date: SendDate | None = None
+    """When it was sent."""
     attachments: Sequence[FrozenJson] | None = None
+    """Pictures and files, as ``Attachment.to_dict()`` gives them."""
     metadata: FrozenObject | None = None
 
     def __post_init__(self) -> None:

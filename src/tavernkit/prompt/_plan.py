@@ -46,8 +46,11 @@ class TextSpan:
     """Which characters of a rendered prompt came from which block."""
 
     start: int
+    """Offset of the first character."""
     end: int
+    """Offset after the last character."""
     block_id: str
+    """The block that the characters came from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,11 @@ class RenderedText:
     """A prompt as one text, for models without chat: with the origin of its characters and where to stop."""
 
     text: str
+    """The whole prompt."""
     spans: Sequence[TextSpan] = ()
+    """Which characters came from which block."""
     stop_sequences: Sequence[str] = ()
+    """Strings at which the model stops."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +74,27 @@ class Plan:
     """
 
     blocks: Sequence[Block] = ()
+    """The pieces of the prompt in order. Disabled ones are not sent."""
     outlets: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Texts of lore entries for ``{{outlet::name}}``, by name."""
     lore_result: LoreResult | None = None
+    """What the scan of the lore found; ``lore_result.rows()`` lists every entry."""
     trim_report: TrimReport | None = None
+    """What was left out to fit the token budget, with sums; None if nothing was budgeted."""
     greeting: str | None = None
+    """The greeting with its macros expanded; None if the build did not choose one."""
     greeting_index: int | None = None
+    """Which greeting it is. SillyTavern counts from 0; in RisuAI -1 is the first message."""
     warnings: Sequence[str] = ()
+    """Warnings of the build."""
     degraded: Sequence[str] = ()
+    """Why the prompt is not what it should be: regexes or scripts that ran out of time on a busy machine."""
     trace: Trace | None = None
+    """Timings and numbers of each step, if the build was traced."""
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Options of the request under the platform's own names."""
     omissions: Sequence[Omission] = ()
+    """What could be in the prompt and is not, with reasons."""
     rendered: RenderedText | None = None
     counting_note: str = ""
     sampling: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
@@ -89,6 +106,7 @@ class Plan:
     metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """What the chat's header has to hold once the turn is received, so that the next prompt begins like this one."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+    """Counts the tokens of a text as the build did."""
     raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
     """Gives the texts of files before their macros were expanded, by kind and id of their source, if asked for."""
     again: Again | None = field(default=None, repr=False, compare=False)

@@ -27,6 +27,7 @@ class TextSource:
     pointer: str
     text: str = field(repr=False, compare=False)
     title: str = field(default="", compare=False)
+    """What people call it, for reports."""
 
     @property
     def id(self) -> str:
@@ -67,6 +68,7 @@ class Span:
     start: int
     end: int
     kind: SpanKind
+    """``verbatim``, ``expanded``, ``replaced``, ``added`` or ``aligned``; see above."""
     source: TextSource | None = None
     offset: int = 0
     name: str = ""
@@ -112,10 +114,15 @@ class MappedText:
     """A text of a prompt with its spans, which cover it without gap or overlap."""
 
     text: str
+    """The whole text of the message or prompt."""
     spans: tuple[Span, ...]
+    """Where its characters came from, in order."""
     role: str = ""
+    """The role of the message; empty for a text prompt."""
     id: str = ""
+    """The id of the block."""
     tokens: int = 0
+    """Tokens of the text."""
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""
@@ -133,10 +140,15 @@ class Place:
     """Words in a prompt: the message (0 for a text prompt), the offsets in it, and the spans they belong to."""
 
     message: int
+    """The number of the message, from 0."""
     start: int
+    """Offset of the first character in the message."""
     end: int
+    """Offset after the last character."""
     text: str
+    """The characters themselves."""
     spans: tuple[Span, ...]
+    """Where the characters came from."""
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""
@@ -154,8 +166,11 @@ class Use:
     """What became of one source: where its characters went, at what cost, and which ones are not in the prompt."""
 
     source: TextSource
+    """The input."""
     places: tuple[Place, ...]
+    """Where its characters are in the prompt."""
     tokens: int
+    """What those characters cost."""
     missing: tuple[tuple[int, int], ...]
     """Start and end of the parts of the source's text that did not arrive as they are."""
     reason: str = ""
@@ -177,8 +192,11 @@ class Cost:
     """Tokens that a source, or the builder itself (no source), has in one block."""
 
     block: str
+    """The id of the block."""
     source: TextSource | None
+    """The input that the text came from; None for text that the builder added."""
     tokens: int
+    """Tokens that the text has in the block."""
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""

@@ -33,9 +33,11 @@ class TraceStep:
     """
 
     name: str
+    """The name of the step."""
     duration_ms: float
     stats: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     warnings: Sequence[str] = ()
+    """Warnings of this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,15 @@ class Trace:
     """A whole build: its steps in pipeline order and the fingerprint of what came out."""
 
     steps: Sequence[TraceStep]
+    """The steps in pipeline order."""
     fingerprint: str | None
+    """SHA-256 of the prompt; None if none was given."""
     started_at: datetime
+    """When the build began, in UTC."""
     finished_at: datetime
+    """When the build ended, in UTC."""
     total_warnings: Sequence[str] = ()
+    """All warnings, in order."""
 
     @property
     def duration_ms(self) -> float:

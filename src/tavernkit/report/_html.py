@@ -22,7 +22,12 @@ MAP = Rectangle(0, 0, 100, 100)
 def render_html(view: Overview, *, title: str = "What the model sees", messages: object = None) -> str:
     """Write the page. All texts in it are escaped: cards, chats and books are not trusted.
 
-    The page's own script is the only one that its policy lets run. ``messages`` is the payload that can be copied.
+    The page's own script is the only one that its policy lets run.
+
+    Args:
+        view: What to show.
+        title: The title of the page.
+        messages: The payload that the page offers for copying.
     """
     from jinja2 import Environment
 

@@ -19,7 +19,12 @@ MAX_UNTOUCHED = 2000
 
 
 def lore_rows(result: LoreResult | None, *, limit: int = MAX_UNTOUCHED) -> list[LoreRow]:
-    """List the entries of a scan, those in the prompt first, and at most ``limit`` that no text touched."""
+    """List the entries of a scan, those in the prompt first.
+
+    Args:
+        result: What the scan found; None gives an empty list.
+        limit: The most entries to list that no text touched.
+    """
     return [] if result is None else result.rows(untouched=limit)
 
 
@@ -28,13 +33,21 @@ class Part:
     """One block that goes to the model."""
 
     position: int
+    """The block's number in the prompt, from 1."""
     role: str
+    """The role of the message."""
     family: SourceFamily
+    """The family of sources it belongs to."""
     source: str
+    """Where it came from, in words."""
     reason: str
+    """Why it is in the prompt."""
     tokens: int
+    """What it costs."""
     content: str
+    """Its text."""
     name: str | None = None
+    """The speaker's name, if the message has one."""
     words: Sequence[Words] = ()
     """The content cut where the origin of its words changes, if the sources were asked for."""
 
@@ -44,8 +57,11 @@ class Share:
     """What one family of sources costs."""
 
     family: SourceFamily
+    """The family."""
     tokens: int
+    """Tokens of its blocks together."""
     blocks: int
+    """How many blocks it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +69,21 @@ class Overview:
     """What is in a prompt, what each source costs, what the lore did, what was left out, what was odd."""
 
     parts: Sequence[Part]
+    """What goes to the model, in order."""
     shares: Sequence[Share]
+    """What each family of sources costs."""
     lore: Sequence[LoreRow]
+    """The entries of the lore, those in the prompt first."""
     left_out: Sequence[ExplainedOmission]
+    """What does not go to the model, with reasons."""
     warnings: Sequence[str]
+    """Warnings of the build."""
     total_tokens: int
+    """Tokens of the prompt."""
     budget_tokens: int | None
+    """Tokens that the prompt may have; None if there is no limit."""
     source_map: SourceMap | None = None
+    """Where each character came from, if the sources were asked for."""
     lore_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
     """What each entry costs that is in the prompt, by its id, if the sources were asked for."""
     hints: Sequence[str] = ()

@@ -14,7 +14,9 @@ class SourceFamily:
     """Sources that share a colour; ``colour`` is for pages, ``style`` for terminals."""
 
     name: str
+    """A short name, for programs."""
     label: str
+    """What a legend calls it."""
     colour: str
     style: str
 

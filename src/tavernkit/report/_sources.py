@@ -21,7 +21,9 @@ class Words:
     """
 
     text: str
+    """The words."""
     kind: str
+    """The kind of span: ``verbatim``, ``expanded``, ``replaced``, ``added`` or ``aligned``."""
     how: str
     source: TextSource | None = None
     start: int = 0

@@ -46,17 +46,7 @@ QUIRKS = ("", "reference")
 
 @dataclass(frozen=True, kw_only=True)
 class RisuAIContext(Context):
-    """The frozen input of one build.
-
-    ``character`` is a card, RisuAI's own character or a group of them (then ``members`` has the characters and
-    ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
-    ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
-    ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
-    ``inlays`` has the pictures that messages name, ``tool_calls`` the calls of tools; ``caption`` describes pictures
-    without a caption of their own to models that cannot see them. With ``say_nothing`` an empty ``message`` is sent as
-    ``*says nothing*`` unless the user has the last word already. ``quirks="reference"`` reproduces what RisuAI does to
-    the damage of a chat. ``strategy`` and ``on_overflow`` decide about the token budget.
-    """
+    """The frozen input of one build, with a value for every input that ``RisuAIInputs`` describes."""
 
     preset: Preset | None = None
     settings: Settings = field(default_factory=Settings)

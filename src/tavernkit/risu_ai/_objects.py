@@ -30,9 +30,12 @@ class RisuMessage:
 
     role: str
     data: str
+    """The text."""
     time: float | None = None
     saying: str | None = None
+    """The id of the group member who said it."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+    """The object as RisuAI stores it."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuMessage:
@@ -60,13 +63,20 @@ class RisuChat:
     """A chat: ``greeting_index`` is -1 for the first message, else an index into the alternate greetings."""
 
     id: str = ""
+    """RisuAI's id of the chat."""
     messages: tuple[RisuMessage, ...] = ()
+    """The messages, oldest first."""
     greeting_index: float | None = -1
     note: str = ""
+    """The author's note."""
     local_lore: tuple[FrozenObject, ...] = ()
+    """Lorebook entries of this chat only."""
     modules: tuple[str, ...] = ()
+    """Ids of the modules that are switched on for the chat."""
     bound_persona: str | None = None
+    """The id of the persona that the chat is bound to."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+    """The object as RisuAI stores it."""
 
     @property
     def name(self) -> str:
@@ -93,24 +103,42 @@ class RisuCharacter:
     """A character, or a group of characters (``is_group``)."""
 
     name: str = ""
+    """The name."""
     nickname: str = ""
+    """The name that ``{{char}}`` gives instead, if there is one."""
     id: str = ""
+    """RisuAI's id (``chaId``)."""
     is_group: bool = False
     description: str | None = ""
+    """Who the character is."""
     personality: str | None = ""
+    """A short summary of the personality."""
     scenario: str | None = ""
+    """Where and when the chat takes place."""
     example_message: str | None = ""
+    """Example dialogue."""
     first_message: str | None = ""
+    """What the character says to open a chat."""
     alternate_greetings: tuple[str, ...] | None = ()
+    """Other first messages to choose from."""
     default_variables: str = ""
+    """Values of chat variables that are not set: lines of ``name=value``."""
     lore: tuple[FrozenObject, ...] | None = ()
+    """Entries of the lorebook, as RisuAI stores them."""
     image: str = ""
+    """The path of the main picture."""
     emotions: tuple[Asset, ...] | None = ()
+    """Pictures by emotion."""
     assets: tuple[Asset, ...] | None = ()
+    """Other media files."""
     modules: tuple[str, ...] = ()
+    """Ids of the modules that are switched on for the character."""
     prebuilt_asset_command: bool = False
+    """True to tell the model how to show the character's pictures."""
     prebuilt_asset_exclude: tuple[str, ...] = ()
+    """Paths of assets that the model is not told about."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+    """The object as RisuAI stores it."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuCharacter:
@@ -171,9 +199,13 @@ class RisuPersona:
     """A persona of the user."""
 
     id: str
+    """RisuAI's id of the persona."""
     name: str | None = ""
+    """The user's name."""
     prompt: str | None = ""
+    """The description of the persona."""
     icon: str = ""
+    """The path of the picture."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuPersona:
@@ -191,11 +223,17 @@ class RisuModule:
     """A module: lore, assets and scripts that can be switched on together."""
 
     id: str
+    """RisuAI's id of the module."""
     name: str = ""
+    """What the module is called."""
     namespace: str | None = None
+    """Another name by which presets refer to it."""
     lore: tuple[FrozenObject, ...] = ()
+    """Entries of its lorebook, as RisuAI stores them."""
     assets: tuple[Asset, ...] | None = None
+    """Its media files."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+    """The object as RisuAI stores it."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuModule:

@@ -61,7 +61,9 @@ class RisuPlan(Plan):
     last_memory: str | None = None
     stopped: bool = False
     rules: RequestRules = field(default_factory=RequestRules)
+    """How the request is written for the model."""
     text_rules: TextRules = field(default_factory=TextRules)
+    """How the messages become one text, for models that take text."""
     memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     purpose: str = MAIN_MODE
     """What the prompt is for: ``model``, or a helper request such as ``memory`` or ``emotion``."""

@@ -74,30 +74,7 @@ NO_METADATA = ChatMetadata()
 
 @dataclass(frozen=True, kw_only=True)
 class SillyTavernContext(Context):
-    """The frozen input of one build.
-
-    ``character`` is the card (in a group: the speaker's), ``avatar`` its file name, ``user`` the persona's name.
-    ``history`` may be a ``ChatFile``, whose header then counts as ``chat_metadata``, or a list of chat lines or
-    messages; ``message`` is the text in the input box. ``greeting`` asks for the card's first message (0) or one of its
-    alternatives (from 1), which the plan then has, expanded, to open a chat with. ``authors_note`` puts the note
-    elsewhere for this build (``position``, ``depth``, ``role``). ``books`` are active globally; the others belong to
-    the character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
-    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget; ``lore`` and
-    ``volatile`` put what changes where it does not break a prompt cache.
-
-    With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
-    what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
-
-    In a group, ``member_extras`` has the books, tags and regex scripts of the members by file name: the speaker's take
-    the place of ``character_books``, ``tags`` and ``regex_scripts``.
-
-    ``attachments`` has the texts of files by the URL that chat lines and the Data Bank have for them, ``media``
-    pictures, videos and sounds as ``data:`` URLs; without it their URLs are sent as they are. ``vectors`` is what
-    searches of Vector Storage found.
-
-    ``tokenizers`` are tokenizer files for models whose vocabulary is not bundled (a folder's path will do);
-    ``model_list`` is OpenRouter's list of models, which says what tokenizer a model has.
-    """
+    """The frozen input of one build, with a value for every input that ``SillyTavernInputs`` describes."""
 
     preset: Preset | None = None
     settings: Settings = field(default_factory=Settings)

@@ -68,14 +68,20 @@ class Document:
     """
 
     id: str
+    """The id in the workspace."""
     kind: Kind
+    """What it is: ``card``, ``book``, ``preset``, ``chat``, …"""
     name: str
+    """What people call it."""
     data: Json
     format: str = JSON
+    """How the file is written: ``json``, ``jsonl``, ``world_info``, …"""
     path: Path | None = None
+    """The file that it was read from; None for one that was never saved."""
     original: Json = None
     digest: str = ""
     indent: str | int | None = 4
+    """How the JSON of the file is indented; None for one line."""
     newline: bool = False
     """True if the file ends with a line feed."""
     bundle: Bundle | None = None
@@ -85,7 +91,9 @@ class Document:
     slot: str = ""
     """For a book of an installation: the input of a build that it belongs to."""
     warnings: tuple[str, ...] = ()
+    """What was odd about the file."""
     revision: int = 1
+    """Grows with every edit."""
 
     @property
     def saved(self) -> bool:

@@ -21,9 +21,13 @@ class HttpRequest:
     """What a client sent."""
 
     method: str
+    """The HTTP method."""
     path: str
+    """The path, with its query."""
     headers: Mapping[str, str]
+    """The headers, with names in lower case."""
     body: bytes
+    """The body as it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,13 @@ class HttpReply:
     """What a client gets. A body that comes in portions is sent as it comes; ``drop`` breaks the connection after."""
 
     status: int = 200
+    """The HTTP status."""
     body: bytes | AsyncIterable[bytes] = b""
+    """The body, whole or in portions."""
     content_type: str = "application/json"
+    """The ``Content-Type`` header."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More headers."""
     drop: bool = False
 
 

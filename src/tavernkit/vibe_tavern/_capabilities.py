@@ -21,12 +21,19 @@ class Capabilities:
     """
 
     provider: str
+    """The provider, such as ``openrouter``."""
     model: str
+    """The provider's model id."""
     supports_tools: bool = True
+    """True if the model can call tools."""
     supports_response_format_json_object: bool = True
+    """True if the model can be asked for JSON."""
     supports_response_format_json_schema: bool = False
+    """True if the model can be asked for JSON of a given schema."""
     supports_streaming: bool = True
+    """True if replies can be streamed."""
     supports_parallel_tool_calls: bool = False
+    """True if one reply may call several tools."""
     context_window_tokens: int | None = None
     reserved_response_tokens: int = 0
 

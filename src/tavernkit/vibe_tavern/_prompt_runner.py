@@ -68,13 +68,19 @@ class PromptRequest:
 
     plan: Plan | None
     config: RunnerConfig
+    """The configuration of the run."""
     context: VibeTavernContext
+    """The context that the prompt was built from."""
     dialect: str
+    """The provider's protocol."""
     messages: list[JsonObject]
+    """The messages as they are sent."""
     options: JsonObject
     request: JsonObject
     strict: bool = False
+    """True if warnings are errors."""
     response_transforms: Sequence[str] = ()
+    """Names of the transforms that the reply goes through."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -91,9 +97,13 @@ class PromptResult:
     """A reply: the assistant message after response transforms, and the reply as it came."""
 
     prompt_request: PromptRequest
+    """What was sent."""
     reply: Reply
+    """The reply as it came."""
     assistant_message: JsonObject
+    """The message after response transforms, in OpenAI's shape."""
     elapsed_ms: int
+    """Milliseconds from request to reply."""
 
     @property
     def text(self) -> str:

@@ -51,14 +51,21 @@ class Infrastructure:
     """Registries of a program. The default is shared by the whole process; ``copy()`` gives a set of one's own."""
 
     capabilities: CapabilitiesRegistry = field(default_factory=lambda: default_registry)
+    """What providers and models support."""
     sanitizers: SanitizerRegistry = field(default_factory=lambda: default_sanitizers)
+    """Filters of output tags, by name."""
     message_transforms: TransformRegistry[MessageTransform] = field(default_factory=lambda: message_transforms)
+    """Functions that change messages before they are sent, by name."""
     tool_transforms: TransformRegistry[ToolTransform] = field(default_factory=lambda: tool_transforms)
+    """Functions that change tool definitions before they are sent, by name."""
     response_transforms: TransformRegistry[ResponseTransform] = field(default_factory=lambda: response_transforms)
+    """Functions that change replies, by name."""
     tool_call_transforms: TransformRegistry[ToolCallTransform] = field(default_factory=lambda: tool_call_transforms)
+    """Functions that change tool calls of a reply, by name."""
     tool_result_transforms: TransformRegistry[ToolResultTransform] = field(
         default_factory=lambda: tool_result_transforms
     )
+    """Functions that change results of tools, by name."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -98,16 +105,23 @@ class RunnerConfig:
     """
 
     provider: str
+    """The provider, such as ``openrouter``."""
     model: str
+    """The provider's model id."""
     context: VibeTavernContext
+    """The context that prompts are built from."""
     pipeline: Pipeline[VibeTavernState]
+    """The steps that build a prompt."""
     llm_options_defaults: FrozenObject
+    """Options of every request, unless the call says otherwise."""
     capabilities: Capabilities
+    """What the provider and model support."""
     tool_calling: ToolCallingConfig
     directives: DirectivesConfig
     language_policy: LanguagePolicyConfig
     output_tags: OutputTagsConfig
     infrastructure: Infrastructure
+    """The registries of transforms, sanitizers and capabilities."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -133,9 +133,13 @@ class AuditedModel:
     """How tokens of one model id are counted: ``hit`` with its own tokenizer, else ``missing_file`` or ``miss``."""
 
     model: str
+    """The provider's model id."""
     hint: str
+    """The tokenizer that belongs to it, by its short name."""
     status: str
+    """``hit``, ``missing_file`` or ``miss``; see above."""
     description: Mapping[str, object]
+    """How its tokens are counted: the backend and its options."""
 
 
 def audit_models(models: list[str], *, tokenizer_root: Path | str | None = None) -> list[AuditedModel]:

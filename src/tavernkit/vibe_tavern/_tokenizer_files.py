@@ -49,9 +49,13 @@ class TokenizerFile:
     """What became of one tokenizer; ``no_file`` for one that needs none."""
 
     hint: str
+    """The tokenizer's short name."""
     status: Status
+    """``ok``, ``fetched``, ``missing``, ``invalid``, ``failed`` or ``no_file``."""
     path: Path | None = None
+    """Where the file is or should be."""
     problem: str | None = None
+    """What went wrong, if something did."""
 
 
 def check_tokenizers(*, root: Path | None = None, only: Sequence[str] = ()) -> list[TokenizerFile]:

@@ -45,10 +45,15 @@ class RisuDevice:
     """Where the text is shown, as far as a text can ask."""
 
     screen_width: int = 1280
+    """Width of the screen in pixels."""
     screen_height: int = 720
+    """Height of the screen in pixels."""
     platform: Platform = "web"
+    """The build of RisuAI: ``web``, ``node`` or ``local``."""
     locale: str = "en-US"
+    """The language of the browser, which dates are written in."""
     timezone: tzinfo = UTC
+    """The time zone that times are written in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +125,7 @@ class CBSContext:
     consistent_names: bool = False
     trigger_id: str | None = None
     cbs_budget: BuildBudget | None = field(default=None, repr=False, compare=False)
+    """What all texts of one build may still do together; None for no limit."""
 
     character: RisuCharacter | None = field(init=False)
     """The selected character as an object."""

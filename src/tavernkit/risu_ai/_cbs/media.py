@@ -40,10 +40,14 @@ class MediaSettings:
     """The user's settings for media: ``width`` is in rem, -1 or nothing for none."""
 
     user_icon: str = ""
+    """The path of the user's picture, for personas that have none."""
     max_difference: float = 4
+    """How many letters a name may differ from an asset's name."""
     legacy_findings: bool = False
+    """True to show only assets of exactly that name."""
     width: float | None = -1
     hide_all_images: bool = False
+    """True to leave out all pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ class ShownInlay:
     """A file that was put into a message, and where a browser finds it."""
 
     kind: Literal["image", "video", "audio"]
+    """``image``, ``video`` or ``audio``."""
     url: str
+    """The address for the browser."""
 
 
 def replace_assets(

@@ -26,6 +26,7 @@ class Inlay:
     """A file that messages name by its id; ``caption`` stands in for a picture the model cannot see."""
 
     attachment: Attachment
+    """The file."""
     caption: str = ""
 
 

@@ -48,7 +48,9 @@ class ChatFile:
     """The chats of a file, and the folders a user keeps them in."""
 
     chats: tuple[RisuChat, ...]
+    """The chats, in the order of the file."""
     folders: tuple[FrozenObject, ...] = ()
+    """The folders, as RisuAI stores them."""
 
     @classmethod
     @checked

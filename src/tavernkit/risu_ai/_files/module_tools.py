@@ -16,6 +16,7 @@ class ModuleServer:
 
     url: str
     module: str
+    """The name of the module."""
 
 
 def module_servers(

@@ -75,33 +75,58 @@ class Preset:
     """
 
     name: str = "Default"
+    """What the preset is called."""
     main_prompt: str | None = None
     jailbreak: str | None = None
     global_note: str = ""
+    """The global note, which goes after the chat unless the character replaces it."""
     formating_order: tuple[str, ...] = DEFAULT_ORDER
+    """The order of the parts of a prompt without a template (RisuAI's spelling)."""
     prompt_preprocess: bool = False
+    """True to add the settings' ``additional_prompt`` and ``description_prefix``."""
     prompt_template: tuple[TemplateCard, ...] | None = None
+    """The cards of the prompt template; None to use ``formating_order``."""
     prompt_settings: PromptSettings = field(default_factory=PromptSettings)
+    """Switches of the prompt template."""
     max_context: int = 4000
+    """Tokens of the context, the reply included."""
     max_response: int = 300
+    """Tokens kept for the reply."""
     temperature: float = 80
     frequency_penalty: float = 70
+    """The penalty times 100; -1000 if it is not sent."""
     presence_penalty: float = 70
+    """The penalty times 100; -1000 if it is not sent."""
     top_p: float = 1
+    """Top P, as it is sent; -1000 if it is not sent."""
     ai_model: str = DEFAULT_MODEL
+    """RisuAI's id of the main model."""
     sub_model: str = DEFAULT_MODEL
+    """RisuAI's id of the model for helpers such as memory and emotion."""
     regex: tuple[FrozenObject, ...] = ()
+    """Regex scripts of the preset, as RisuAI stores them."""
     custom_prompt_template_toggle: str = ""
+    """The toggles that the preset offers, one per line."""
     template_default_variables: str = ""
+    """Values of chat variables that are not set: lines of ``name=value``."""
     module_integration: str = ""
+    """Ids or namespaces of modules that are switched on with the preset, separated by commas."""
     group_template: str = ""
+    """How messages of a group are wrapped; ``{{slot}}`` is the message. RisuAI's own if empty."""
     group_other_bot_role: str = "user"
+    """The role of messages of the other members of a group."""
     system_content_replacement: str = ""
+    """How system messages are written for models that take none; ``{{slot}}`` is the message."""
     system_role_replacement: str = "user"
+    """The role of such messages."""
     use_instruct_prompt: bool = False
+    """True to write one prompt text instead of messages."""
     instruct_chat_template: str = "chatml"
+    """The chat template of that text, such as ``chatml``; ``jinja`` uses ``jinja_template``."""
     jinja_template: str = ""
+    """A chat template in Jinja."""
     ooba_format: OobaFormat = field(default_factory=OobaFormat)
+    """The texts around messages for a text-generation server (Oobabooga)."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod

@@ -26,27 +26,36 @@ class BuiltInTexts:
     """
 
     main_prompt: str = ""
+    """The main prompt."""
     jailbreak: str = ""
+    """The jailbreak prompt."""
     additional_prompt: str = ""
+    """The text added to the main prompt if the preset has ``prompt_preprocess``."""
     description_prefix: str = ""
+    """The text before the description if the preset has ``prompt_preprocess``."""
     auto_suggest_prompt: str = (
         "Write what {{user}} could say next, in {{user}}'s own voice: three short suggestions, one per line, "
         "and nothing else."
     )
+    """Asks for suggestions of what the user could say."""
     emotion_prompt: str = (
         "Which of these words says best what the speaker feels? Answer with that word and nothing else: {{slot}}"
     )
+    """Asks which of the emotions in ``{{slot}}`` fits."""
     translation_prompt: str = (
         "Translate the text of the user into the language {{slot}}. Keep tags and line breaks as they are, and write "
         "nothing else."
     )
+    """Asks for a translation into the language ``{{slot}}``."""
     chain_of_thought: str = (
         "Before you write, think about what happens next and why, inside <Thoughts> and </Thoughts>. "
         "Then write the reply after it."
     )
+    """Asks the model to think first, inside ``<Thoughts>``."""
     asset_command: str = (
         'To show a picture of {{char}}, write <img="NAME"> on a line of its own. Pictures: {{chardisplayasset}}'
     )
+    """Tells the model how to show pictures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,37 +68,63 @@ class Settings:
     """
 
     username: str = "User"
+    """The user's name."""
     persona_prompt: str = ""
+    """The description of the persona in use."""
     personas: tuple[RisuPersona, ...] = ()
     selected_persona: int = 0
     preset: Preset = field(default_factory=Preset)
     presets: tuple[Preset, ...] = ()
+    """The stored presets."""
     preset_chain: str = ""
+    """Names of presets of which each send takes one at random, separated by commas."""
     jailbreak_toggle: bool = False
     chain_of_thought: bool = False
     additional_prompt: str = ""
+    """The text added to the main prompt if the preset has ``prompt_preprocess``."""
     description_prefix: str = ""
+    """The text before the description if the preset has ``prompt_preprocess``."""
     lorebook_depth: int = 5
+    """How many of the newest messages are searched for lorebook keys."""
     lorebook_tokens: int = 800
+    """The most tokens that lorebook entries may have together."""
     modules: tuple[RisuModule, ...] = ()
+    """The stored modules."""
     enabled_modules: tuple[str, ...] = ()
+    """Ids of the modules that are switched on everywhere."""
     global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Variables that all chats share."""
     automatic_cache_point: bool = False
+    """True to add cache points to templates that have none."""
     new_openai_handle: bool = True
+    """True to leave out empty messages and name the speakers of examples."""
     reverse_proxy_ooba_mode: bool = False
+    """True if the reverse proxy leads to a text-generation server."""
     custom_flags: tuple[FrozenJson, ...] | None = None
+    """The user's own flags for the model; None to use those that RisuAI knows."""
     custom_models: tuple[FrozenObject, ...] = ()
+    """The user's own models, as RisuAI stores them."""
     request_retries: int = DEFAULT_RETRIES
+    """How often a failed request is sent again."""
     fallback_models: tuple[str, ...] = ()
     auto_continue_chat: bool = False
+    """True to continue replies that do not end with a closed sentence."""
     auto_continue_min_tokens: int = 0
+    """Continue replies that have fewer tokens; 0 to switch that off."""
     remove_incomplete_response: bool = False
+    """True to cut off an unfinished sentence at the end of a reply."""
     inlay_error_response: bool = False
+    """True to write errors into the chat instead of raising them."""
     banned_scripts: tuple[str, ...] = ()
+    """Unicode scripts that a reply must not contain, such as ``Han``; such a reply is asked for again."""
     use_streaming: bool = False
+    """True if the user wants replies piece by piece."""
     echo_message: str = "Echo Message"
+    """What the model ``echo_model`` replies."""
     language: str = "en"
+    """The language of RisuAI's interface."""
     texts: BuiltInTexts = field(default_factory=BuiltInTexts)
+    """The instructions that RisuAI brings along."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod

@@ -37,9 +37,13 @@ class LorebookSettings:
     """How far back to look, how many tokens lore may take, and the two switches."""
 
     scan_depth: float = 5
+    """How many of the newest messages are searched for keys."""
     token_budget: float = 800
+    """The most tokens that active entries may have together."""
     full_word: bool = False
+    """True if keys must be whole words."""
     recursive: bool = True
+    """True if texts of active entries are searched for keys too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,19 @@ class ScanInput:
 
     entries: CompiledLore | Sequence[LorebookEntry] = ()
     messages: Sequence[LoreMessage] = ()
+    """The chat, oldest first."""
     settings: LorebookSettings = field(default_factory=LorebookSettings)
+    """Scan depth, budget and switches."""
     greeting_index: float | None = -1
+    """The chat's choice of greeting, for decorators that ask; -1 is the first message."""
     count_tokens: TokenCounter = len
+    """Counts the tokens of a text."""
     random: Callable[[], float] = lambda: 0.5
+    """Random numbers from 0 up to 1, for probabilities."""
     chat_variable: Callable[[str], str] = lambda name: "null"
+    """Returns a chat variable by name, for markers of earlier scans; ``null`` if there is none."""
     warn: Warn | None = None
+    """Called with each warning."""
     strict: bool = False
     """Raise for an entry that cannot be read, as RisuAI does; otherwise only that entry is left out."""
 

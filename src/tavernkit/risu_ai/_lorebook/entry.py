@@ -25,15 +25,24 @@ class LorebookEntry:
     """
 
     key: str = ""
+    """Keys, separated by commas. With ``use_regex``, a regular expression."""
     secondary_key: str = ""
+    """More keys; one of them must be found too if ``selective``."""
     order: FrozenJson = 0
     comment: str = ""
+    """The title."""
     content: str = ""
+    """The text, with its decorators."""
     mode: str = "normal"
+    """``normal``, or RisuAI's name for another kind of entry, such as ``child``."""
     always_active: bool = False
+    """True if no key is needed."""
     selective: bool = False
+    """True if a secondary key is needed too."""
     use_regex: bool = False
+    """True if keys are regular expressions."""
     id: str | None = None
+    """RisuAI's id of the entry."""
     book: str = ""
 
     @classmethod

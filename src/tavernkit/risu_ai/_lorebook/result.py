@@ -76,14 +76,21 @@ class ActiveLore:
     index: int
     source: str
     text: str
+    """The text for the prompt."""
     pos: str = ""
+    """Where it goes: empty for the lorebook's place, ``depth``, ``reverse_depth``, or the name of a position."""
     depth: float = 0
+    """How many messages from the end it goes, or from the start with ``reverse_depth``."""
     role: str = "system"
+    """The role of its message at a depth."""
     order: FrozenJson = 0
     priority: FrozenJson = 0
     tokens: int = 0
+    """What it costs."""
     inject: LoreInjection | None = None
+    """The text that it goes into, if its decorators name one."""
     reason: str = ""
+    """Why it is active, in words."""
     title: str = ""
     book: str = ""
     injected: tuple[ActiveLore, ...] = ()
@@ -97,13 +104,19 @@ class LorebookResult:
     """
 
     actives: Sequence[ActiveLore] = ()
+    """The entries that go into the prompt."""
     hits: Sequence[KeyHit] = ()
+    """Which keys were found where."""
     markers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Chat variables that remember which entries were active in an earlier scan."""
     total_tokens: int = 0
+    """Tokens of the active entries together."""
     budget: int = 0
+    """Tokens that they may have."""
     entries: Sequence[LorebookEntry] = ()
     reasons: Mapping[int, str] = field(default_factory=dict[int, str])
     near_misses: NearMisses | None = field(default=None, repr=False, compare=False)
+    """Finds out why an entry is not active, when somebody asks."""
     left_out: Sequence[ActiveLore] = ()
     """What was called up and did not fit the budget."""
 

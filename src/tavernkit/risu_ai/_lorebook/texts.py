@@ -17,7 +17,9 @@ class LoreMessage:
     """A chat message as the engine sees it."""
 
     role: str
+    """``user`` or ``char``."""
     text: str
+    """What was said."""
 
 
 @dataclass(frozen=True, slots=True)

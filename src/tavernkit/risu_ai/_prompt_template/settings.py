@@ -16,12 +16,19 @@ class PromptSettings:
 
     assistant_prefill: str = ""
     post_end_inner_format: str = ""
+    """A system message for the end of the prompt."""
     send_chat_as_system: bool = False
+    """True to send the chat as system messages."""
     send_name: bool = False
+    """True to put the speaker's name before every message."""
     util_override: bool = False
+    """True to use the template for utility bots too, instead of RisuAI's own for them."""
     custom_chain_of_thought: bool = False
+    """True leaves out RisuAI's instruction to think: the template has its own."""
     max_thought_tag_depth: float = -1
+    """How many of the newest messages keep their thoughts; -1 for all."""
     trim_start_new_chat: bool = False
+    """True sends the line that starts the chat to NovelAI's models too, whatever its name says."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], warn: Warn = log_warning) -> PromptSettings:

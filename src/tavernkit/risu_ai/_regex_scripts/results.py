@@ -18,8 +18,11 @@ class ScriptResult:
     """The text after the scripts; ``stored`` are message texts that ``@@inject`` changed."""
 
     text: str
+    """The text after the scripts."""
     emotion_changed: bool = False
+    """True if a script chose an emotion (``@@emo``)."""
     emotions: Sequence[str] = ()
+    """The emotions that were chosen."""
     stored: Mapping[int, str] = field(default_factory=lambda: _NOTHING)
 
 

@@ -34,11 +34,15 @@ class RegexScript:
     """
 
     pattern: str = ""
+    """The regular expression (RisuAI's ``in``)."""
     out: str = ""
+    """What replaces it; ``$1``, ``$&`` and CBS work in it."""
     type: str = "editoutput"
+    """When it runs: ``editinput``, ``editoutput``, ``editprocess`` (the prompt), ``editdisplay``, …"""
     flag: str = ""
     able_flag: bool = False
     comment: str = ""
+    """The name of the script."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False, compare=False)
 
     @classmethod

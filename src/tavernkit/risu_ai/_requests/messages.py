@@ -36,15 +36,24 @@ class RequestRules:
     """
 
     model: str = ""
+    """RisuAI's id of the model."""
     flags: frozenset[str] = field(default_factory=frozenset[str])
+    """What RisuAI knows about the model, as names of its flags."""
     format: int = WireFormat.OPENAI
     system_content: str = DEFAULT_SYSTEM_CONTENT
+    """How system messages are written for models that take none; ``{{slot}}`` is the message."""
     system_role: str = DEFAULT_SYSTEM_ROLE
+    """The role of such messages."""
     new_openai_handle: bool = True
+    """True to leave out empty messages and name the speakers of examples, as RisuAI does by default."""
     ooba_mode: bool = False
+    """True to join all system messages into one at the end, for text-generation servers behind a proxy."""
     preset: Preset = field(default_factory=Preset, repr=False)
+    """The preset in force."""
     settings: Settings = field(default_factory=Settings, repr=False)
+    """The user's settings."""
     tool_calls: ToolCalls = field(default_factory=dict[str, Mapping[str, object]], repr=False)
+    """Calls of tools that marks in texts name, by id."""
 
     @classmethod
     def of(

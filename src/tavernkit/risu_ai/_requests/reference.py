@@ -57,8 +57,11 @@ class RisuRequest:
     """
 
     url: str
+    """The address; empty if RisuAI's is not known."""
     headers: Mapping[str, str] = field(repr=False)
+    """The HTTP headers."""
     body: JsonObject
+    """The JSON body."""
 
 
 def reference_request(

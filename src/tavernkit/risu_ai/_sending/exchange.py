@@ -25,14 +25,18 @@ class ModelRequest:
     """
 
     model: str
+    """RisuAI's id of the model."""
     messages: list[JsonObject]
+    """The messages, in the provider's shape."""
     options: JsonObject
+    """Samplers, limits and other keys of the body."""
     stream: bool
     plan: RisuPlan
     prompt: Sequence[PromptMessage] = ()
     streamable: bool = True
     """False if RisuAI needs the whole reply, whatever the user wants."""
     rules: RequestRules = field(default_factory=RequestRules, repr=False)
+    """How requests are written for the model."""
 
     def reference_request(self, *, keys: Mapping[str, str] = EMPTY_KEYS, warn: Warn = log_warning) -> RisuRequest:
         """The request RisuAI would post: address, headers and body in the format of the model's provider.
@@ -54,6 +58,7 @@ class Reply:
     """The whole reply; ``alternatives`` are further ones, if the model was asked for several."""
 
     text: str
+    """What the model wrote."""
     alternatives: tuple[str, ...] = ()
 
 

@@ -53,5 +53,6 @@ class SendResult:
     translations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Replies to be shown in another language, by their ids."""
     warnings: Sequence[str] = field(default_factory=tuple[str, ...])
+    """Warnings of the send and its builds."""
     variables: VariableChanges = field(default_factory=VariableChanges)
     """What the send changes in the chat's variables; write it with ``variables.apply(store)``."""

@@ -60,10 +60,15 @@ class CommandResult:
     """What a command line gave: the last pipe, ``False`` if a command was not known, or nothing."""
 
     value: str | bool | None
+    """What the command line gave."""
     stored: StoredState
+    """What the application has to store."""
     error: TriggerError | None = None
+    """Why the run ended early, if it did."""
     events: Sequence[TriggerEvent] = ()
+    """What was done, asked for or refused."""
     reloads: Reloads = field(default_factory=Reloads)
+    """What RisuAI would draw anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +76,15 @@ class EditResult:
     """What Lua edit listeners made of a text or of a list of messages."""
 
     data: Json
+    """The edited text or messages."""
     stored: StoredState
+    """What the application has to store."""
     lua_errors: int = 0
+    """How many Lua scripts failed."""
     events: Sequence[TriggerEvent] = ()
+    """What was done, asked for or refused."""
     reloads: Reloads = field(default_factory=Reloads)
+    """What RisuAI would draw anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +93,19 @@ class ButtonResult:
 
     handled: bool
     result: Json
+    """What the handler returned."""
     stop_sending: bool
+    """True if nothing is to be sent."""
     stored: StoredState
+    """What the application has to store."""
     error: TriggerError | None = None
+    """Why the run ended early, if it did."""
     lua_errors: int = 0
+    """How many Lua scripts failed."""
     events: Sequence[TriggerEvent] = ()
+    """What was done, asked for or refused."""
     reloads: Reloads = field(default_factory=Reloads)
+    """What RisuAI would draw anew."""
 
 
 class TriggerEngine:

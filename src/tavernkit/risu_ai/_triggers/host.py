@@ -25,6 +25,7 @@ class LLMReply:
     """What a model answered; anything but ``success`` is a failure and ``text`` says why."""
 
     kind: ReplyKind
+    """``success``, ``fail``, ``streaming`` or ``multiline``."""
     text: str
 
 
@@ -33,7 +34,9 @@ class FetchReply:
     """What a server answered."""
 
     status: int
+    """The HTTP status."""
     text: str
+    """The body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,12 @@ class InlayData:
     """A stored picture, sound or film; ``data`` is base64."""
 
     kind: str
+    """``image``, ``video`` or ``audio``."""
     data: str
     width: int | None = None
+    """Width in pixels, if known."""
     height: int | None = None
+    """Height in pixels, if known."""
 
 
 @runtime_checkable

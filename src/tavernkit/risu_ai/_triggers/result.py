@@ -45,8 +45,11 @@ class TriggerEvent:
     kind: str
     detail: tuple[FrozenJson, ...] = ()
     trigger: str = ""
+    """The name of the trigger."""
     effect: str = ""
+    """The type of the effect."""
     refused: bool = False
+    """True if the application refused it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,21 +91,33 @@ class TriggerResult:
     """
 
     outcome: Outcome
+    """``none``, ``ok``, ``aborted`` or ``error``."""
     chat: RisuChat
     stored: StoredState
     variables: Mapping[str, Json]
+    """Chat variables that the run changed."""
     removed_variables: frozenset[str] = frozenset()
+    """Names of chat variables that the run removed."""
     additions: PromptAdditions = field(default_factory=PromptAdditions)
+    """Texts that the run adds to the prompt."""
     tokens: int = 0
+    """Tokens of those texts."""
     stop_sending: bool = False
+    """True if nothing is to be sent."""
     send_ai_prompt: bool = False
+    """True if the model is to answer once more."""
     display_data: str | None = None
     temp_variables: Mapping[str, Json] | None = None
+    """Temporary variables at the end of the run; None if none were given."""
     trigger_id: str | None = None
     error: TriggerError | None = None
+    """Why the run ended early, if it did."""
     events: Sequence[TriggerEvent] = ()
+    """What was done, asked for or refused, up to a limit."""
     events_dropped: int = 0
+    """How many events were left out of ``events``."""
     reloads: Reloads = field(default_factory=Reloads)
+    """What RisuAI would draw anew."""
 
     @property
     def ok(self) -> bool:

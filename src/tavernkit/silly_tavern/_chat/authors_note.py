@@ -40,9 +40,13 @@ class CharacterNote:
     """A note that belongs to one character, by the name of the card's file without its extension."""
 
     name: str
+    """The file name of the card, without its ending."""
     prompt: str
+    """The text."""
     use: bool = False
+    """True if the note is switched on."""
     position: int = REPLACE
+    """How it joins the chat's note: 0 replaces it, 1 goes before it, 2 goes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +54,19 @@ class NoteSettings:
     """``extension_settings.note``: the defaults of new chats, and the characters' own notes."""
 
     default: str = ""
+    """The author's note of new chats."""
     default_interval: int | float = 1
+    """Insert the note with every so many user messages."""
     default_position: int | float = 1
+    """Where it goes: 0 after the main prompt, 1 in the chat, 2 before the main prompt."""
     default_depth: int | float = 4
+    """Messages between it and the end of the chat."""
     default_role: int | float = 0
+    """Its role in the chat: 0 system, 1 user, 2 assistant."""
     allow_wi_scan: bool = False
+    """True if the note is scanned for lore keys."""
     characters: tuple[CharacterNote, ...] = ()
+    """Notes that belong to single characters."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> NoteSettings:

@@ -192,10 +192,14 @@ class Persona:
     """
 
     description: str = ""
+    """The text."""
     position: int | str = IN_PROMPT
     depth: int | float = 2
+    """Messages between it and the end of the chat."""
     role: int | float = 0
+    """Its role in the chat."""
     lorebook: str | None = None
+    """The name of the lorebook that is linked to the persona."""
 
     @property
     def place(self) -> int:

@@ -30,14 +30,22 @@ class ChatMessage:
     """A line of a chat file. ``is_system`` hides it from prompts; ``extra`` and ``source`` keep the file's own keys."""
 
     name: str = ""
+    """Who said it."""
     mes: str = ""
+    """The text."""
     is_user: bool = False
+    """True if the user said it."""
     is_system: bool = False
     force_avatar: FrozenJson = None
+    """The picture that is shown instead of the speaker's own."""
     original_avatar: str | None = None
+    """The file name of the group member's card."""
     send_date: str | int | float | None = None
+    """When it was sent, as the file has it."""
     swipes: Sequence[str] | None = None
+    """Alternatives of the text."""
     swipe_id: int | None = None
+    """Which of the swipes is shown, from 0."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 

@@ -60,11 +60,17 @@ class ExtensionPrompt:
     """
 
     key: str
+    """The name in the registry; texts at the same place are sorted by it."""
     value: str
+    """The text."""
     position: int | float = NONE
+    """Where it goes: -1 nowhere (only scanned), 0 after the main prompt, 1 in the chat, 2 before the main prompt."""
     depth: int | float = 0
+    """Messages between it and the end of the chat, if it is in the chat."""
     role: int | float = 0
+    """Its role in the chat: 0 system, 1 user, 2 assistant."""
     scan: bool = False
+    """True if its text is scanned for lore keys."""
     filtered: bool = False
     kind: str = "extension"
     reason: str = "registered by an extension"

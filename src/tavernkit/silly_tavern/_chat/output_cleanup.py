@@ -33,19 +33,32 @@ class CleanUp:
     """What a clean-up depends on. ``scripts`` are the regex scripts of the reply, ``members`` a group's names."""
 
     user_name: str
+    """The user's name."""
     character_name: str
+    """The character's name."""
     impersonate: bool = False
+    """True if the model wrote for the user."""
     continuing: bool = False
+    """True if the reply continues a message."""
     display_incomplete_sentences: bool = False
+    """True to keep an unfinished sentence, whatever ``trim_sentences`` says."""
     include_user_prompt_bias: bool = True
+    """True to put the user's prompt bias before the reply."""
     trim_names: bool = True
+    """True to remove the speaker's name from the start."""
     trim_wrong_names: bool = True
+    """True to cut the reply where the model begins to speak for the other side."""
     trim_sentences: bool = False
+    """True to cut off an unfinished sentence."""
     instruct: InstructTemplate = field(default_factory=InstructTemplate.off)
+    """The instruct template, whose sequences are cut off."""
     power_user: PowerUser = field(default_factory=PowerUser)
+    """The user's switches."""
     stop_strings: Sequence[str] = ()
+    """Strings at which the reply is cut."""
     members: Sequence[str] = ()
     expand: Callable[[str], str] = str
+    """Expands the macros of a text."""
     scripts: Callable[[str], str] = str
 
 

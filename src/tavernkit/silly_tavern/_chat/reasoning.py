@@ -20,4 +20,6 @@ class ReasoningSettings(TemplateFile):
     auto_parse: bool = False
     """Move a marked block at the start of a reply to where reasoning is kept."""
     add_to_prompts: bool = False
+    """Send the reasoning of earlier replies with the chat."""
     max_additions: int = 1
+    """How many of the newest replies are sent with their reasoning."""

@@ -56,8 +56,11 @@ class VectorHit:
     """A chunk that a search found. Lines and lore entries are known by the hash of their text."""
 
     text: str
+    """The text of the chunk."""
     index: int = 0
+    """The chunk's number in its file."""
     hash: int | None = None
+    """The hash of the whole text; by default that of ``text``."""
 
     @property
     def key(self) -> int:
@@ -73,6 +76,7 @@ class VectorResults:
     """
 
     hits: Mapping[str, Sequence[VectorHit]] = field(default_factory=dict[str, Sequence[VectorHit]])
+    """The chunks that were found, by collection."""
     indexed: frozenset[str] = frozenset()
 
     @classmethod
@@ -91,11 +95,17 @@ class VectorCall:
     """What Vector Storage asks of an index: to ``insert`` chunks, or to ``query`` collections for a text."""
 
     call: str
+    """``insert``, ``query``, or ``query-multi`` for several collections."""
     collections: tuple[str, ...]
+    """The collections it is about."""
     items: Sequence[VectorHit] = ()
+    """Chunks to insert."""
     search_text: str = ""
+    """The text to search for."""
     top_k: int | float = 0
+    """How many chunks to return at most."""
     threshold: int | float = 0
+    """The lowest score that counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,17 @@ class ChatPlan(Plan):
 
     chat: Sequence[ChatMessage] = ()
     squash: bool = False
+    """True if system messages that follow each other are joined."""
     system_as_user: bool = False
+    """True if system messages are sent as the user's, because the model takes no system role."""
     token_counts: Mapping[str, int] = field(default_factory=dict[str, int])
     budget_left: int = 0
     overflow: str | None = None
     overridden_prompts: Sequence[str] = ()
+    """Identifiers of prompts that the card replaced."""
     vector_calls: Sequence[VectorCall] = ()
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Sticky entries, cooldowns and delays, to be stored in the chat's header."""
     continued_text: str = ""
     """What a continue goes on with: the newest visible message as the prompt has it."""
     chat_messages_sent: int = 0
@@ -56,6 +60,7 @@ class ChatPlan(Plan):
     macro_memory: MacroMemory | None = field(default=None, repr=False, compare=False)
     """What macros remember of the chat besides variables, once the turn is received."""
     preset: Preset | None = field(default=None, repr=False, compare=False)
+    """The preset that the prompt was built with."""
     page: ChatInput | None = field(default=None, repr=False, compare=False)
     """What SillyTavern's page needs besides the preset to write the request for a source."""
 

@@ -30,8 +30,11 @@ class Tool:
     """A function the model may call."""
 
     name: str
+    """The name of the function."""
     description: str = ""
+    """What the tool does, for the model."""
     parameters: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """The JSON schema of its arguments."""
     display_name: str = ""
     """What people see; the name by default."""
     stealth: bool = False

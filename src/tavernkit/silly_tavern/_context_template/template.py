@@ -37,16 +37,27 @@ class ContextTemplate(TemplateFile):
     error: ClassVar[type[FileFormatError]] = InvalidContextTemplateError
 
     story_string: str = DEFAULT_STORY_STRING
+    """The template of the part before the chat, in Handlebars."""
     chat_start: str = "***"
+    """The line before the chat."""
     example_separator: str = "***"
+    """The line before each block of example dialogue."""
     use_stop_strings: bool = False
+    """True to stop at ``chat_start`` and ``example_separator``."""
     names_as_stop_strings: bool = True
+    """True to stop where a participant's name begins a line."""
     story_string_position: int = IN_PROMPT
+    """Where the story string goes: 0 at the start, 1 in the chat."""
     story_string_depth: int = 1
+    """Messages between it and the end of the chat, if it is in the chat."""
     story_string_role: int = 0
+    """Its role in the chat: 0 system, 1 user, 2 assistant."""
     always_force_name2: bool = True
+    """True to end the prompt with the character's name."""
     trim_sentences: bool = False
+    """True to cut off unfinished sentences of replies."""
     single_line: bool = False
+    """True to stop at the first line break."""
 
     @classmethod
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:

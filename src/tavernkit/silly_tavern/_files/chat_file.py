@@ -37,14 +37,23 @@ class ChatMetadata:
     """
 
     note_prompt: str | None = None
+    """The author's note."""
     note_interval: int | float | None = None
+    """Insert the note with every so many user messages; 0 never."""
     note_position: int | float | None = None
+    """Where the note goes: 0 after the main prompt, 1 in the chat, 2 before the main prompt."""
     note_depth: int | float | None = None
+    """Messages between the note and the end of the chat."""
     note_role: int | float | None = None
+    """The role of the note in the chat: 0 system, 1 user, 2 assistant."""
     scenario: str = ""
+    """Replaces the card's scenario, if not empty."""
     mes_example: str = ""
+    """Replaces the card's example dialogue, if not empty."""
     system_prompt: str = ""
+    """Replaces the card's system prompt, if not empty."""
     world_info: str | None = None
+    """The name of the lorebook that is linked to the chat."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
@@ -101,9 +110,13 @@ class ChatFile:
     """
 
     messages: tuple[ChatMessage, ...] = ()
+    """The lines of the chat, oldest first."""
     metadata: ChatMetadata = field(default_factory=ChatMetadata)
+    """What the header says about prompts."""
     header: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """The first line of the file, as it was read."""
     name: str = ""
+    """The file name without its ending; macros see it as the chat's id."""
     earlier: str = field(default="", repr=False)
 
     @classmethod

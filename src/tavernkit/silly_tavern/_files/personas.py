@@ -16,9 +16,13 @@ class ChosenPersona:
     """The persona of a chat: its avatar file, the user's name, the description and its place, and why it was chosen."""
 
     avatar: str
+    """The file name of the persona's picture, which is its id."""
     name: str
+    """The user's name."""
     persona: Persona
+    """The description and its place."""
     reason: str = "the persona in use"
+    """Why it was chosen."""
 
 
 def choose_persona(

@@ -87,59 +87,115 @@ class Preset:
     """
 
     name: str
+    """What the preset is called."""
     openai_max_context: int
+    """Tokens of the context, the reply included."""
     openai_max_tokens: int
+    """Tokens kept for the reply."""
     names_behavior: int
+    """How names are shown: -1 never, 0 where they are needed (groups), 1 in the ``name`` field, 2 in the text."""
     send_if_empty: str
+    """The user's message that is sent instead of an empty one."""
     impersonation_prompt: str
+    """Asks the model to write for the user."""
     new_chat_prompt: str
+    """The line before the chat."""
     new_group_chat_prompt: str
+    """The line before a group chat."""
     new_example_chat_prompt: str
+    """The line before each example dialogue."""
     continue_nudge_prompt: str
+    """Asks the model to continue; ``{{lastChatMessage}}`` is the message."""
     group_nudge_prompt: str
+    """Asks the next speaker of a group to reply."""
     wi_format: str
+    """How lore is wrapped; ``{0}`` is the text."""
     scenario_format: str
+    """How the scenario is written."""
     personality_format: str
+    """How the personality is written."""
     assistant_prefill: str
+    """The start of Claude's reply."""
     assistant_impersonation: str
+    """The start of Claude's reply when it writes for the user."""
     use_sysprompt: bool
+    """Send a system prompt of its own to Claude and Google."""
     squash_system_messages: bool
+    """Join system messages that follow each other."""
     continue_prefill: bool
+    """Continue by prefilling the reply instead of asking for it."""
     continue_postfix: str
+    """What goes between a message and its continuation."""
     function_calling: bool
+    """Offer tools to the model."""
     media_inlining: bool
+    """Send pictures, videos and sounds."""
     inline_image_quality: str
+    """How closely the model looks at pictures: ``auto``, ``low`` or ``high``."""
     show_thoughts: bool
+    """Ask for the model's reasoning."""
     tool_reasoning_mode: str
+    """Which reasoning goes back with tool calls: ``disabled`` for none, ``active_chain`` for that of this chain
+    only."""
     tool_call_recurse_limit: int
+    """How many rounds of tool calls one turn may have."""
     reasoning_effort: str
+    """How much the model thinks: ``auto``, ``min``, ``low``, ``medium``, ``high`` or ``max``."""
     verbosity: str
+    """How much the model writes: ``auto``, ``low``, ``medium`` or ``high``."""
     chat_completion_source: str
+    """The provider, by SillyTavern's name."""
     custom_prompt_post_processing: str
+    """How messages are rewritten for strict servers: ``merge``, ``semi``, ``strict``, ``single``, with ``_tools`` to
+    keep tool calls; empty for not at all."""
     temperature: float
+    """Temperature."""
     frequency_penalty: float
+    """Frequency penalty."""
     presence_penalty: float
+    """Presence penalty."""
     top_p: float
+    """Top P."""
     top_k: float
+    """Top K."""
     top_a: float
+    """Top A."""
     min_p: float
+    """Min P."""
     repetition_penalty: float
+    """Repetition penalty."""
     seed: int
+    """The seed of the request; -1 for none."""
     n: int
+    """How many replies to ask for."""
     stream_openai: bool
+    """Ask for replies piece by piece."""
     enable_web_search: bool
+    """Let the provider search the web."""
     request_images: bool
+    """Ask the model for pictures."""
     request_image_resolution: str
+    """The resolution of those pictures."""
     request_image_aspect_ratio: str
+    """The aspect ratio of those pictures."""
     custom_url: str
+    """The address of the source ``custom``."""
     custom_include_body: str
+    """YAML that is added to the body for the source ``custom``."""
     custom_exclude_body: str
+    """YAML list of keys that are left out of that body."""
     custom_include_headers: str
+    """YAML of headers that are added for the source ``custom``."""
     max_context_unlocked: bool
+    """Allow contexts that are larger than SillyTavern's list says."""
     prompts: tuple[PresetPrompt, ...]
+    """The prompts of the prompt manager."""
     prompt_order: tuple[PromptOrder, ...]
+    """Order lists; only the one with the id 100001 is used."""
     extensions: FrozenObject
+    """Data of extensions, such as the preset's regex scripts."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """The JSON that it was read from; unknown keys survive."""
     base: Preset | None = field(default=None, repr=False, compare=False)
 
     @classmethod

@@ -44,17 +44,29 @@ class PresetPrompt:
     """One prompt of the prompt manager. ``None`` means the file does not say, which differs from a default."""
 
     identifier: str
+    """The prompt's id: ``main``, ``chatHistory``, … or an id of the user's own."""
     name: str = ""
+    """What the prompt manager calls it."""
     role: str | None = None
+    """``system``, ``user`` or ``assistant``."""
     content: str = ""
+    """The text."""
     system_prompt: bool | None = None
+    """True for the prompts that SillyTavern brings along."""
     marker: bool = False
+    """True for a place that is filled from elsewhere, such as the chat."""
     injection_position: int | float | None = None
+    """0 in the order of the list, 1 in the chat at ``injection_depth``."""
     injection_depth: int | float | None = None
+    """Messages between it and the end of the chat."""
     injection_order: int | float | None = None
+    """Sorts prompts at the same depth; 100 by default."""
     injection_trigger: tuple[str, ...] = ()
+    """Generation types that the prompt is for; empty for all."""
     forbid_overrides: bool = False
+    """True if a card must not replace the text."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """The JSON that it was read from; unknown keys survive."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
@@ -90,7 +102,9 @@ class OrderEntry:
     """One line of the prompt manager's list."""
 
     identifier: str
+    """The identifier of the prompt."""
     enabled: bool = True
+    """True if the prompt is switched on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +113,9 @@ class PromptOrder:
 
     character_id: FrozenJson
     entries: tuple[OrderEntry, ...]
+    """The prompts in order."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """The JSON that it was read from; unknown keys survive."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt_order") -> PromptOrder:

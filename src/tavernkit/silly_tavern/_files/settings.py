@@ -52,34 +52,59 @@ class PowerUser:
     """The switches of ``power_user`` that shape a prompt."""
 
     collapse_newlines: bool = False
+    """Make one line break of several."""
     pin_examples: bool = False
+    """Keep example dialogue even if messages of the chat do not fit."""
     strip_examples: bool = False
+    """Leave out example dialogue."""
     prefer_character_prompt: bool = True
+    """Let the card's system prompt replace the main prompt."""
     prefer_character_jailbreak: bool = True
+    """Let the card's post-history instructions replace the preset's."""
     user_prompt_bias: str = ""
+    """The text that every reply starts with ("Start Reply With")."""
     custom_stopping_strings: str = ""
+    """More stop strings, as a JSON list."""
     custom_stopping_strings_macro: bool = True
+    """Expand macros in those stop strings."""
     experimental_macro_engine: bool = True
+    """Use Macros 2.0 instead of the legacy engine."""
     media_display: str = "list"
+    """How files of a message are shown: ``list`` sends all of them, ``gallery`` only the chosen one."""
     chat_truncation: int = 100
+    """How many messages the page shows."""
     tokenizer: int = BEST_MATCH
+    """SillyTavern's number of the tokenizer for text completion; 99 for the best match."""
     token_padding: int = 64
+    """Tokens of the context that text completion keeps free."""
     request_token_probabilities: bool = False
+    """Ask for probabilities of tokens."""
     trim_spaces: bool = True
+    """Remove white space around replies."""
     auto_fix_generated_markdown: bool = True
+    """Remove spaces inside ``*`` and ``_``."""
     allow_name1_display: bool = False
+    """Keep the user's name in replies."""
     allow_name2_display: bool = False
+    """Keep the character's name in replies."""
     disable_group_trimming: bool = False
+    """Do not cut replies where another member of the group begins to speak."""
     continue_on_send: bool = False
+    """An empty message continues the last reply."""
     auto_swipe: AutoSwipe | None = None
     """When a reply is swiped at once; None if that is off."""
     auto_continue: AutoContinue | None = None
     """When a reply is continued at once; None if that is off."""
     reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
+    """The reasoning template and its switches."""
     instruct: InstructTemplate = field(default_factory=lambda: InstructTemplate(enabled=False))
+    """The instruct template in use."""
     context: ContextTemplate = field(default_factory=lambda: ContextTemplate(use_stop_strings=True))
+    """The context template in use."""
     sysprompt: SystemPrompt = field(default_factory=SystemPrompt)
+    """The system prompt in use, for text completion."""
     model_templates_mappings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Which templates are selected for which model."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
@@ -121,16 +146,27 @@ class Settings:
     """What a user has set. Every key of the file is in ``source``; parts that other modules read are kept as JSON."""
 
     username: str = "User"
+    """The user's name."""
     user_avatar: str = ""
+    """The file name of the persona's picture, which is its id."""
     power_user: PowerUser = field(default_factory=PowerUser)
+    """Switches that shape a prompt."""
     note: NoteSettings = field(default_factory=NoteSettings)
+    """Defaults of the author's note."""
     persona: Persona = field(default_factory=Persona)
+    """The persona's description and place."""
     main_api: str = CHAT_COMPLETION_API
+    """The kind of API: ``openai`` for chat completion, else text completion."""
     preset: Preset = field(default_factory=Preset.default)
+    """The chat-completion settings in force."""
     max_context: int = DEFAULT_MAX_CONTEXT
+    """Tokens of the context of text completion, the reply included."""
     amount_gen: int = DEFAULT_AMOUNT_GEN
+    """Tokens kept for the reply of text completion."""
     world_info: WorldInfoSettings = field(default_factory=WorldInfoSettings)
+    """The global World Info settings."""
     global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Variables that all chats share."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod

@@ -34,12 +34,18 @@ class TemplateBundle:
     """What a template file, or a master file, holds; ``preset`` (samplers) and unknown sections are kept as read."""
 
     instruct: InstructTemplate | None = None
+    """The instruct template."""
     context: ContextTemplate | None = None
+    """The context template."""
     system_prompt: SystemPrompt | None = None
+    """The system prompt."""
     reasoning: ReasoningSettings | None = None
+    """The reasoning template."""
     preset: FrozenObject | None = None
     start_reply_with: str | None = None
+    """The text that every reply starts with."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """The JSON that it was read from."""
 
     @classmethod
     @checked

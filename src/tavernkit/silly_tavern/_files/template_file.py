@@ -36,6 +36,7 @@ class TemplateFile:
     """Texts that a key may have; the first one stands in for any other."""
 
     name: str = ""
+    """What the template is called."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod

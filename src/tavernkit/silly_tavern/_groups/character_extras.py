@@ -14,5 +14,8 @@ class CharacterExtras:
     """Books, tags and regex scripts of a group's member: they count while the member speaks."""
 
     books: Sequence[WorldBook] = ()
+    """Lorebooks linked to the member."""
     tags: Sequence[str] = ()
+    """Tags of the member, for entries that are limited to some."""
     regex_scripts: RegexScripts | None = None
+    """Regex scripts of the member's card; None for those of the build."""

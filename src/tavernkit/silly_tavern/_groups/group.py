@@ -69,14 +69,22 @@ class Group:
     """
 
     id: str = ""
+    """The id of the group."""
     name: str = ""
+    """What the group is called."""
     members: Sequence[str] = ()
+    """File names of the members' cards, in order."""
     disabled_members: Sequence[str] = ()
+    """File names of the members that are muted."""
     activation_strategy: ActivationStrategy | None = "natural"
     generation_mode: GenerationMode = "swap"
+    """``swap`` sends the speaker's card only, ``append`` joins all cards, ``append_disabled`` muted ones too."""
     allow_self_responses: bool = False
+    """True if a member may answer its own message."""
     join_prefix: str = ""
+    """The text before each joined part of a card."""
     join_suffix: str = ""
+    """The text after each joined part of a card."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod

@@ -15,5 +15,6 @@ class SystemPrompt(TemplateFile):
     kind: ClassVar[str] = "system prompt"
 
     enabled: bool = True
+    """False if text completion goes without it."""
     content: str = ""
     post_history: str = ""

@@ -51,27 +51,49 @@ class InstructTemplate(TemplateFile):
 
     enabled: bool = True
     input_sequence: str = "### Instruction:"
+    """The text before a user's message."""
     input_suffix: str = ""
+    """The text after a user's message."""
     output_sequence: str = "### Response:"
+    """The text before a character's message."""
     output_suffix: str = ""
+    """The text after a character's message."""
     system_sequence: str = ""
+    """The text before a system message."""
     system_suffix: str = ""
+    """The text after a system message."""
     first_input_sequence: str = ""
+    """``input_sequence`` of the first user's message; empty for the usual one."""
     last_input_sequence: str = ""
+    """``input_sequence`` of the last user's message; empty for the usual one."""
     first_output_sequence: str = ""
+    """``output_sequence`` of the first character's message; empty for the usual one."""
     last_output_sequence: str = ""
+    """``output_sequence`` of the line where the reply begins; empty for the usual one."""
     last_system_sequence: str = ""
+    """The sequence at the end of a prompt that asks as the system; empty for the usual one."""
     story_string_prefix: str = ""
+    """The text before the story string."""
     story_string_suffix: str = ""
+    """The text after the story string."""
     stop_sequence: str = ""
+    """The string at which the model stops."""
     user_alignment_message: str = ""
+    """A user's message for the start of a chat that would begin with the character."""
     activation_regex: str = ""
+    """Selects the template when the name of the model matches."""
     wrap: bool = True
+    """True to put line breaks around sequences."""
     macro: bool = True
+    """True to expand macros in sequences."""
     names_behavior: NamesBehavior = "force"
+    """When names are put before messages: ``none``, ``force`` (groups and other names), ``always``."""
     skip_examples: bool = False
+    """True to leave example dialogue unformatted."""
     system_same_as_user: bool = False
+    """True to write system messages like the user's."""
     sequences_as_stop_strings: bool = True
+    """True to stop at the sequences."""
     bind_to_context: bool = False
 
     @classmethod

@@ -51,9 +51,12 @@ class Diagnostic:
     """
 
     kind: DiagnosticKind
+    """What kind of problem it is: ``syntax``, ``runtime_warning``, …"""
     message: str
+    """What is wrong, in words."""
     about: str = ""
     macro: str = ""
+    """The name of the macro, if it is about one."""
     position: int | None = None
     phase: str = ""
     count: int = 1

@@ -112,45 +112,77 @@ class MacroEnvironment:
     """
 
     user_name: str = "User"
+    """The user's name."""
     character_name: str = ""
+    """The character's name."""
     character: Character | None = None
+    """The card; None if no one is selected."""
     persona: str = ""
+    """The description of the user's persona."""
     group: GroupChat | None = None
+    """The group that talks, if it is a group chat."""
 
     chat: Sequence[ChatMessage] = ()
+    """The lines of the chat, oldest first."""
     chat_id: str | None = None
+    """The chat's file name without its ending."""
     main_chat: FrozenJson = None
+    """The chat that this one branched from."""
     pick_reroll_seed: int | float | str | None = None
+    """Changes what ``{{pick}}`` gives in this chat."""
     scenario_override: str = ""
     examples_override: str = ""
+    """Replaces the card's example dialogue, if not empty."""
     system_prompt_override: str = ""
+    """Replaces the card's system prompt, if not empty."""
     first_included_message_id: FrozenJson = None
+    """The index of the first message that the last prompt contained."""
     first_displayed_message_id: int | None = None
+    """The index of the first message on the screen."""
     variables: VariablesStore = field(default_factory=InMemoryVariablesStore)
     memory: MacroMemory = field(default_factory=MacroMemory)
 
     main_api: str = CHAT_COMPLETION_API
+    """The kind of API: ``openai`` for chat completion, ``textgenerationwebui``, ``kobold`` or ``novel`` for text."""
     model: str = ""
+    """The model's name."""
     max_context: int = 8192
+    """Tokens of the context, the reply included."""
     max_response: int = 512
+    """Tokens kept for the reply."""
     input: str = ""
+    """The text in the input box."""
     is_mobile: bool = False
+    """True if the page runs on a phone."""
     outlets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Texts for ``{{outlet::name}}``, by name."""
 
     instruct: InstructTemplate = NO_INSTRUCT
+    """The instruct template."""
     system_prompt: SystemPrompt = NO_SYSTEM_PROMPT
+    """The system prompt of text completion."""
     context: ContextTemplate = NO_SEPARATORS
+    """The context template."""
     reasoning: ReasoningSettings = NO_REASONING_MARKS
+    """The reasoning template."""
     notes: AuthorsNotes = field(default_factory=AuthorsNotes)
+    """The author's note and its defaults."""
     extensions: ExtensionValues = field(default_factory=ExtensionValues)
+    """Values of extensions that macros read, such as the summary."""
     prefer_character_prompt: bool = True
+    """True if the card's system prompt replaces the main prompt."""
     prefer_character_jailbreak: bool = True
+    """True if the card's post-history instructions replace the preset's."""
     collapse_newlines: bool = False
+    """True to make one line break of several."""
 
     clock: Clock = system_clock
+    """Says what time it is."""
     timezone: tzinfo = UTC
+    """The time zone that date macros use."""
     random: Callable[[], float] = random.random
     budget: BuildBudget | None = field(default=None, repr=False, compare=False)
+    """What all texts of one build may still do together; None for no limit."""
 
     _places: dict[str, tuple[int, object, int | None]] = field(
         default_factory=dict[str, tuple[int, object, int | None]], init=False, repr=False, compare=False

@@ -34,9 +34,12 @@ class MacroArgument:
     """One positional argument. With several ``types``, one of them must fit."""
 
     name: str
+    """What the argument is called in messages."""
     types: Sequence[ArgumentType] = ("string",)
     optional: bool = False
+    """True if a call may leave it out."""
     description: str = ""
+    """What it is for, for help texts."""
 
     def __str__(self) -> str:
         return f"{self.name}{'?' if self.optional else ''}: {' or '.join(self.types)}"
@@ -47,8 +50,11 @@ class MacroListArgument:
     """Any number of arguments behind the positional ones."""
 
     min: int = 0
+    """The fewest arguments."""
     max: int | None = None
+    """The most arguments; None for no limit."""
     name: str = "items"
+    """What they are called in messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +67,24 @@ class MacroDefinition:
     """
 
     name: str
+    """The name by which texts call it, in any case."""
     handler: Handler | None = None
+    """Gets the call and returns the value."""
     args: Sequence[MacroArgument] = ()
+    """The positional arguments in order."""
     list: MacroListArgument | None = None
+    """The arguments after the positional ones; None if there are none."""
     aliases: Sequence[str] = ()
+    """Other names."""
     hidden_aliases: Sequence[str] = ()
     category: str = "misc"
+    """The heading under which help texts list it."""
     description: str = ""
+    """What it gives, for help texts."""
     returns: str = "string"
+    """The type of its value, for help texts."""
     example: str = ""
+    """A call, for help texts."""
     strict_args: bool = True
     delayed: bool = False
     control: ControlFlow | None = None

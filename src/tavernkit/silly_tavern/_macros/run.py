@@ -43,12 +43,19 @@ class Overrides:
     """
 
     user_name: str | None = None
+    """The user's name."""
     character_name: str | None = None
+    """The character's name."""
     group: str | None = None
+    """The text for ``{{group}}``."""
     original: str | None = None
+    """The text for ``{{original}}``, which can be used once."""
     card: bool = True
+    """False if macros of the card's fields stay as they are."""
     macros: Mapping[str, DynamicMacro] | None = None
+    """More macros for this expansion, by name."""
     post_process: PostProcess | None = None
+    """Changes what each macro gives."""
     leave: MacroNames = ()
 
 

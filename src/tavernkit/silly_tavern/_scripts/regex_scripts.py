@@ -51,18 +51,31 @@ class RegexScript:
 
     raw: JsonObject = field(repr=False)
     id: str
+    """The script's id."""
     name: str
+    """What the script is called."""
     find_regex: str
+    """The regular expression, as JavaScript writes it: ``/pattern/flags``, or a pattern alone."""
     replace_string: str
+    """What replaces it; ``{{match}}``, ``$1`` and macros work in it."""
     trim_strings: tuple[str, ...]
+    """Texts that are removed from what was found."""
     placement: tuple[Json, ...]
+    """The kinds of text that it runs on, as numbers of ``RegexPlacement``."""
     disabled: bool
+    """True if the script is switched off."""
     markdown_only: bool
+    """True to change only what is shown."""
     prompt_only: bool
+    """True to change only what is sent."""
     run_on_edit: bool
+    """True to run when a message is edited, too."""
     macro_mode: MacroMode
+    """Whether macros in the pattern are expanded, and escaped."""
     min_depth: float | None
+    """The smallest depth of messages that it runs on; None for any."""
     max_depth: float | None
+    """The largest depth of messages that it runs on; None for any."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "trim_strings", tuple(self.trim_strings))  # what is remembered of scripts is hashed
@@ -198,10 +211,15 @@ class RegexScripts:
     """
 
     global_: tuple[RegexScript, ...] = ()
+    """Scripts of the user."""
     preset: tuple[RegexScript, ...] = ()
+    """Scripts of the preset."""
     scoped: tuple[RegexScript, ...] = ()
+    """Scripts of the character's card."""
     preset_allowed: bool = True
+    """True if the user allowed the preset's scripts."""
     scoped_allowed: bool = True
+    """True if the user allowed the character's scripts."""
     enabled: bool = True
 
     @classmethod

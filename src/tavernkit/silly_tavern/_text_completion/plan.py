@@ -36,7 +36,9 @@ class TextPlan(ChatPlan):
     """
 
     negative_prompt: str = ""
+    """The negative prompt of classifier-free guidance; empty if there is none."""
     guidance_scale: float = 1
+    """The scale of classifier-free guidance; 1 switches it off."""
     backend: str = "ooba"
     """The backend of the settings, by SillyTavern's name."""
     text_settings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)

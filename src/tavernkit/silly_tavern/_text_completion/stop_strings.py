@@ -54,16 +54,25 @@ class StopInput:
     """What stop strings depend on; ``members`` are the names of a group, ``once`` strings of this generation only."""
 
     instruct: InstructTemplate
+    """The instruct template."""
     context: ContextTemplate
+    """The context template."""
     user_name: str
+    """The user's name."""
     character_name: str
+    """The character's name."""
     members: Sequence[str] = ()
     impersonate: bool = False
+    """True if the model writes for the user."""
     continues_user: bool = False
+    """True if a user's message is continued."""
     custom: Sequence[str] = field(default_factory=tuple[str, ...])
+    """The user's own stop strings."""
     once: Sequence[str] = ()
     expand: Callable[[str], str]
+    """Expands the macros of a text."""
     expand_custom: bool = True
+    """True to expand macros in ``custom``."""
 
 
 def stop_strings(given: StopInput) -> list[str]:

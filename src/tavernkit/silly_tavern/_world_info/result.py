@@ -92,11 +92,14 @@ class WorldInfoResult:
 
     activated: tuple[ActivatedEntry, ...]
     placement: Placement
+    """The activated entries in their places."""
     passes: tuple[Pass, ...]
+    """What each pass of the scan did."""
     timed_state: dict[str, JsonObject]
     budget: float | None
     overflowed: bool
     explanations: Explanations = field(repr=False)
+    """Why each entry is active or not, in the order of the list."""
     _scan: Scan | None = field(repr=False)
 
     def __getstate__(self) -> dict[str, object]:

@@ -89,21 +89,33 @@ class ScanInput:
 
     messages: Sequence[str]
     books: SelectedBooks
+    """The lorebooks, by where they come from."""
     max_context: float
+    """Tokens that the budget is a share of."""
     count_tokens: TokenCounter
     settings: WorldInfoSettings = field(default_factory=WorldInfoSettings)
+    """The global World Info settings."""
     scan_data: ScanData = field(default_factory=ScanData)
+    """Texts beside the chat that entries can ask to be matched against."""
     injects: Sequence[str] = ()
+    """Texts of injections that are scanned too."""
     generation_type: str = "normal"
+    """The kind of turn, for entries that are limited to some."""
     speaker: Speaker | None = None
+    """The character that is to speak, for entries that are limited to some."""
     timed_state: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
+    """Sticky entries, cooldowns and delays of earlier scans."""
     forced: Sequence[object] = ()
     dry_run: bool = False
+    """True to leave timed effects as they are."""
     expand: ExpandMacros = _unchanged
     apply_regex: ApplyRegex = _no_scripts
+    """Runs the regex scripts for lore on a text."""
     read: ReadEntry = attrgetter("content")
+    """Gives the text of an entry."""
     random: Callable[[], float] | None = None
     warn: Warn = log_warning
+    """Called with each warning."""
 
     @property
     def trigger(self) -> str:

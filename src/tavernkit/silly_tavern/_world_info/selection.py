@@ -30,9 +30,13 @@ class SelectedBooks:
     """The books of a scan by where they come from; each book counts for one source only."""
 
     global_: tuple[WorldBook, ...] = ()
+    """Books that are active everywhere."""
     character: tuple[WorldBook, ...] = ()
+    """Books of the character."""
     chat: tuple[WorldBook, ...] = ()
+    """Books of the chat."""
     persona: tuple[WorldBook, ...] = ()
+    """Books of the persona."""
 
     def __post_init__(self) -> None:
         for source in ("global_", "character", "chat", "persona"):  # engines know a selection by its hash

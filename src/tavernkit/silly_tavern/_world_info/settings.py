@@ -28,20 +28,35 @@ class WorldInfoSettings:
     """SillyTavern's global World Info settings; the defaults are those of a fresh installation."""
 
     depth: float = 2
+    """How many of the newest messages are scanned."""
     min_activations: float = 0
+    """Look further back until so many entries are active; 0 switches that off."""
     min_activations_depth_max: float = 0
+    """How far back ``min_activations`` may look; 0 for the whole chat."""
     budget: float = DEFAULT_BUDGET
+    """Percent of the context that lore may take."""
     budget_cap: float = 0
+    """The most tokens that lore may take; 0 for no cap."""
     include_names: bool = True
+    """Scan names of speakers too."""
     recursive: bool = True
+    """Scan the texts of active entries for keys too."""
     overflow_alert: bool = False
+    """Show an alert when the budget is used up; prompts do not depend on it."""
     case_sensitive: bool = False
+    """Keys must match in case."""
     match_whole_words: bool = True
+    """Keys must be whole words."""
     character_strategy: float = CHARACTER_FIRST
+    """The order of books: 0 evenly mixed, 1 the character's first, 2 global ones first."""
     use_group_scoring: bool = False
+    """In a group of entries, keep only those with the most matching keys."""
     max_recursion_steps: float = 0
+    """How often active entries are scanned again; 0 for no limit."""
     global_select: tuple[str, ...] = ()
+    """Names of the books that are active everywhere."""
     character_lore: tuple[CharacterLore, ...] = ()
+    """Further books of characters."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> WorldInfoSettings:

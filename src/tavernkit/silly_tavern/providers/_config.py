@@ -16,7 +16,9 @@ class RequestOverride:
     """Headers that text backends on some hosts (``host:port``) get."""
 
     hosts: Sequence[str]
+    """Hosts as ``host:port``."""
     headers: Mapping[str, str] = field(repr=False)
+    """The headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +26,31 @@ class SillyTavernConfig:
     """Settings of SillyTavern's ``config.yaml``; the defaults are those of the shipped file."""
 
     prompt_placeholder: str = PROMPT_PLACEHOLDER
+    """The user's message that is added where a provider wants one and there is none."""
     openai_randomize_user_id: bool = False
+    """Send a random user id to OpenAI."""
     gemini_api_version: str = "v1beta"
+    """The version in the address of Google AI Studio."""
     gemini_thought_signatures: bool = True
+    """Send thought signatures back to Google."""
     gemini_enable_system_prompt_cache: bool = False
+    """Mark the system prompt for the cache, for Gemini over OpenRouter."""
     mistral_enable_prefix: bool = False
+    """Let Mistral continue a message of the assistant at the end."""
     claude_enable_system_prompt_cache: bool = False
+    """Mark Claude's system prompt and tools for the cache."""
     claude_caching_at_depth: int = -1
+    """Mark the message at this depth for Claude's cache; -1 for none."""
     claude_extended_ttl: bool = False
+    """Keep Claude's cache for an hour instead of five minutes."""
     claude_enable_adaptive_thinking: bool = False
+    """Let Claude decide how much it thinks, on models that can."""
     ollama_keep_alive: int = -1
+    """Ollama's ``keep_alive``: seconds that the model stays in memory; -1 for ever."""
     ollama_batch_size: int = -1
+    """Ollama's ``num_batch``; -1 for Ollama's own."""
     request_overrides: Sequence[RequestOverride] = ()
+    """More headers for some hosts."""
 
     @classmethod
     def from_yaml(cls, data: Mapping[str, object]) -> SillyTavernConfig:

@@ -43,7 +43,9 @@ class ProviderRequest:
     body: JsonObject
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     method: str = "POST"
+    """The HTTP method."""
     secrets: Collection[str] = field(default=(), repr=False, compare=False)
+    """Keys that ``masked()`` hides."""
 
     def masked(self, mark: str = "<key>") -> ProviderRequest:
         """Return a copy that is safe to show: ``mark`` stands for every key in the address and the headers."""

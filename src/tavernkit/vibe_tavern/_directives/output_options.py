@@ -23,13 +23,21 @@ class StructuredOutputOptions:
     """Types, aliases and instructions come from the registry unless they are given themselves."""
 
     registry: DirectiveRegistry | Iterable[DirectiveDefinition | Mapping[str, object]] | None = None
+    """The directive types, as a registry or a list of definitions."""
     allowed_types: Sequence[str] | None = None
+    """Names of the types that are accepted; None for those of the registry."""
     type_aliases: Mapping[str, str] | None = None
+    """Other names for types; None for those of the registry."""
     payload_validator: PayloadValidator | None = None
+    """Called with type and payload; a true result means invalid and says why."""
     schema_name: str = SCHEMA_NAME
+    """The name of the JSON schema in requests."""
     output_instructions: str | None = None
+    """Instructions for the model; None for those of the registry."""
     max_bytes: int = MAX_DIRECTIVES_BYTES
+    """The largest answer that is read."""
     payload_schemas: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """JSON schemas of payloads by type; by default those of the registry."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -24,8 +24,11 @@ class DirectiveDefinition:
     """
 
     type: str
+    """The name of the type."""
     description: str = ""
+    """What the directive does, for the instructions to the model."""
     aliases: Sequence[str] = ()
+    """Other names that are read as this type."""
     payload: object = field(default=None, hash=False)
 
     def __post_init__(self) -> None:

@@ -59,13 +59,20 @@ class DirectivesResult:
     """What came of a run. ``attempts`` has one record for every request, and for every mode that was skipped."""
 
     ok: bool
+    """True if one of the attempts gave an envelope that could be read."""
     text: str
+    """The text for the reader."""
     directives: Sequence[JsonObject] = ()
+    """The directives that passed the checks: objects with ``type`` and ``payload``."""
     envelope: JsonObject | None = None
+    """The JSON object as it was checked; None if there was none."""
     warnings: Sequence[JsonObject] = ()
+    """What was left out or corrected: objects with a code and details."""
     attempts: Sequence[JsonObject] = field(default_factory=list[JsonObject])
     mode: Mode | None = None
+    """The way of asking that worked: ``json_schema``, ``json_object`` or ``prompt_only``."""
     elapsed_ms: int | None = None
+    """Milliseconds of all attempts together."""
 
 
 ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]

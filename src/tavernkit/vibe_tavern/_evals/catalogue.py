@@ -23,8 +23,11 @@ class EvalModel:
     """A model to evaluate; ``workarounds`` are what it needs in the strategy ``production``."""
 
     id: str
+    """The provider's model id."""
     provider: str = "openrouter"
+    """The provider."""
     tags: tuple[str, ...] = ()
+    """Labels to filter by, such as ``stable``."""
     workarounds: tuple[str, ...] = ()
 
     @property

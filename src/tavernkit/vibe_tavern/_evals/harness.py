@@ -57,21 +57,35 @@ class EvalOptions:
     """
 
     suites: str | Sequence[str] = ("tools", "directives")
+    """Suites to run: ``tools``, ``directives``, ``language``."""
     models: str | Sequence[str] = "stable"
+    """Models to run, by id or tag."""
     scenarios: str | Sequence[str] = "default"
+    """Scenarios to run, by id or tag."""
     strategies: str | Sequence[str] = "production"
+    """Ways of asking to compare; ``production`` uses each model's workarounds."""
     profiles: str | Sequence[str] = DEFAULT_PROFILE_ID
+    """Sampling profiles to compare, by id or tag."""
     languages: Sequence[str] = ()
     trials: int = 1
+    """How often each combination is run."""
     jobs: int = 1
+    """How many runs are made at the same time."""
     empty_response_retry_count: int = 1
+    """How often an empty reply is asked for again."""
     auto_profile: bool = True
+    """Use a model's recommended sampling profile with ``production``, if ``profiles`` names none."""
     llm_options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Options of every request, in OpenAI's names."""
     tool_calling: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Options of the tool loop for every run."""
     dialect: str | None = None
+    """The provider's protocol; None for the provider's own."""
     catalogue: Sequence[EvalModel] = field(default_factory=shipped_models)
     sampling_profiles: Sequence[SamplingProfile] = field(default_factory=shipped_profiles)
+    """The profiles to choose from; the shipped ones by default."""
     all_scenarios: Sequence[Scenario] = SCENARIOS
+    """The scenarios to choose from; the shipped ones by default."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -122,8 +136,11 @@ class EvalProgress:
     """A run has ended: how many have by now, of how many, and which one it was."""
 
     done: int
+    """How many runs have ended."""
     total: int
+    """How many runs there are."""
     record: RunRecord
+    """The run that has just ended."""
 
 
 ModelFactory: TypeAlias = Callable[[EvalModel], Model]

@@ -84,6 +84,7 @@ class EvalReport:
     """All records, in order, and what they add up to."""
 
     records: Sequence[RunRecord]
+    """The runs that were made."""
     missing: int = 0
     """Runs that were not made, because the budget was used up."""
 

@@ -29,7 +29,9 @@ class ToolDefinition:
     """
 
     name: str
+    """The name of the function."""
     description: str = ""
+    """What the tool does, for the model."""
     parameters: object = field(default=None, hash=False)
     exposed_to_model: bool = True
 

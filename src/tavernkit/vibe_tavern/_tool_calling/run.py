@@ -46,8 +46,11 @@ class ToolLoopResult:
     """The answer, the history with every tool round in it, and a trace with one entry for each turn."""
 
     text: str
+    """The final answer."""
     history: tuple[Message, ...]
+    """All messages, with every tool round."""
     trace: tuple[JsonObject, ...]
+    """One entry for each turn."""
 
 
 @dataclass(frozen=True, slots=True)

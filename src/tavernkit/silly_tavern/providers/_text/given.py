@@ -64,6 +64,7 @@ class TextInput:
     tokenize: Callable[[str], Sequence[int]] | None = None
     random: Random | None = None
     warn: Warn = log_warning
+    """Called with each warning."""
 
     @classmethod
     def from_plan(cls, plan: TextPlan, *, server: str = "", generation_type: str = "") -> TextInput:
