@@ -16,6 +16,7 @@ from tavernkit import silly_tavern as st
 from tavernkit._values import JsonObject
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
+from tavernkit.prompt import HookRegistry
 from tavernkit.prompt._source_map import SourceMap, shared
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
@@ -240,12 +241,26 @@ def test_random_numbers_of_the_application_are_used_again() -> None:
     assert (place.spans[0].kind, place.spans[0].name) == ("expanded", "random")
 
 
-def test_a_prompt_that_cannot_be_built_again_is_compared() -> None:
+def test_variables_may_go_on_before_the_map_is_made() -> None:
     variables = InMemoryVariablesStore()
     variables.set("colour", "red")
-    plan = build(message="{{getvar::colour}} storm over the sea", variables=variables)
+    plan = build(message="{{getvar::colour}} storm over the {{getvar::sea}}sea", variables=variables)
     variables.set("colour", "blue")
+    variables.set("sea", "black ")
     found = plan.source_map()
+    assert found.exact
+    (place,) = found.where("red")
+    assert (place.spans[0].kind, place.spans[0].name) == ("expanded", "getvar")
+    assert found.where(" storm over the sea")
+
+
+def test_a_prompt_that_cannot_be_built_again_is_compared() -> None:
+    colours = iter(["red", "blue"])
+    hooks = HookRegistry()
+    hooks.before_build(
+        lambda state: state.change_inputs(message=state.context.message.replace("colour", next(colours)))
+    )
+    found = build(message="a colour storm over the sea", hooks=hooks).source_map()
     assert not found.exact
     (place,) = found.where("red storm over")
     assert {span.kind for span in place.spans} == {"added", "aligned"}
@@ -293,6 +308,33 @@ def test_messages_of_a_long_risu_ai_chat_lead_to_their_places() -> None:
         assert found.uses(f"/message/{line}/data")[0].tokens > 0
     (changed,) = found.where("Aria said this.")
     assert [span.kind for span in changed.spans] == ["expanded", "verbatim"]
+
+
+def test_messages_of_risu_ai_that_did_not_arrive_are_known_with_the_reason() -> None:
+    character = risu_ai.RisuCharacter(name="Aria", description="Aria keeps the lamp.", first_message="Hello.")
+    said: list[dict[str, Any]] = [
+        {"role": "user", "data": f"This is what was said in line {index}."} for index in range(60)
+    ]
+    said[58]["disabled"] = True
+    said[57]["data"] = "{{#if 0}}Nothing.{{/if}}"
+    inputs: dict[str, Any] = {
+        "character": character,
+        "user": User(name="Ann"),
+        "history": {"message": said, "fmIndex": -1},
+        "message": "And now?",
+        "preset": risu_ai.Preset(max_context=700, max_response=100),
+        "seed": 1,
+    }
+    plan = risu_ai.build(**inputs)
+    (old,) = plan.uses("/message/3/data")
+    assert (old.source.text, old.places, old.tokens) == ("This is what was said in line 3.", (), 0)
+    assert old.reason == "the context is too small: the oldest chat items go first"
+    assert plan.uses("/message/58/data")[0].reason == "turned off in the chat"
+    assert plan.uses("/message/57/data")[0].reason == "nothing is left of it after CBS and scripts"
+    (new,) = plan.uses("/message/59/data")
+    assert (len(new.places), new.missing, new.reason) == (1, (), "")
+    (trimmed,) = risu_ai.build(**inputs, strategy="priority").uses("/message/3/data")
+    assert (trimmed.places, trimmed.reason) == ((), "does not fit the token budget")
 
 
 def test_lines_that_turn_up_elsewhere_are_traced_as_well() -> None:

@@ -54,8 +54,9 @@ def test_a_reply_streams_and_is_an_undoable_edit_of_the_chat(page: Page, platfor
     assert done["edit"]["documents"]
     seen = page.get(f"/plans/{lines[-1]['plan']}")
     assert any("Who put the lamp out?" in message["content"] for message in seen["messages"])
-    if platform == "silly_tavern":
-        assert page.post("/sources", plan=lines[-1]["plan"])["messages"]
+    sources = page.post("/sources", plan=lines[-1]["plan"])
+    assert sources["exact"]
+    assert len(sources["messages"]) == len(seen["messages"])
     page.post("/undo", build=False)
     assert [line["text"] for line in page.get("/talk")["lines"]] == [line["text"] for line in before["lines"]]
 

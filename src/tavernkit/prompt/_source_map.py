@@ -19,8 +19,8 @@ class SourceMap:
     """The spans of every message, or of the text prompt, and of every block.
 
     ``messages`` is what is sent, ``blocks`` what it was put together from, ``costs`` the tokens of each source in each
-    block. ``exact`` is False if the prompt could not be built again as it was (its variables or random numbers have
-    gone on): spans of what differs are ``aligned``.
+    block. ``exact`` is False if the prompt could not be built again as it was (a hook does something else each time):
+    spans of what differs are ``aligned``.
     """
 
     def __init__(self, texts: TracedTexts) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.traced import Change, Origin, Piece, align, pieces_of, plain, tracing
+from tavernkit._text.traced import Change, Origin, Piece, align, pieces_of, plain, trace, tracing
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._source_map import SourceMap
@@ -81,13 +81,16 @@ class TracedTexts:
             # Blocks were joined or changed on their way into messages: their texts must be traced before that.
             traced = traced.with_blocks(_with_text(block, text_of(block)) for block in traced.blocks)
             known, whole = _sent(traced, payload), {}
+        # What the application put on the plan after the build stands in no file: its block is the source.
+        built = {block.id for block in traced.blocks}
+        own = {block.content: block for block in plan.blocks if block.id not in built}
         texts = [text for _, _, text in known]
         self.messages = [
-            _Text(*_twin(text, texts, index, whole), role, place) for index, (place, role, text) in enumerate(sent)
+            _Text(*_twin(text, texts, index, whole, own), role, place) for index, (place, role, text) in enumerate(sent)
         ]
         contents = [block.content for block in traced.blocks]
         self._blocks = [
-            _Text(*_twin(block.content, contents, index, whole), block.role, block.id, _tokens(plan, block))
+            _Text(*_twin(block.content, contents, index, whole, own), block.role, block.id, _tokens(plan, block))
             for index, block in enumerate(plan.blocks)
             if block.enabled
         ]
@@ -149,11 +152,15 @@ def _texts_in(value: object, pointer: str, *, worded: bool) -> Iterator[tuple[st
             yield from _texts_in(item, f"{pointer}/{index}", worded=worded)
 
 
-def _twin(text: str, known: Sequence[str], index: int, whole: Mapping[int, Block]) -> tuple[str, bool, Block | None]:
+def _twin(
+    text: str, known: Sequence[str], index: int, whole: Mapping[int, Block], own: Mapping[str, Block]
+) -> tuple[str, bool, Block | None]:
     """The traced twin of a text; one that is not there is compared with what stands in its place."""
     near = known[index] if index < len(known) else ""
     if near != text:
         same = next((each for each in known if each == text), None)
+        if same is None and text in own:
+            return trace(text, Origin("block", own[text].id, "", text)), True, None
         if same is None:
             return align(text, near), False, None
         near = same

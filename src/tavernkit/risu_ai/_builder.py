@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from functools import cache, partial
 from typing import Self, Unpack
 
@@ -30,6 +30,7 @@ from tavernkit.risu_ai._sending.send import Send
 from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.stores._variables import VariablesOverlay
 
 NEWEST_LINES = 8
 """How many of the newest messages are traced in any case: functions such as ``{{lastmessage}}`` give them."""
@@ -100,6 +101,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         context: RisuAIContext,
         chat: RisuChat,
         numbers: DrawnNumbers | None,
+        variables: VariablesOverlay,
         remembered: RememberedTexts,
         plan: Plan,
     ) -> TracedBuild:
@@ -110,13 +112,14 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         """
         from tavernkit.risu_ai._sources import MessageTexts, traced_context
 
-        def run(context: RisuAIContext) -> RisuPlan:
+        def run(context: RisuAIContext) -> RisuState:
             state = RisuState(context, self.services.for_tracing())
             state.remembered = remembered
-            return self.run_state(state)
+            self.run_state(state)
+            return state
 
-        def build(plain: Container[int]) -> RisuPlan:
-            traced = traced_context(context, chat, numbers, plain)
+        def build(plain: Container[int]) -> RisuState:
+            traced = traced_context(context, chat, numbers, variables.as_read(), plain)
             try:
                 return run(traced)
             except PipelineError as error:
@@ -126,18 +129,22 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
         texts = MessageTexts(chat, plan)
         plain = texts.whole - set(range(len(chat.messages) - NEWEST_LINES, len(chat.messages)))
-        plan = build(plain)
+        state = build(plain)
         unknown = [
-            part for block in plan.blocks if not texts.has(block) for part in unknown_parts(block.content, SHORT_TEXT)
+            part
+            for block in state.need_plan().blocks
+            if not texts.has(block)
+            for part in unknown_parts(block.content, SHORT_TEXT)
         ]
         if unknown and any(part in chat.messages[index].data for index in plain for part in unknown):
-            plan = build(())
-        lore = plan.lore_result
+            state = build(())
 
-        def unused() -> list[tuple[str, str]]:
-            return [(row.content, row.reason) for row in lore.rows() if not row.active] if lore is not None else []
+        def unused() -> Iterator[tuple[str, str]]:
+            if state.lore_result is not None:
+                yield from ((row.content, row.reason) for row in state.lore_result.rows() if not row.active)
+            yield from texts.unused(state)
 
-        return TracedBuild(plan, texts.of_block, unused)
+        return TracedBuild(state.need_plan(), texts.of_block, unused)
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""
@@ -150,9 +157,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
         context = state.context
-        state.again = partial(self._trace, context, context.chat, state.numbers, state.remembered)
+        state.again = partial(self._trace, context, context.chat, state.numbers, state.variables, state.remembered)
         self.pipeline.run(state)
-        plan = finished_plan(state)
+        state.plan = plan = finished_plan(state)
         assert isinstance(plan, RisuPlan)
         return plan
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._traced_inputs import traced_fields, traced_json, traced_text, traced_user, twin
-from tavernkit.risu_ai._chat.chat_log import sent_messages
+from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages, with_ids
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._prompt_template.cards import TemplateCard
+from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai._steps.plan_assembly import STOPPED
+from tavernkit.stores._variables import VariablesStore
 
 _CHARACTER_TEXTS = {
     "name": "name",
@@ -80,6 +83,27 @@ class MessageTexts:
             return block.content
         return message_text(self.chat.messages[place], place, self._name)
 
+    def unused(self, state: RisuState) -> Iterator[tuple[str, str]]:
+        """Give the messages that are not in a prompt, each with the reason."""
+        plan = state.need_plan()
+        used = {str(block.metadata.get("memo")) for block in plan.enabled_blocks}
+        evicted = {str(block.metadata.get("memo")) for block in plan.blocks if not block.enabled}
+        reasons = {each.message.memo: each.reason for each in (*state.left_out, *state.dropped)}
+        kept = {chat_id(each) for each in sent_messages(with_ids(self.chat))[0]}
+        for index, message in enumerate(with_ids(self.chat).messages):
+            memo = chat_id(message)
+            if memo in used:
+                continue
+            if plan.stopped:
+                reason = STOPPED
+            elif memo not in kept:
+                reason = "turned off in the chat" if message.raw.get("disabled") else "a message behind it cuts it off"
+            elif memo in evicted:
+                reason = "does not fit the token budget"
+            else:
+                reason = reasons.get(memo, "the prompt template has no place for it")
+            yield message_text(self.chat.messages[index], index, self._name), reason
+
     def _place(self, block: Block) -> int | None:
         source = block.source
         if not is_mapping(source) or source.get("stage") != "chat" or source.get("kind") != "message":
@@ -91,7 +115,11 @@ class MessageTexts:
 
 
 def traced_context(
-    context: RisuAIContext, chat: RisuChat, numbers: DrawnNumbers | None, plain: Container[int] = ()
+    context: RisuAIContext,
+    chat: RisuChat,
+    numbers: DrawnNumbers | None,
+    variables: VariablesStore,
+    plain: Container[int] = (),
 ) -> RisuAIContext:
     """Return the context of a build with its texts traced, which neither warns, refuses nor asks models.
 
@@ -99,6 +127,7 @@ def traced_context(
         context: The context.
         chat: The chat as the build saw it.
         numbers: The random numbers that it has drawn, if they are the application's.
+        variables: The variables as the build saw them.
         plain: Places of messages that are not traced.
     """
     return context.replace(
@@ -110,6 +139,7 @@ def traced_context(
         caption=None,
         memory=None if context.memory is None else context.memory.repeating(),
         random=context.random if numbers is None else numbers.again(),
+        variables=variables,
         character=_character(context.owner),
         members=[_character(each) for each in context.members],
         history=_chat(chat, plain),

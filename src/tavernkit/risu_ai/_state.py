@@ -110,6 +110,8 @@ class RisuState(BuildState[RisuAIContext]):
         """memory: the id of the first chat message that is still in the prompt."""
         self.memory_data: dict[str, Json] = {}
         """memory: what to store on the chat, by RisuAI's keys."""
+        self.left_out: list[Dropped] = []
+        """memory: chat items that memory stands in for, or of which nothing was left."""
         self.dropped: list[Dropped] = []
         """memory, plan_assembly: chat items that were left out because they did not fit."""
         self.messages: list[PromptMessage] = []

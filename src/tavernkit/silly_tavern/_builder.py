@@ -24,6 +24,7 @@ from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
+from tavernkit.stores._variables import VariablesOverlay
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern._sources import LineTexts
@@ -84,7 +85,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         require("context", context, SillyTavernContext)
         mismatches: list[str] = []
         state = self.make_state(with_speaker(context, mismatches.append))
-        state.again = partial(self._trace, state.context, tuple(context.log.lines), state.numbers)
+        state.again = partial(self._trace, state.context, tuple(context.log.lines), state.numbers, state.variables)
         for mismatch in mismatches:
             state.warn(mismatch)
         text = context.text_completion and not self._own_pipeline
@@ -98,6 +99,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         context: SillyTavernContext,
         lines: Sequence[ChatMessage],
         numbers: DrawnNumbers | None,
+        variables: VariablesOverlay,
         plan: Plan,
     ) -> TracedBuild:
         """Build a context again with traced texts.
@@ -109,6 +111,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         texts = LineTexts(context, lines)
         wanted = changed_lines(plan, lines)
+        context = context.replace(variables=variables.as_read())
         traced = self._traced_build(context, texts, wanted, numbers)
         unknown = [
             part

@@ -181,7 +181,22 @@ class VariablesOverlay:
         self._base = base
         self._written: dict[tuple[str, str], Json] = {}
         self._deleted: set[tuple[str, str]] = set()
+        self._read: dict[tuple[str, str], Json] = {}
+        self._found: dict[tuple[str, str], bool] = {}
         self._version = 0
+
+    def as_read(self) -> VariablesOverlay:
+        """Return the store below with every value that was read from it as it was at first."""
+        twin = VariablesOverlay(self._base)
+        for (scope, name), value in self._read.items():
+            if value is None and not self._found.get((_scope_key(scope), _name_key(name))):
+                twin.delete(name, scope)
+            else:
+                twin.set(name, value, scope)
+        for (scope, name), found in self._found.items():
+            if not found:
+                twin.delete(name, scope)
+        return twin
 
     @property
     def cache_version(self) -> int | None:
@@ -197,7 +212,9 @@ class VariablesOverlay:
                 return self._written[key]
             if key in self._deleted:
                 return None
-        return self._base.get(name, scope)
+        value = self._base.get(name, scope)
+        self._read.setdefault((scope, name), value)
+        return value
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
         """Keep a value."""
@@ -209,7 +226,11 @@ class VariablesOverlay:
     def has(self, name: str, scope: str = LOCAL) -> bool:
         """Return True if the name is set, whatever its value."""
         key = (_scope_key(scope), _name_key(name))
-        return key in self._written or (key not in self._deleted and self._base.has(name, scope))
+        if key in self._written or key in self._deleted:
+            return key in self._written
+        found = self._base.has(name, scope)
+        self._found.setdefault(key, found)
+        return found
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
         """Forget a value."""

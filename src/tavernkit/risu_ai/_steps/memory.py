@@ -28,8 +28,8 @@ class MemoryStep(Step[RisuState, NoConfig]):
     """Makes the chat fit: with the memory the character uses, else by dropping its oldest items.
 
     Reads ``slots.chats``, ``total``, ``preset``. Writes ``slots.chats``, ``slots.memory``, ``slots.last_chat``,
-    ``dropped`` and ``last_memory``. A chat that cannot be made to fit raises ``MaxTokensExceededError``, unless
-    ``on_overflow`` is ``return``.
+    ``left_out``, ``dropped`` and ``last_memory``. A chat that cannot be made to fit raises
+    ``MaxTokensExceededError``, unless ``on_overflow`` is ``return``.
     """
 
     name = "memory"
@@ -62,9 +62,14 @@ def _drop_blank(state: RisuState) -> None:
     if not blank:
         return
     reason = "nothing is left of it after CBS and scripts"
-    for omission in omissions_of([Dropped(message, 0, reason) for message in blank]):
-        state.omit(omission)
+    _leave_out(state, [Dropped(message, 0, reason) for message in blank])
     state.slots.chats = [message for message in state.slots.chats if not message.blank]
+
+
+def _leave_out(state: RisuState, gone: list[Dropped]) -> None:
+    state.left_out += gone
+    for omission in omissions_of(gone):
+        state.omit(omission)
 
 
 def _store(state: RisuState) -> None:
@@ -122,8 +127,7 @@ def _tell(state: RisuState, items: list[PromptMessage]) -> None:
     name, kept = memory_name(state.context.settings.raw), {id(item) for item in items}
     gone = [item for item in state.slots.chats if id(item) not in kept]
     reason = f"{name} stands in for the oldest messages"
-    for omission in omissions_of([Dropped(item, state.counter.message(item), reason) for item in gone]):
-        state.omit(omission)
+    _leave_out(state, [Dropped(item, state.counter.message(item), reason) for item in gone])
     why = f"stands in for {len(gone)} messages that no longer fit" if gone else "what is remembered of this chat"
     for item in items:
         if item.memo in MEMORY_MEMOS:

@@ -15,6 +15,8 @@ from tavernkit.risu_ai._requests.text_prompt import TextRules
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import edit_list
 
+STOPPED = "a start trigger wants nothing to be sent"
+
 
 class PlanAssemblyStep(Step[RisuState, NoConfig]):
     """Lets Lua edit the list, counts it once more (chat items are blanked if it is too long), and makes the plan.
@@ -41,7 +43,7 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
         state.llm_options = {**llm_options(state.preset, sum(tokens)), **state.llm_options}
         plan = _plan(state)
         if state.stopped:
-            state.omit(Omission("prompt", "everything", "a start trigger wants nothing to be sent"))
+            state.omit(Omission("prompt", "everything", STOPPED))
             state.plan = plan
             return
         left_out = (
