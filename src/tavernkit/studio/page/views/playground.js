@@ -94,7 +94,7 @@ function Macros({ engine }) {
       ${
         answer?.tree
           ? html`<ul class="tree">
-              <${Branch} node=${answer.tree} />
+              ${answer.tree.children.map((/** @type {any} */ node) => html`<${Branch} node=${node} />`)}
             </ul>`
           : html`<${Empty} text="Nothing yet." />`
       }
