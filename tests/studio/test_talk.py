@@ -57,6 +57,7 @@ def test_a_reply_streams_and_is_an_undoable_edit_of_the_chat(page: Page, platfor
     sources = page.post("/sources", plan=lines[-1]["plan"])
     assert sources["exact"]
     assert len(sources["messages"]) == len(seen["messages"])
+    assert any(source["document"] == "card-1" for source in sources["sources"])
     page.post("/undo", build=False)
     assert [line["text"] for line in page.get("/talk")["lines"]] == [line["text"] for line in before["lines"]]
 
@@ -195,3 +196,26 @@ def test_keys_never_reach_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "sk-secret" not in page.client.get(f"/api/studio{path}").text
     plan = page.post("/build")["plan"]
     assert "sk-secret" not in json.dumps(page.post("/request", plan=plan, reference=True))
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_another_greeting_is_chosen_and_lines_are_deleted_from_one_on(page: Page, platform: str) -> None:
+    page.edit("turn-1", "/platform", platform, build=False)
+    assert page.get("/talk")["greeting"] is None or platform == "risu_ai"
+    page.post("/talk/change", op="delete_from", index=2)
+    assert len(page.get("/talk")["lines"]) == 2
+    page.post("/talk/change", op="delete_from", index=0)
+    # A chat without lines begins with a greeting: as its first line, or before its lines in RisuAI.
+    told = page.get("/talk")
+    assert told["greeting"]["chosen"] == 0
+    assert len(told["greeting"]["choices"]) > 1
+    chosen = page.post("/talk/change", op="greeting", index=1)["talk"]
+    assert chosen["greeting"]["chosen"] == 1
+    shown = chosen["greeting"]["text"] if platform == "risu_ai" else chosen["lines"][0]["text"]
+    assert shown[:20] == told["greeting"]["choices"][1][:20]
+    page.post("/talk/model", model="scripted", script=["Well met."])
+    turn(page, text="Hello.")
+    after = page.get("/talk")
+    assert [line["text"] for line in after["lines"]][-2:] == ["Hello.", "Well met."]
+    seen = page.get(f"/plans/{after['lines'][-1]['plan']}")
+    assert any(shown[:20] in message["content"] for message in seen["messages"])

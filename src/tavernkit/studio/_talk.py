@@ -25,6 +25,7 @@ from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.studio._document import JSONL, RISU_CHAT, Document, file_content, new_document, read_document
+from tavernkit.studio._patches import Edit
 from tavernkit.studio._turn import RISU_AI, Turn, group_members
 from tavernkit.studio._workspace import Changed, State
 from tavernkit.studio.errors import StudioError
@@ -108,6 +109,7 @@ class Talk:
             "group": [{"name": each.title} for each in members] or None,
             "chat": document.id,
             "tools": [each.name for each in self._tools.definitions],
+            "greeting": _greeting(conversation.chat),
             "lines": lines,
         }
 
@@ -214,10 +216,18 @@ class Talk:
             await conversation.hide(index)
         elif operation == "unhide":
             await conversation.unhide(index)
+        elif isinstance(conversation.chat, RisuAIChat) and not conversation.chat.lines:
+            # A chat without lines begins with the greeting that the turn names.
+            turn = before.one("turn")
+            assert turn is not None
+            changed = workspace.edit([Edit(document=turn.id, op="add", path="/greeting", value=index)], label="greeting")
+            return self.describe(), changed
         else:
             await conversation.choose_greeting(index)
         if operation != "branch":
             self._write_back(conversation, _LABELS.get(operation, operation))
+        if not conversation.chat.lines:  # a chat that is opened without lines begins with a greeting
+            self._conversation = None
         return self.describe(), Changed(before, workspace.state)
 
     async def aclose(self) -> None:
@@ -383,6 +393,26 @@ def scripted_answer(text: str) -> Answer:
         return Answer(text="", tool_calls=[{"id": "call_1", "type": "function", "function": function}])
     words = text.split(" ")
     return Answer(text=text, deltas=[word if number == 0 else f" {word}" for number, word in enumerate(words)])
+
+
+def _greeting(chat: Chat) -> JsonObject | None:
+    """The greetings that may be chosen now, and which one it is; RisuAI's is not among the lines, so its text is there.
+
+    SillyTavern lets one choose as long as nothing else was said, RisuAI always.
+    """
+    if isinstance(chat, RisuAIChat):
+        if chat.character.is_group:
+            return None
+        texts = [chat.character.first_message or "", *(chat.character.alternate_greetings or ())]
+        chosen = chat.greeting_index if 0 <= chat.greeting_index < len(texts) else 0
+        return {"chosen": chosen, "choices": list(texts), "text": texts[chosen]}
+    if len(chat.lines) != 1:
+        return None
+    line = chat.lines[0]
+    swipes, at = line.get("swipes"), line.get("swipe_id")
+    if line.get("is_user") or not is_list(swipes) or len(swipes) < 2:
+        return None
+    return {"chosen": at if isinstance(at, int) else 0, "choices": [str(each) for each in swipes], "text": None}
 
 
 def chat_data(chat: Chat) -> Json:

@@ -190,6 +190,7 @@ export interface Talk {
   group: { name: string }[] | null;
   chat: string;
   tools: string[];
+  greeting: { chosen: number; choices: string[]; text: string | null } | null;
   lines: Line[];
 }
 

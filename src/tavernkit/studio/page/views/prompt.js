@@ -20,7 +20,7 @@ const KINDS = {
 };
 
 export function PromptView() {
-  const { build, waiting, latency } = useStudio();
+  const { build, sources, waiting, latency } = useStudio();
   const [tab, setTab] = useState("blocks");
   if (!build) return html`<${Empty} text="Building…" />`;
   const { lore, left_out, changes } = build;
@@ -41,7 +41,7 @@ export function PromptView() {
     <${Budget} build=${build} latency=${latency} />
     <${Tabs} label="What to see of the prompt" tabs=${tabs} chosen=${tab} choose=${setTab} controls="prompt-panel" />
     <div id="prompt-panel" role="tabpanel" tabindex="0" aria-label=${tabs.find(({ id }) => id === tab)?.label}>
-      ${tab === "blocks" && html`<${Blocks} build=${build} />`}
+      ${tab === "blocks" && html`<${Blocks} build=${build} sources=${sources} />`}
       ${tab === "changes" && html`<${Changes} build=${build} />`}
       ${tab === "tokens" && html`<${Tokens} build=${build} />`}
       ${tab === "lore" && html`<${LoreRows} rows=${lore.rows} total=${lore.total} />`}
@@ -125,9 +125,11 @@ function Budget({ build, latency }) {
   </section>`;
 }
 
-/** @param {{build: Build}} props */
-function Blocks({ build }) {
-  const { sources } = useStudio();
+/**
+ * The blocks of a prompt in order, coloured by source; sentences say where they came from once that is known.
+ * @param {{build: Build, sources: import("../types").Sources | null}} props
+ */
+export function Blocks({ build, sources }) {
   const [origin, setOrigin] = useState(/** @type {{block: Block, piece: Piece} | null} */ (null));
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const spans = useMemo(() => new Map((sources?.blocks || []).map((block) => [block.id, block.spans])), [sources]);

@@ -5,6 +5,7 @@ import { Editor } from "../editor.js";
 import { attempt, merge, message, rebuild, settled, tell, useStudio } from "../store.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Dialog, Empty, counted } from "../widgets.js";
+import { Blocks } from "./prompt.js";
 
 /** @typedef {import("../types").Talk} Talk */
 /** @typedef {import("../types").Line} Line */
@@ -86,8 +87,17 @@ export function TalkView() {
     <header class="row">
       <h2>Talk</h2>
       <${ModelChoice} talk=${talk} setTalk=${setTalk} />
+      ${talk.greeting && talk.greeting.choices.length > 1 && html`<${GreetingChoice} greeting=${talk.greeting} alter=${alter} />`}
     </header>
     <ol class="messages" aria-label="Chat" ref=${end}>
+      ${
+        // RisuAI's greeting is not a line of the chat, but stands before them.
+        talk.greeting?.text &&
+        html`<li class="message assistant greeting">
+          <header><small>Greeting</small></header>
+          <p class="text" dir="auto">${talk.greeting.text}</p>
+        </li>`
+      }
       ${talk.lines.map(
         (line) =>
           html`<${TalkLine}
@@ -249,6 +259,17 @@ function TalkLine({ line, last, coming, busy, ask, alter, look }) {
           >
             Delete
           </button>
+          ${
+            !last &&
+            html`<button
+              type="button"
+              class="quiet danger"
+              aria-label=${`Delete from line ${line.index + 1} to the end`}
+              onClick=${() => alter("delete_from", line.index)}
+            >
+              Delete from here
+            </button>`
+          }
         </details>
       </footer>`
     }
@@ -293,30 +314,41 @@ function ModelChoice({ talk, setTalk }) {
     }`;
 }
 
-/** @param {{plan: string, close: () => void}} props */
+const EXCERPT = 60;
+
+/** @param {{greeting: NonNullable<Talk["greeting"]>, alter: (op: string, index?: number) => void}} props */
+const GreetingChoice = ({ greeting, alter }) =>
+  html`<label class="field">
+    <span>Greeting</span>
+    <select id="greeting" onChange=${(/** @type {any} */ event) => alter("greeting", event.target.selectedIndex)}>
+      ${greeting.choices.map((text, index) => {
+        const line = text.replaceAll(/\s+/g, " ").trim();
+        const start = line.length > EXCERPT ? `${line.slice(0, EXCERPT)}…` : line;
+        return html`<option selected=${index === greeting.chosen}>${`${index + 1}: ${start}`}</option>`;
+      })}
+    </select>
+  </label>`;
+
+/** The prompt of a reply, with where every sentence came from. @param {{plan: string, close: () => void}} props */
 function Seen({ plan, close }) {
   const [build, setBuild] = useState(/** @type {import("../types").Build | null} */ (null));
+  const [sources, setSources] = useState(/** @type {import("../types").Sources | null} */ (null));
+  const [unknown, setUnknown] = useState(false);
   const [failure, setFailure] = useState("");
   useEffect(() => {
-    get(`/plans/${encodeURIComponent(plan)}`).then(setBuild, (error) => setFailure(message(error)));
+    const fail = (/** @type {unknown} */ error) => setFailure(message(error));
+    get(`/plans/${encodeURIComponent(plan)}`).then(setBuild, fail);
+    post("/sources", { plan }).then(setSources, () => setUnknown(true));
   }, [plan]);
   return html`<${Dialog} title="What the model saw" close=${close} wide>
     ${failure && html`<p class="problem" role="alert">${failure}</p>`}
     ${
       build &&
-      html`<p>${counted(build.budget.total, "token")} in ${counted(build.blocks.length, "block")}</p>
-        <ol class="blocks">
-          ${build.blocks.map(
-            (block) =>
-              html`<li class=${`block f-${block.family}`}>
-                <header>
-                  <span class="role">${block.role}</span><span class="source">${block.source}</span>
-                  <span class="cost">${counted(block.tokens, "token")}</span>
-                </header>
-                <p class="text" dir="auto">${block.content}</p>
-              </li>`,
-          )}
-        </ol>`
+      html`<p>
+          ${counted(build.budget.total, "token")} in ${counted(build.blocks.length, "block")}
+          ${unknown && html`<small class="note">Where its sentences came from is not known.</small>`}
+        </p>
+        <${Blocks} build=${build} sources=${sources} />`
     }
   <//>`;
 }
