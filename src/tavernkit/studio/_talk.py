@@ -220,7 +220,9 @@ class Talk:
             # A chat without lines begins with the greeting that the turn names.
             turn = before.one("turn")
             assert turn is not None
-            changed = workspace.edit([Edit(document=turn.id, op="add", path="/greeting", value=index)], label="greeting")
+            changed = workspace.edit(
+                [Edit(document=turn.id, op="add", path="/greeting", value=index)], label="greeting"
+            )
             return self.describe(), changed
         else:
             await conversation.choose_greeting(index)
