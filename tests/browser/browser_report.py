@@ -107,6 +107,77 @@ def test_what_was_left_out_and_the_payload(page: Browser) -> None:
     assert json.loads(page.one("#payload-text").text)[0]["role"] == "system"
 
 
+SENTENCE = "She carries a brass storm glass and trusts it more than most people."
+PHONE, DESK = (390, 844), (1600, 1000)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_a_sentence_that_is_clicked_shows_its_source_with_the_characters_marked(
+    page: Browser, size: tuple[int, int]
+) -> None:
+    page.resize(*size)
+    try:
+        assert not page.one("#origin").shown
+        sentence = next(each for each in page.shown("#block-3 .words") if "storm glass" in each.text)
+        assert sentence.text == SENTENCE
+        sentence.click()
+        assert page.one("#origin-label").text == "card Aria /data/description"
+        text = json.loads(Path(CARD).read_text(encoding="utf-8"))["data"]["description"]
+        assert page.run("return document.querySelector('#origin-text').textContent") == text
+        assert page.one("#origin-text .here").text == SENTENCE
+        assert [each.text for each in page.all(".words.chosen")] == [SENTENCE]
+        assert _in_sight(page, "#origin .here")
+        assert _in_sight(page, ".words.chosen")
+        assert not page.run(
+            "const at = (s) => document.querySelector(s).getBoundingClientRect();"
+            "const panel = at('#origin'), chosen = at('.words.chosen');"
+            "return panel.left < chosen.right && panel.top < chosen.bottom && chosen.top < panel.bottom;"
+        )
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+        name = page.all("#block-3 .words")[0]
+        assert name.text == "Aria"
+        name.click()
+        assert page.one("#origin-how").text == "through {{char}}"
+        page.one("#origin-close").click()
+        assert not page.one("#origin").shown
+    finally:
+        page.command("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_the_lore_tab_has_the_tokens_of_every_entry(page: Browser, size: tuple[int, int]) -> None:
+    page.resize(*size)
+    try:
+        page.shown("#block-2 .words")[0].click()
+        page.one("#tab-lore").click()
+        assert not page.one("#origin").shown
+        costs = {
+            row["title"]: row["tokens"]
+            for row in page.run(
+                "return Array.from(document.querySelectorAll('tr.entry.in')).map(row => ({"
+                "title: row.querySelector('b').textContent, tokens: Number(row.querySelector('.number').textContent)}))"
+            )
+        }
+        # The rest of the block's 114 tokens are the names that its macros gave, and the line breaks.
+        assert sum(costs[name] for name in ("Tidewatch", "The lamp", "The Grey Fleet")) == 109
+        assert costs["House style"] == 22
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+        widths = page.run(
+            "return Array.from(document.querySelectorAll('tr.entry td:nth-child(2)'))"
+            ".map(cell => cell.getBoundingClientRect().width)"
+        )
+        assert min(widths) > 90
+    finally:
+        page.command("Emulation.clearDeviceMetricsOverride", {})
+
+
+def _in_sight(page: Browser, selector: str) -> bool:
+    return page.run(
+        f"const place = document.querySelector({selector!r}).getBoundingClientRect();"
+        "return place.top >= 0 && place.bottom <= innerHeight && place.left >= 0 && place.right <= innerWidth"
+    )
+
+
 def test_a_hostile_card_stays_text(browser: Browser, tmp_path: Path) -> None:
     card = json.loads(Path(CARD).read_text(encoding="utf-8"))
     card["data"] |= {"name": HOSTILE, "description": HOSTILE, "first_mes": HOSTILE}

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tavernkit import silly_tavern
 from tavernkit.cards import Character
 from tavernkit.prompt import Block, Plan
+from tavernkit.prompt._source_spans import Span, TextSource
 from tavernkit.report import family_of, lore_rows, overview, render_html
+from tavernkit.report._sources import sentences_of, words_of
 from tavernkit.report._treemap import Rectangle, squarify
 from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LoreMessage
 from tavernkit.risu_ai._lorebook import ScanInput as LorebookInput
@@ -84,6 +86,16 @@ def test_every_word_of_the_page_has_its_source_beside_it() -> None:
     assert re.search(rf'id="source-{found[1]}" data-label="card Aria /data/description" hidden>\nShe keeps', page)
     assert 'data-how="through {{char}}"' in page
     assert 'id="origin"' in page
+
+
+@given(st.text('ab.!?" \n🕯', min_size=1, max_size=60).map(lambda text: f"A{text}B"))
+def test_every_sentence_has_its_own_place_in_its_source(text: str) -> None:
+    source = TextSource("card", "Aria", "/data/description", f"Here: {text}")
+    (whole,) = words_of(text, [Span(0, len(text), "verbatim", source, 6)])
+    found = list(sentences_of([whole]))
+    assert "".join(words.text for words in found) == text
+    assert all(source.text[words.start : words.end] == words.text for words in found)
+    assert all(not re.search(r"[.!?]\s+\S", words.text) for words in found)
 
 
 def test_the_lore_tab_has_tokens_per_entry() -> None:

@@ -12,7 +12,7 @@ from tavernkit.prompt._explain import ExplainedOmission
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_map import SourceMap
 from tavernkit.report._source_families import FAMILIES, SourceFamily, family_of
-from tavernkit.report._sources import Words, tokens_of_lore, words_of
+from tavernkit.report._sources import Words, sentences_of, tokens_of_lore, words_of
 
 MAX_UNTOUCHED = 2000
 """Entries listed that no text touched: the page of a very large book stays one that a browser can show."""
@@ -49,7 +49,7 @@ class Part:
     name: str | None = None
     """The speaker's name, if the message has one."""
     words: Sequence[Words] = ()
-    """The content cut where the origin of its words changes, if the sources were asked for."""
+    """The content cut into sentences, and where the origin of words changes, if the sources were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def overview(plan: Plan, *, sources: bool = False) -> Overview:
             tokens=row.tokens or 0,
             content=block.content,
             name=block.name,
-            words=words_of(block.content, mapped.get(block.id, ())),
+            words=tuple(sentences_of(words_of(block.content, mapped.get(block.id, ())))),
         )
         for row in explanation.blocks
         if (block := blocks.get(row.block_id)) is not None

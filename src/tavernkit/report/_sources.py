@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from tavernkit._dataclass import dataclass
 from tavernkit.lore import LoreRow
@@ -10,6 +13,8 @@ from tavernkit.prompt._source_map import SourceMap
 from tavernkit.prompt._source_spans import Span, TextSource
 
 _BUILDER = "the builder itself"
+_SENTENCE_END = re.compile(r"""[.!?…。！？]{1,3}["'”’»)\]*_]{0,3}\s{1,9}|[。！？]|\n{1,9}""")
+"""Bounded, so that a text of nothing but dots takes no longer than any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,17 @@ def words_of(text: str, spans: Sequence[Span], start: int = 0, end: int | None =
     """
     part = (start, len(text) if end is None else end)
     return [words for span in spans for words in _words(text, span, (), part)]
+
+
+def sentences_of(words: Iterable[Words]) -> Iterator[Words]:
+    """Cut words that stand in a source as they are into sentences, each with its own place there."""
+    for each in words:
+        if each.source is None or each.end - each.start != len(each.text):
+            yield each
+            continue
+        ends = [found.end() for found in _SENTENCE_END.finditer(each.text)]
+        for start, end in pairwise(dict.fromkeys((0, *ends, len(each.text)))):
+            yield replace(each, text=each.text[start:end], start=each.start + start, end=each.start + end)
 
 
 def tokens_of_lore(source_map: SourceMap, rows: Sequence[LoreRow]) -> Mapping[str, int]:

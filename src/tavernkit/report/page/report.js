@@ -2,6 +2,12 @@
 const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
 const one = (selector) => document.querySelector(selector);
 
+const origin = one("#origin");
+function closeOrigin() {
+  if (!origin) return;
+  origin.hidden = true;
+  one("#prompt").classList.remove("beside");
+}
 const tabs = all("[role=tab]");
 function open(id) {
   for (const tab of tabs) {
@@ -9,6 +15,7 @@ function open(id) {
     tab.setAttribute("aria-selected", String(chosen));
     one("#" + tab.getAttribute("aria-controls")).hidden = !chosen;
   }
+  if (id !== "prompt") closeOrigin();
 }
 for (const tab of tabs) tab.addEventListener("click", () => open(tab.getAttribute("aria-controls")));
 
@@ -95,7 +102,6 @@ if (copy) copy.addEventListener("click", async () => {
   await navigator.clipboard.writeText(one("#payload-text").textContent);
   copy.textContent = "Copied";
 });
-const origin = one("#origin");
 function showOrigin(words) {
   for (const each of all(".words.chosen")) each.classList.remove("chosen");
   words.classList.add("chosen");
@@ -105,7 +111,18 @@ function showOrigin(words) {
   const text = one("#origin-text");
   text.textContent = "";
   origin.hidden = false;
-  if (!source) return;
+  one("#prompt").classList.add("beside");
+  if (source) markSource(source, words, text);
+  const panel = origin.getBoundingClientRect(), chosen = words.getBoundingClientRect();
+  if (matchMedia("(min-width: 70rem)").matches) {
+    const top = Math.min(chosen.top - 40, innerHeight - panel.height - 16);
+    origin.style.top = Math.max(top, one(".tabs").getBoundingClientRect().bottom + 16) + "px";
+  } else if (panel.top < chosen.bottom) {
+    // The panel lies over the lower part of the prompt: what was chosen stays in sight.
+    scrollBy(0, chosen.bottom - panel.top + 16);
+  }
+}
+function markSource(source, words, text) {
   // Offsets count characters; JavaScript counts some of them as two.
   const characters = Array.from(source.textContent);
   const start = Number(words.dataset.start), end = Number(words.dataset.end);
@@ -121,6 +138,7 @@ if (origin) {
   one("#prompt").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && chosen(event)) showOrigin(chosen(event));
   });
-  one("#origin-close").addEventListener("click", () => { origin.hidden = true; });
+  one("#origin-close").addEventListener("click", closeOrigin);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") closeOrigin(); });
 }
 document.documentElement.dataset.ready = "true";
