@@ -271,7 +271,7 @@ def test_a_worker_that_dies_costs_only_the_record_it_dies_of(tmp_path: Path, mon
         executors,
         "_START",
         "import sys, os; sys.path[:] = sys.argv[1:]\n"
-        "from tavernkit.batching import executors, building\n"
+        "from tavernkit.batching import _executors as executors, _building\n"
         "from tavernkit import silly_tavern as st\n"
         "build = st.Builder.build\n"
         "def fatal(self, **inputs):\n"

@@ -139,7 +139,7 @@ def test_help_speaks_of_files_and_texts_and_keeps_the_lines_of_examples_only(tav
     assert "<str>" not in shown
     assert "list[" not in shown
     assert re.search(r"--book +-b +FILE ", shown)
-    assert "runs are written to runs.jsonl as they end" in " ".join(tavernkit("eval", "--help").out.split())
+    assert "runs are written as they end, in the files of a batch" in " ".join(tavernkit("eval", "--help").out.split())
 
 
 @pytest.mark.parametrize(

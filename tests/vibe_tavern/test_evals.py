@@ -297,24 +297,3 @@ async def test_estimates_are_compared_with_what_providers_count() -> None:
     assert third.difference is None
     assert third.problem is not None
     assert "boom" in third.problem
-
-
-async def test_runs_that_were_made_before_are_not_made_again() -> None:
-    chosen = options(suites=("directives",))
-    first = await run_evals(chosen, ScriptedModel(good_model, repeat_last=True))
-    assert all(record.ok for record in first.records)
-    refused = ScriptedModel(failure(401, "no key"), repeat_last=True)
-    again = await run_evals(chosen, refused, before=first.records)
-    assert again == first
-    assert refused.requests == []
-
-
-async def test_runs_that_the_model_did_not_answer_are_made_again() -> None:
-    chosen = options(suites=("directives",))
-    refused = await run_evals(chosen, ScriptedModel(failure(503, "busy"), repeat_last=True))
-    told: list[EvalProgress] = []
-    after = await run_evals(
-        chosen, ScriptedModel(good_model, repeat_last=True), before=refused.records, progress=told.append
-    )
-    assert all(record.ok for record in after.records)
-    assert [each.done for each in told] == [1, 2, 3, 4]

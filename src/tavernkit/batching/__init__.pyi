@@ -3,6 +3,7 @@ from tavernkit.batching._engine import BatchResult as BatchResult
 from tavernkit.batching._engine import GridInput as GridInput
 from tavernkit.batching._engine import batch as batch
 from tavernkit.batching._engine import iter_batch as iter_batch
+from tavernkit.batching._evaluation import evaluate as evaluate
 from tavernkit.batching._generation import GenerateOptions as GenerateOptions
 from tavernkit.batching._grid import Grid as Grid
 from tavernkit.batching._record import BatchFormat as BatchFormat

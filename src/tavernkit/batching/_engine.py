@@ -6,25 +6,26 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from tavernkit import __version__
 from tavernkit._arguments import require, require_choice
 from tavernkit._values import JsonObject, thaw_object
-from tavernkit.batching._executors import Built, Chunk, Executor, Job, in_process, processes
+from tavernkit.batching._executors import Built, Executor, Job, Results, in_process, processes
 from tavernkit.batching._generation import GenerateOptions, answering
 from tavernkit.batching._grid import Grid, Selection
 from tavernkit.batching._output import OutputFolder
 from tavernkit.batching._ray_cluster import Cluster
 from tavernkit.batching._record import FORMATS, BatchFormat, BatchRecord
-from tavernkit.batching._tasks import SCHEMA_VERSION, Task
+from tavernkit.batching._tasks import SCHEMA_VERSION, FileRef, Keyed
 from tavernkit.errors import ConfigError
 
 MAX_CHUNK: Final = 64
@@ -33,6 +34,10 @@ MAX_UNANSWERED: Final = 50
 """So many requests without a reply one after another end a run: the model is not there."""
 CHUNKS_PER_WORKER: Final = 8
 """A small grid is cut so that every worker gets at least this many chunks."""
+
+T = TypeVar("T")
+TaskT = TypeVar("TaskT", bound=Keyed)
+TaskT_co = TypeVar("TaskT_co", bound=Keyed, covariant=True)
 
 GridInput: TypeAlias = Grid | str | os.PathLike[str] | Mapping[str, object]
 """A grid, the path of a grid file, or its content."""
@@ -166,7 +171,7 @@ def batch(
         raise ConfigError("openai-batch is for requests that somebody else sends: generate into another format")
     workers = jobs if jobs is not None else 1 if generate is not None else cores()
     run = Run(
-        grid=ready,
+        source=ready,
         output=OutputFolder(Path(out), format, shard=shard[0] - 1, shards=shard[1], records_per_part=records_per_part),
         selection=selection(shard, limit),
         resume=resume,
@@ -178,9 +183,11 @@ def batch(
     if ray is not None:
         with Cluster(ray) as cluster:
             largest = MAX_CHUNK if generate is None else generate.concurrency  # a chunk that is lost was paid for
-            return run.execute(job, cluster.executor(generate, format), cluster.processors, largest)
+            return run.execute(partial(cluster.executor(generate, format), job), cluster.processors, largest)
     executor = local_executor(workers)
-    return run.execute(job, executor if generate is None else answering(executor, generate, format), workers)
+    if generate is not None:
+        executor = answering(executor, generate, format)
+    return run.execute(partial(executor, job), workers)
 
 
 def generating_job(grid: Grid, generate: GenerateOptions) -> Job:
@@ -224,19 +231,43 @@ def chunk_size(count: int, workers: int) -> int:
     return max(1, min(MAX_CHUNK, count // (workers * CHUNKS_PER_WORKER)))
 
 
-def chunked(tasks: Iterator[Task], size: int) -> Iterator[Chunk]:
+def chunked(tasks: Iterator[T], size: int) -> Iterator[Sequence[T]]:
     """Cut tasks into chunks."""
     while chunk := list(islice(tasks, size)):
         yield chunk
 
 
-class Run:
-    """One run of a grid into a folder."""
+class TaskSource(Protocol[TaskT_co]):
+    """Where the tasks of a run come from: a ``Grid``, or the matrix of an evaluation."""
+
+    @property
+    def duplicates(self) -> int:
+        """Tasks that were left out, because the same ones are there already."""
+        ...
+
+    @property
+    def files(self) -> Mapping[str, FileRef]:
+        """The files that the tasks need, by name."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def tasks(self, selection: Selection, *, salt: Mapping[str, object] | None) -> Iterator[TaskT_co]:
+        """Go through the tasks in a fixed order; see ``Grid.tasks()``."""
+        ...
+
+    def describe(self) -> JsonObject:
+        """Return what the manifest says about the source."""
+        ...
+
+
+class Run(Generic[TaskT]):
+    """One run of a grid, or of another source of tasks, into a folder."""
 
     def __init__(
         self,
         *,
-        grid: Grid,
+        source: TaskSource[TaskT],
         output: OutputFolder,
         selection: Selection,
         resume: bool,
@@ -244,7 +275,7 @@ class Run:
         salt: Mapping[str, object],
         progress: Callable[[BatchProgress], object] | None,
     ) -> None:
-        self._grid = grid
+        self._source = source
         self._output = output
         self._selection = selection
         self._resume = resume
@@ -258,13 +289,14 @@ class Run:
         self.problem = ""
         self.out_of_budget = False
 
-    def execute(self, job: Job, executor: Executor, workers: int, largest: int = MAX_CHUNK) -> BatchResult:
+    def execute(
+        self, executor: Callable[[Iterator[Sequence[TaskT]]], Results], workers: int, largest: int = MAX_CHUNK
+    ) -> BatchResult:
         """Make the records that are missing.
 
         Args:
-            job: What workers do.
-            executor: Who they are.
-            workers: How many there are.
+            executor: Who makes them, chunk after chunk.
+            workers: How many chunks are worked on at a time.
             largest: How many records they may make at a time.
         """
         output = self._output
@@ -275,15 +307,15 @@ class Run:
         else:
             output.refuse_used()
         self._started, began = time.monotonic(), datetime.now(UTC)
-        self._write_manifest(job, "running", began, None)
+        self._write_manifest("running", began, None)
         with output, _finishing_on_interrupt(self._stopping):
             chunks = chunked(self._missing(), min(chunk_size(self.total, workers), largest))
-            with closing(executor(job, chunks)) as results:
+            with closing(executor(chunks)) as results:
                 for built in results:
                     self._keep(built)
         output.finish_parts()
         result = self._result()
-        self._write_manifest(job, result.status, began, result)
+        self._write_manifest(result.status, began, result)
         if self._stopping.is_set():
             raise KeyboardInterrupt
         return result
@@ -291,12 +323,12 @@ class Run:
     @property
     def total(self) -> int:
         """How many records there will be; of a shard, about."""
-        count = -(-len(self._grid) // self._selection.shards)
+        count = -(-len(self._source) // self._selection.shards)
         return count if self._selection.limit is None else min(count, self._selection.limit)
 
-    def _missing(self) -> Iterator[Task]:
+    def _missing(self) -> Iterator[TaskT]:
         """The tasks without a record. Keys that are met leave the set: what stays in it is stale."""
-        for task in self._grid.tasks(self._selection, salt=self._salt):
+        for task in self._source.tasks(self._selection, salt=self._salt):
             if self._stopping.is_set() or self.out_of_budget or self._unanswered_in_a_row >= MAX_UNANSWERED:
                 return
             key = int(task.key, 16)
@@ -352,20 +384,19 @@ class Run:
             failed=self.failed,
             unanswered=self.unanswered,
             stale=stale,
-            duplicates=self._grid.duplicates,
+            duplicates=self._source.duplicates,
             problem=self.problem,
             seconds=time.monotonic() - self._started,
         )
 
-    def _write_manifest(self, job: Job, status: str, began: datetime, result: BatchResult | None) -> None:
+    def _write_manifest(self, status: str, began: datetime, result: BatchResult | None) -> None:
         manifest: JsonObject = {
             "tavernkit": __version__,
             "schema": SCHEMA_VERSION,
             "status": status,
             "format": self._form,
             "started": began.isoformat(),
-            "grid": thaw_object(self._grid.data),
-            "sizes": {**self._grid.sizes},
+            **self._source.describe(),
             "shard": f"{self._selection.shard + 1}/{self._selection.shards}",
             "limit": self._selection.limit,
             "model": thaw_object(self._salt),
@@ -373,7 +404,7 @@ class Run:
         if result is not None:
             manifest["ended"] = datetime.now(UTC).isoformat()
             manifest["counts"] = result.to_dict()
-            manifest["files"] = {name: file.hash for name, file in sorted(self._grid.files.items())}
+            manifest["files"] = {name: file.hash for name, file in sorted(self._source.files.items())}
             manifest["parts"] = [path.name for path in self._output.parts()]
         self._output.write_manifest(manifest)
 

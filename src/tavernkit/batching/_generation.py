@@ -7,7 +7,7 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from contextvars import ContextVar
@@ -332,24 +332,43 @@ def answering(executor: Executor, options: GenerateOptions, form: BatchFormat) -
     """
 
     def run(job: Job, chunks: Iterator[Chunk]) -> Results:
-        with closing(executor(job, chunks)) as results, _BackgroundLoop() as loop:
-            answerer = Answerer(options, LocalMeter(Meter(options)), form)
-            pending: set[Future[Built]] = set()
-            try:
-                for built in results:
-                    for each in built:
-                        if len(pending) >= options.concurrency:
-                            yield _taken(pending, wait_for_one=True)
-                        pending.add(loop.submit(answerer.answer(each)))
-                    yield _taken(pending, wait_for_one=False)
-                while pending:
-                    yield _taken(pending, wait_for_one=True)
-            finally:
-                for future in pending:
-                    future.cancel()
-                loop.submit(answerer.aclose()).result()
+        answerer = Answerer(options, LocalMeter(Meter(options)), form)
+        with closing(executor(job, chunks)) as built:
+            yield from concurrently(answerer.answer, built, options.concurrency, close=answerer.aclose)
 
     return run
+
+
+def concurrently(
+    work: Callable[[T], Coroutine[object, object, Built]],
+    chunks: Iterable[Sequence[T]],
+    concurrency: int,
+    *,
+    close: Callable[[], Coroutine[object, object, object]],
+) -> Results:
+    """Do asynchronous work in a thread of its own, so many at a time, and give what became of it as it ends.
+
+    Args:
+        work: Does one.
+        chunks: What there is to do; the next chunk is taken when there is a place for it.
+        concurrency: How many are done at the same time.
+        close: Closes what the work needs.
+    """
+    with _BackgroundLoop() as loop:
+        pending: set[Future[Built]] = set()
+        try:
+            for chunk in chunks:
+                for each in chunk:
+                    if len(pending) >= concurrency:
+                        yield _taken(pending, wait_for_one=True)
+                    pending.add(loop.submit(work(each)))
+                yield _taken(pending, wait_for_one=False)
+            while pending:
+                yield _taken(pending, wait_for_one=True)
+        finally:
+            for future in pending:
+                future.cancel()
+            loop.submit(close()).result()
 
 
 def _taken(pending: set[Future[Built]], *, wait_for_one: bool) -> list[Built]:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from tavernkit._values import (
     EMPTY_OBJECT,
@@ -24,7 +24,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.batching._sources import read_paths, read_table, suggestion
-from tavernkit.batching._tasks import BuildOptions, FileRef, Persona, Task, digest, task_key
+from tavernkit.batching._tasks import BuildOptions, FileRef, Keyed, Persona, Task, digest, task_key
 from tavernkit.errors import ConfigError, Warn, log_warning
 
 PLATFORMS: Final = ("silly_tavern", "risu_ai")
@@ -33,6 +33,8 @@ AXES: Final = ("platforms", "presets", "cards", "books", "personas", "chats", "o
 COMBINATIONS: Final = ("product", "zip")
 KEYS: Final = (*AXES, "defaults", "combine", "zip", "sample", "sample_seed", "generate")
 MAX_SEEDS: Final = 1_000_000_000
+
+TaskT = TypeVar("TaskT", bound=Keyed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,12 @@ class Selection(NamedTuple):
     shard: int = 0
     shards: int = 1
     limit: int | None = None
+
+    def of(self, tasks: Iterator[TaskT]) -> Iterator[TaskT]:
+        """Pick the tasks of the selection. A record belongs to a shard by its key, whatever is inserted before it."""
+        if self.shards > 1:
+            tasks = (task for task in tasks if int(task.key[:12], 16) % self.shards == self.shard)
+        return islice(tasks, self.limit)
 
 
 EVERYTHING: Final = Selection()
@@ -149,17 +157,18 @@ class Grid:
         """The files that tasks have named so far, with the hashes of their content."""
         return self._files
 
+    def describe(self) -> JsonObject:
+        """Return the grid for a manifest, with how many there are of each."""
+        return {"grid": thaw_object(self.data), "sizes": {**self.sizes}}
+
     def tasks(self, selection: Selection = EVERYTHING, *, salt: Mapping[str, object] | None = None) -> Iterator[Task]:
         """Go through the combinations in a fixed order.
 
         Args:
-            selection: The part that is wanted. A record belongs to a shard by its key, whatever is inserted before it.
+            selection: The part that is wanted.
             salt: What else makes records different, such as the model that answers.
         """
-        tasks = self._all_tasks(digest(thaw_object(salt or {})))
-        if selection.shards > 1:
-            tasks = (task for task in tasks if int(task.key[:12], 16) % selection.shards == selection.shard)
-        return islice(tasks, selection.limit)
+        return selection.of(self._all_tasks(digest(thaw_object(salt or {}))))
 
     def _all_tasks(self, salt: bytes) -> Iterator[Task]:
         lengths = [len(dimension.rows) for dimension in self._dimensions]

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from tavernkit import __version__
 from tavernkit._values import (
@@ -205,6 +205,15 @@ def _moment(value: object) -> str:
     if not isinstance(moment, datetime):
         raise ConfigError(f"option now must be a time such as 2026-01-01T12:00:00Z, not {value!r}", code="INVALID_GRID")
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).isoformat()
+
+
+class Keyed(Protocol):
+    """What every task has, whatever it is."""
+
+    @property
+    def key(self) -> str:
+        """A hash in hex of everything that goes into the record: it names the record."""
+        ...
 
 
 class Task(NamedTuple):

@@ -18,7 +18,6 @@ from tavernkit.vibe_tavern._evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern._evals.harness import EvalProgress as EvalProgress
 from tavernkit.vibe_tavern._evals.harness import run_evals as run_evals
 from tavernkit.vibe_tavern._evals.report import EvalReport as EvalReport
-from tavernkit.vibe_tavern._evals.run_log import RunLog as RunLog
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid as render_liquid
 from tavernkit.vibe_tavern._output_tags.sanitizers import register_sanitizer as register_sanitizer
 from tavernkit.vibe_tavern._pipeline import PIPELINE as PIPELINE

@@ -17,9 +17,6 @@ from tavernkit.cli.progress import progress_shown
 if TYPE_CHECKING:
     from tavernkit.models import Model
     from tavernkit.vibe_tavern._evals.catalogue import EvalModel
-    from tavernkit.vibe_tavern._evals.harness import EvalOptions, EvalProgress
-    from tavernkit.vibe_tavern._evals.report import EvalReport
-    from tavernkit.vibe_tavern._evals.run_log import RunLog
 
 SUITES = ("tools", "directives", "language")
 
@@ -142,8 +139,8 @@ def evaluate(
     r"""See how well models call tools, write directives and keep to a language.
 
     Several models and providers go into one run, with a table for each. Exits with 1 if runs failed, with 4 if no model
-    answered. With --out, runs are written to runs.jsonl as they end, and --resume makes only those that are missing:
-    after an interrupt, or when --max-requests or --max-tokens stopped it.
+    answered. With --out, runs are written as they end, in the files of a batch, and --resume makes only those that are
+    missing: after an interruption, or when --max-requests or --max-tokens stopped it.
 
     \b
     tavernkit eval --list
@@ -152,6 +149,7 @@ def evaluate(
     tavernkit eval --model openai:gpt-4o --model anthropic:claude-sonnet-4-5 --trials 10 --concurrency 8
     tavernkit eval --provider openrouter --model qwen/qwen3-32b --model z-ai/glm-4.6 --requests-per-second 2
     """
+    from tavernkit import batching
     from tavernkit.cli.terminal import complain, counted, show, show_report, table
     from tavernkit.vibe_tavern._evals.harness import EvalOptions, matrix
 
@@ -179,7 +177,10 @@ def evaluate(
         columns = ("provider", "model", "suite", "scenario", "strategy", "profile")
         show(table(*columns, rows=rows), f"\n{len(cells)} runs")
         return
-    report = _run(chosen, options, _run_log(out, resume=resume))
+    if resume and out is None:
+        raise typer.BadParameter("--resume goes on with the runs of a folder: name it with --out")
+    with progress_shown() as show_progress:
+        report = batching.evaluate(chosen, options.connect(), out=out, resume=resume, progress=show_progress)
     if out is not None:
         report.write(out)
     if as_json:
@@ -192,43 +193,6 @@ def evaluate(
         raise typer.Exit(ExitCode.MODEL)
     if not all(record.ok for record in report.records):
         raise typer.Exit(ExitCode.PROBLEMS)
-
-
-def _run_log(out: Path | None, *, resume: bool) -> RunLog | None:
-    from tavernkit.vibe_tavern._evals.run_log import RunLog
-
-    if out is None:
-        if resume:
-            raise typer.BadParameter("--resume goes on with the runs of a folder: name it with --out")
-        return None
-    log = RunLog(out)
-    if log.path.exists() and not resume:
-        raise typer.BadParameter(f"{out} has runs already: go on with --resume, or name another folder")
-    return log
-
-
-def _run(chosen: EvalOptions, options: EvalModelOptions, log: RunLog | None) -> EvalReport:
-    import asyncio
-    import time
-
-    from tavernkit.batching import BatchProgress
-    from tavernkit.vibe_tavern._evals.harness import run_evals
-
-    connect = options.connect()
-    before = list(log.read()) if log is not None else []
-    started, made, failed = time.monotonic(), 0, 0
-    with progress_shown() as show_progress:
-
-        def report(progress: EvalProgress) -> None:
-            nonlocal made, failed
-            made += 1
-            failed += not progress.record.ok
-            seconds = max(time.monotonic() - started, 0.001)
-            show_progress(BatchProgress(progress.done, progress.total, failed, made / seconds))
-            if log is not None:
-                log.append(progress.record)
-
-        return asyncio.run(run_evals(chosen, connect, progress=report, before=before))
 
 
 def register(app: typer.Typer) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
-from tavernkit._arguments import check_fields, checked, require
+from tavernkit._arguments import check_fields, checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
@@ -180,39 +179,29 @@ async def run_evals(
     *,
     progress: Callable[[EvalProgress], object] | None = None,
     clock: Callable[[], float] = time.monotonic,
-    before: Iterable[RunRecord] = (),
 ) -> EvalReport:
     """Run the matrix against an endpoint, ``jobs`` runs at a time; the report is in the order of the matrix.
 
     ``model`` is one for all of them (requests name theirs), or a function that gives one for each. What a run raises is
-    its result. Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not
-    answer them. When a model says that its budget is used up, the runs that are left are not made.
+    its result. When a model says that its budget is used up, the runs that are left are not made. To write runs to a
+    folder, and go on with them after an interruption, see ``tavernkit.batching.evaluate()``.
 
     Args:
         options: What to run.
         model: The model, or a function that makes one for a run.
         progress: Called after each run.
         clock: Measures how long runs take, in seconds.
-        before: Records of an interrupted evaluation.
 
     Raises:
         ConfigError: The options leave nothing to run.
     """
-    before = list(before)
-    for record in before:
-        require("before", record, RunRecord, "a list of RunRecords")
     cells = list(matrix(options))
     if not cells:
         raise ConfigError("nothing to evaluate: the filters leave no run", code="EMPTY_EVAL_MATRIX")
-    factory: ModelFactory = (lambda _: model) if isinstance(model, Model) else model
-    runners: dict[tuple[str, str], PromptRunner] = {}
-    for cell in cells:
-        if cell.model.key not in runners:
-            runners[cell.model.key] = PromptRunner(factory(cell.model), clock=clock)
-    known = {_key(record.config): record for record in before if record.answered}
-    records: list[RunRecord | None] = [known.get(_key(cell.config())) for cell in cells]
+    runners = runners_of(cells, model, clock)
+    records: list[RunRecord | None] = [None] * len(cells)
     seats = asyncio.Semaphore(options.jobs)
-    done = sum(record is not None for record in records)
+    done = 0
     out_of_budget = False
 
     async def work(position: int, cell: EvalCell) -> None:
@@ -221,7 +210,7 @@ async def run_evals(
             if out_of_budget:
                 return
             try:
-                record = await _run(cell, runners[cell.model.key], options, clock)
+                record = await run_cell(cell, runners[cell.model.key], options, clock)
             except BudgetReachedError:
                 out_of_budget = True
                 return
@@ -233,8 +222,7 @@ async def run_evals(
     try:
         async with asyncio.TaskGroup() as group:
             for position, cell in enumerate(cells):
-                if records[position] is None:
-                    group.create_task(work(position, cell))
+                group.create_task(work(position, cell))
     finally:
         if not isinstance(model, Model):  # what was made here is closed here
             for runner in runners.values():
@@ -243,11 +231,33 @@ async def run_evals(
     return EvalReport(made, missing=len(cells) - len(made))
 
 
-def _key(config: JsonObject) -> str:
-    return json.dumps(config, sort_keys=True)
+def runners_of(
+    cells: Iterable[EvalCell], model: Model | ModelFactory, clock: Callable[[], float]
+) -> dict[tuple[str, str], PromptRunner]:
+    """Make a runner for each model of a matrix, by the model's key.
+
+    Args:
+        cells: The runs.
+        model: The model of all of them, or a function that makes each.
+        clock: Measures how long runs take, in seconds.
+    """
+    factory: ModelFactory = (lambda _: model) if isinstance(model, Model) else model
+    models = {cell.model.key: cell.model for cell in cells}
+    return {key: PromptRunner(factory(each), clock=clock) for key, each in models.items()}
 
 
-async def _run(cell: EvalCell, runner: PromptRunner, options: EvalOptions, clock: Callable[[], float]) -> RunRecord:
+async def run_cell(cell: EvalCell, runner: PromptRunner, options: EvalOptions, clock: Callable[[], float]) -> RunRecord:
+    """Make one run of a matrix; an empty answer is asked for again.
+
+    Args:
+        cell: The run.
+        runner: Sends its requests.
+        options: What the evaluation is made with.
+        clock: Measures how long it takes, in seconds.
+
+    Raises:
+        BudgetReachedError: A request could not be sent, because the budget is used up.
+    """
     record = await _attempt(cell, runner, options, clock)
     retries = options.empty_response_retry_count
     while record.error_category in RETRYABLE and retries > 0:
