@@ -13,6 +13,8 @@ from tavernkit import Limits, Plan, User, risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards._character import Character
 from tavernkit.errors import TavernKitError
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._macros.limits import MAX_TOKENS
 
 TOLD = "the macros of this build take too much together: the other texts stay as they are"
 
@@ -50,6 +52,35 @@ def test_the_limit_holds_for_the_old_engine_too() -> None:
     settings = st.Settings.from_json({"power_user": {"experimental_macro_engine": False}})
     plan = build(40, "{{description}}" * 15, limits=Limits(max_build_characters=1_000_000), settings=settings)
     assert plan.warnings.count(TOLD) == 1
+
+
+@pytest.mark.parametrize("piece", ["{{if 1}}", "{{nobody}}", "{{/if}}", "{{user::", "{{.a", "{{"])
+def test_text_that_fails_counts_more_than_text_that_runs(piece: str) -> None:
+    """A hundred entries of 20,000 unclosed blocks took 16 seconds; unknown and malformed macros counted nothing."""
+    limits = Limits(max_build_steps=15_000)
+    assert TOLD not in build(20, "{{user}}" * 400, limits=limits).warnings
+    plan = build(20, piece * 1000, limits=limits)
+    assert plan.warnings.count(TOLD) == 1
+
+
+def test_what_was_parsed_before_counts_alike() -> None:
+    builder = st.Builder(character=Character(name="Aria"), user=User(name="Ann"), books=[book(20, "{{if 1}}" * 100)])
+    first, second = (
+        builder.build(message="hi", on_overflow="return", warn=None, limits=Limits(max_build_steps=4000))
+        for _ in range(2)
+    )
+    assert TOLD in first.warnings
+    assert first.messages == second.messages
+    assert first.warnings == second.warnings
+
+
+def test_a_text_of_too_many_tokens_stays() -> None:
+    text = "{{a::" * (MAX_TOKENS // 3 + 10)
+    log: list[str] = []
+    assert (
+        MacroEngine().expand(text + "{{user}}", MacroEnvironment(user_name="Ann"), warn=log.append).endswith("{{user}}")
+    )
+    assert log == [f"a text has more than {MAX_TOKENS} parts of macros and stays as it is (at character 0)"]
 
 
 def test_in_strict_mode_it_raises() -> None:

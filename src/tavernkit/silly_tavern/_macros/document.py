@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.silly_tavern._macros.call import Diagnostic
+from tavernkit.silly_tavern._macros.limits import MAX_TOKENS
 from tavernkit.silly_tavern._macros.nodes import MacroNode, Part, StrayTag
 from tavernkit.silly_tavern._macros.parser import ParsedMacro, Span
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
@@ -85,8 +86,12 @@ class Document:
         return not self.again or run.take_parsing(self.end - self.start, self.source.position)
 
     def report_syntax(self, run: Run) -> None:
-        """Report the errors of its source: one diagnostic for each phase."""
+        """Count its tokens and report the errors of its source: one diagnostic for each phase."""
         source = self.source
+        run.budget.tokens += source.parsed.tokens
+        if source.parsed.too_long:
+            message = f"a text has more than {MAX_TOKENS} parts of macros and stays as it is"
+            run.report_limit("tokens", message, position=source.position)
         if source.clean:
             return
         for phase, errors in (("lexing", source.parsed.lexing_errors), ("parsing", source.parsed.parsing_errors)):

@@ -220,7 +220,7 @@ class MacroEngine(Expander):
             return self.resolve(text, run)
         finally:
             if budget is not None:
-                budget.spend(run.budget.steps, run.budget.produced)
+                budget.spend(run.budget.work, run.budget.produced)
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete."""

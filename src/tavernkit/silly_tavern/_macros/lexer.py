@@ -12,6 +12,7 @@ from typing import Final
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import WHITESPACE
+from tavernkit.silly_tavern._macros.limits import MAX_TOKENS
 
 # Kinds of tokens are bits, so that a set of kinds is an integer too.
 END: Final = 1
@@ -98,6 +99,8 @@ class Tokens:
     starts: list[int]
     ends: list[int]
     errors: list[int]
+    too_many: bool = False
+    """Whether the text has too many and counts as having none."""
 
 
 def tokenize(text: str) -> Tokens:
@@ -107,6 +110,8 @@ def tokenize(text: str) -> Tokens:
     modes = [_TEXT_MODE]
     position, length = 0, len(text)
     while position < length:
+        if len(tokens.kinds) >= MAX_TOKENS:
+            return Tokens([END], [length], [length], [], too_many=True)
         mode = modes[-1]
         if mode == _NAME_END:
             position = _end_name(text, position, modes, tokens.errors)

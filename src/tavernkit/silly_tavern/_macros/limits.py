@@ -17,6 +17,15 @@ MAX_OUTPUT_CHARS = 16_000_000
 MAX_PARSED_CHARS = 1_000_000
 """How many characters one expansion may parse beyond its own text: malformed blocks are parsed again at each level."""
 
+MAX_TOKENS = 1_000_000
+"""A text with more tokens stays as it is: the parser's memory is in proportion to them."""
+
+STEPS_OF_A_REPORT = 3
+"""What a report of a problem counts in a build besides its macro: a macro that fails costs several that run."""
+
+FREE_TOKENS_OF_A_STEP, TOKENS_OF_A_STEP = 8, 2
+"""Tokens that belong to a macro that ran; so many others, in text that is malformed, count as a macro in a build."""
+
 MAX_CACHED_TEXTS = 2_048
 """How many parsed texts an engine keeps."""
 

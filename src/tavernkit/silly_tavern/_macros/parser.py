@@ -29,6 +29,7 @@ from tavernkit.silly_tavern._macros.lexer import (
     is_single_token,
     tokenize,
 )
+from tavernkit.silly_tavern._macros.limits import MAX_TOKENS
 
 
 @dataclass(slots=True)
@@ -69,6 +70,9 @@ class ParsedText:
     macros: list[ParsedMacro]
     lexing_errors: list[int]
     parsing_errors: list[int]
+    tokens: int = 0
+    too_long: bool = False
+    """Whether the text has too many tokens and was not parsed."""
 
     @property
     def clean(self) -> bool:
@@ -112,7 +116,7 @@ class _Parser:
         self.text = text
         tokens = tokenize(text)
         self.kinds, self.starts, self.ends = tokens.kinds, tokens.starts, tokens.ends
-        self.lexing_errors = tokens.errors
+        self.lexing_errors, self.too_long = tokens.errors, tokens.too_many
         self.errors: list[int] = []
         self.frames: list[_Frame] = []
         self.items: list[ParsedMacro] = []
@@ -138,7 +142,8 @@ class _Parser:
         if self.lexing_errors:
             for macro in self.items:
                 macro.clean = False
-        return ParsedText(self.text, self.items, self.lexing_errors, self.errors)
+        count = MAX_TOKENS if self.too_long else len(kinds)
+        return ParsedText(self.text, self.items, self.lexing_errors, self.errors, count, self.too_long)
 
     def open_macro(self, context: int) -> None:
         kinds, at = self.kinds, self.at

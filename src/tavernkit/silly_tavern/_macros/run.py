@@ -14,11 +14,14 @@ from tavernkit.silly_tavern._macros.call import Diagnostic, MeteredVariables, Re
 from tavernkit.silly_tavern._macros.card_macros import CardMacros
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
 from tavernkit.silly_tavern._macros.limits import (
+    FREE_TOKENS_OF_A_STEP,
     MAX_DICE_IN_ALL,
     MAX_OUTPUT_CHARS,
     MAX_PARSED_CHARS,
     MAX_RESOLVE_DEPTH,
     MAX_STEPS,
+    STEPS_OF_A_REPORT,
+    TOKENS_OF_A_STEP,
 )
 from tavernkit.silly_tavern._macros.registry import Handler, MacroDefinition, MacroNames
 from tavernkit.silly_tavern._macros.seeding import text_hash
@@ -69,6 +72,8 @@ class Budget:
     depth: int = 0
     dice: int = 0
     variables: int = 0
+    tokens: int = 0
+    reports: int = 0
     reported: set[str] = field(default_factory=set[str])
 
     def fits(self, length: int) -> bool:
@@ -80,6 +85,12 @@ class Budget:
     def spent(self) -> bool:
         """Whether there is no room for anything more."""
         return self.produced > MAX_OUTPUT_CHARS
+
+    @property
+    def work(self) -> int:
+        """What it counts in a build, in steps. Not what it took: that depends on what was parsed before."""
+        other = max(0, self.tokens - FREE_TOKENS_OF_A_STEP * self.steps) // TOKENS_OF_A_STEP
+        return self.steps + STEPS_OF_A_REPORT * self.reports + other
 
 
 class Expansion(ABC):
@@ -138,11 +149,14 @@ class Expansion(ABC):
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Report a problem, at its place in the original text."""
+        self.budget.reports += 1
         changes: dict[str, object] = {}
         if diagnostic.position is not None:
             if self._positions is None:
                 self._positions = Positions(self.text)
-            changes["position"] = self._positions.original(diagnostic.position)
+            original = self._positions.original(diagnostic.position)
+            if original != diagnostic.position:
+                changes["position"] = original
         if self._where:
             changes["message"] = f"{diagnostic.message} in {self._where}"
         self.send(dataclasses.replace(diagnostic, **changes) if changes else diagnostic)

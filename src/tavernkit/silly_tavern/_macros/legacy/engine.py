@@ -43,7 +43,7 @@ class LegacyMacroEngine(Expander):
             expanded = run.expand_inside(text)
         finally:
             if budget is not None:
-                budget.spend(run.budget.steps, run.budget.produced)
+                budget.spend(run.budget.work, run.budget.produced)
         if "{{" in expanded:
             _report_left_over(run, expanded)
         return expanded
