@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tavernkit._values import JsonObject
 from tavernkit.cards import Character, save
 from tavernkit.cards._png import placeholder_png
+from tavernkit.cli import books
+from tavernkit.cli.books import read_book
+from tavernkit.cli.commands import lore
 from tavernkit.cli.commands.test import wait_for_change
 from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit
 
@@ -232,6 +236,37 @@ def test_coverage_of_a_book_over_chats(tavernkit: Tavernkit, tmp_path: Path) -> 
     starved = json.loads(tavernkit("lore", "coverage", BOOK, "--chat", CHAT, "--budget", "1", "--json").out)
     assert "always out of budget" in {entry["verdict"] for entry in starved["entries"]}
     assert tavernkit("lore", "coverage", BOOK, "--chat", str(tmp_path)).code == 2
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_coverage_of_a_long_chain_over_a_long_chat_ends(
+    tavernkit: Tavernkit, tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The books were read and compiled anew for every turn: 5,000 entries and 1,000 lines took more than 240 s."""
+    entries = {
+        str(n): {"uid": n, "key": [f"key{n}x"], "content": f"about key{n + 1}x", "comment": f"e{n}", "position": 0}
+        for n in range(1000)
+    }
+    book, chat = tmp_path / "chain.json", tmp_path / "chat.jsonl"
+    book.write_text(json.dumps({"entries": entries}))
+    lines = [{"name": "A", "is_user": n % 2 == 0, "mes": f"line {n} key{n % 10 * 100}x"} for n in range(60)]
+    chat.write_text("\n".join(json.dumps(line) for line in ({"user_name": "A"}, *lines)))
+    read: list[Path] = []
+
+    def noted(path: Path) -> JsonObject:
+        read.append(path)
+        return read_book(path)
+
+    monkeypatch.setattr(books, "read_book", noted)
+    command = ("lore", "coverage", str(book), "--chat", str(chat), "--platform", platform, "--json")
+    told = json.loads(tavernkit(*command).out)
+    assert read == [book]
+    assert (told["turns"], len(told["entries"])) == (30, 1000)
+    assert {entry["verdict"] for entry in told["entries"]} >= {"sometimes", "only by recursion"}
+    monkeypatch.setattr(lore, "MAX_CHECKED", 5_500)
+    outcome = tavernkit(*command)
+    assert json.loads(outcome.out)["turns"] == 5
+    assert "1000 entries: only the newest 5 of 30 turns are scanned" in outcome.err
 
 
 def test_lore_test_suggests_near_names(tavernkit: Tavernkit) -> None:

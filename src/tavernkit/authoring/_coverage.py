@@ -57,14 +57,15 @@ class EntryCoverage:
         }
 
 
-def lore_coverage(turns: Iterable[Sequence[LoreRow]]) -> list[EntryCoverage]:
+def lore_coverage(turns: Iterable[Sequence[LoreRow]], entries: Iterable[LoreRow] = ()) -> list[EntryCoverage]:
     """Count how often each entry is in the prompt.
 
     Args:
-        turns: The rows of the scan of each turn, all entries included.
+        turns: The rows of the scan of each turn.
+        entries: Rows of all entries, if those of the turns are only the ones that a text touched.
     """
-    rows: dict[tuple[str, str], LoreRow] = {}
-    counts: dict[tuple[str, str], list[int]] = {}
+    rows = {(row.book, row.id): row for row in entries}
+    counts = {key: [0, 0, 0] for key in rows}
     total = 0
     for turn in turns:
         total += 1

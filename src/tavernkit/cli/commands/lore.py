@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -16,8 +17,11 @@ from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
 from tavernkit.errors import FileFormatError, log_warning
 
 if TYPE_CHECKING:
-    from tavernkit.lore import LoreResult, LoreRow
+    from tavernkit.lore import LoreResult
 
+Messages: TypeAlias = Sequence[tuple[str, str]]
+"""Role and text of each message, oldest first."""
+Scanner: TypeAlias = "Callable[[Messages], LoreResult]"
 app = typer.Typer(no_args_is_help=True, help="Lore books: what fires, what should fire, other formats.")
 
 Book = Annotated[
@@ -38,6 +42,9 @@ Depth = Annotated[
     int | None, typer.Option("--depth", min=0, help="How many messages are looked at.", show_default=False)
 ]
 Budget = Annotated[int, typer.Option("--budget", min=0, help="Tokens that lore may take.")]
+MAX_CHECKED = 5_000_000
+"""Entries times turns that coverage looks at: some minutes."""
+
 Seed = Annotated[int, typer.Option("--seed", help="Decides dice.")]
 
 
@@ -61,9 +68,10 @@ def scan(
     """
     from tavernkit.cli.terminal import show, show_report
     from tavernkit.cli.views.plan_view import lore_table
+    from tavernkit.report import lore_rows
 
     refuse_two_stdins(books, chat)
-    rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
+    rows = lore_rows(_scanner(books, platform, depth, budget, seed)(_messages(text, chat)))
     if as_json:
         show_report({"entries": [row.to_dict() for row in rows]})
         return
@@ -96,7 +104,7 @@ def check(
     from tavernkit.cli.terminal import show, show_report, table
 
     refuse_two_stdins(books, chat)
-    rows = _rows(books, _messages(text, chat), platform, depth, budget, seed, limit=_ALL)
+    rows = _scanner(books, platform, depth, budget, seed)(_messages(text, chat)).rows()
     checks = [(name, True) for name in expect or ()] + [(name, False) for name in reject or ()]
     if not checks:
         raise typer.BadParameter("say what must be so with --expect or --reject")
@@ -135,6 +143,8 @@ def coverage(
 ) -> None:
     r"""Go through chats turn by turn: which entries never fire, always do, only by recursion, or are out of budget.
 
+    Of long chats and large books only the newest turns are scanned: entries times turns is at most five million.
+
     \b
     tavernkit lore coverage world.json --chat chat.jsonl
     tavernkit lore coverage world.json --chat chats/ --html coverage.html
@@ -148,9 +158,15 @@ def coverage(
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     if not chats:
         raise typer.BadParameter(f"there is no chat (*.jsonl) in {', '.join(map(str, chat))}")
-    turns = [turn for file in chats for turn in _turns(_messages(None, file))]
-    scans = (_rows(books, turn, platform, depth, budget, seed, limit=_ALL) for turn in following(turns, "scanning"))
-    found = lore_coverage(scans)
+    every = [turn for file in chats for turn in _turns(_messages(None, file))]
+    scan_chat = _scanner(books, platform, depth, budget, seed)
+    listed = scan_chat([]).rows()
+    turns = every[-max(1, MAX_CHECKED // max(1, len(listed))) :]
+    if len(turns) < len(every):
+        log_warning(f"{len(listed)} entries: only the newest {len(turns)} of {len(every)} turns are scanned")
+    # The others of a turn stay out because nothing touched them: there is nothing to count.
+    scans = (scan_chat(messages[:end]).rows(untouched=0) for messages, end in following(turns, "scanning"))
+    found = lore_coverage(scans, listed)
     cells = [
         (each.verdict, each.title or each.id, each.book, str(each.fired), str(each.by_recursion), str(each.over_budget))
         for each in found
@@ -167,14 +183,10 @@ def coverage(
     show(table(*columns, rows=cells), f"\n{len(found)} entries over {len(turns)} turns of {len(chats)} chats")
 
 
-def _turns(messages: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """The chat as it was at each turn of the user; without any, the whole chat."""
-    turns = [messages[: index + 1] for index, (role, _) in enumerate(messages) if role == "user"]
-    return turns or [messages]
-
-
-_ALL = 1_000_000
-"""Entries that are listed: all of them."""
+def _turns(messages: Messages) -> list[tuple[Messages, int]]:
+    """The chat and how much of it there was at each turn of the user; without any, the whole chat."""
+    turns = [(messages, index + 1) for index, (role, _) in enumerate(messages) if role == "user"]
+    return turns or [(messages, len(messages))]
 
 
 @app.command("convert")
@@ -227,7 +239,7 @@ def convert(
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
-def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]]:
+def _messages(text: list[str] | None, chat: Path | None) -> Messages:
     said = [("user", each) for each in text or ()]
     if chat is None:
         if not said:
@@ -244,26 +256,13 @@ def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]
     return found
 
 
-def _rows(
-    books: list[Path],
-    messages: list[tuple[str, str]],
-    platform: Platform,
-    depth: int | None,
-    budget: int,
-    seed: int,
-    *,
-    limit: int | None = None,
-) -> list[LoreRow]:
-    from tavernkit.report import lore_rows
-
-    scan_books = _scan_risu_ai if platform is Platform.RISU_AI else _scan_silly_tavern
-    result = scan_books(books, messages, depth, budget, seed)
-    return lore_rows(result) if limit is None else lore_rows(result, limit=limit)
+def _scanner(books: list[Path], platform: Platform, depth: int | None, budget: int, seed: int) -> Scanner:
+    """Read the books once, and scan chats with them."""
+    make = _risu_ai_scanner if platform is Platform.RISU_AI else _silly_tavern_scanner
+    return make(books, depth, budget, seed)
 
 
-def _scan_silly_tavern(
-    books: list[Path], messages: list[tuple[str, str]], depth: int | None, budget: int, seed: int
-) -> LoreResult:
+def _silly_tavern_scanner(books: list[Path], depth: int | None, budget: int, seed: int) -> Scanner:
     import random
 
     from tavernkit.budget import count_tokens
@@ -273,20 +272,24 @@ def _scan_silly_tavern(
     settings = WorldInfoSettings(budget=100)
     if depth is not None:
         settings = replace(settings, depth=depth)
-    given = ScanInput(
-        messages=[text for _, text in reversed(messages)],
-        books=SelectedBooks(global_=tuple(load_world(path) for path in books)),
-        max_context=budget,
-        count_tokens=count_tokens,
-        settings=settings,
-        random=random.Random(seed).random,
-    )
-    return WorldInfoEngine().scan(given)
+    selected = SelectedBooks(global_=tuple(load_world(path) for path in books))
+    engine = WorldInfoEngine()
+
+    def scan_chat(messages: Messages) -> LoreResult:
+        given = ScanInput(
+            messages=[text for _, text in reversed(messages)],
+            books=selected,
+            max_context=budget,
+            count_tokens=count_tokens,
+            settings=settings,
+            random=random.Random(seed).random,
+        )
+        return engine.scan(given)
+
+    return scan_chat
 
 
-def _scan_risu_ai(
-    books: list[Path], messages: list[tuple[str, str]], depth: int | None, budget: int, seed: int
-) -> LoreResult:
+def _risu_ai_scanner(books: list[Path], depth: int | None, budget: int, seed: int) -> Scanner:
     import random
 
     from tavernkit.budget import count_tokens
@@ -297,15 +300,21 @@ def _scan_risu_ai(
     found = (LorebookEntry.from_json(entry, warn=log_warning, book=name) for name, entry in raw)
     entries = [entry for entry in found if entry is not None]
     settings = LorebookSettings(token_budget=budget)
-    given = ScanInput(
-        entries=entries,
-        messages=[LoreMessage(role, text) for role, text in messages],
-        settings=settings if depth is None else replace(settings, scan_depth=depth),
-        count_tokens=count_tokens,
-        random=random.Random(seed).random,
-        warn=log_warning,
-    )
-    return LorebookEngine().scan(given)
+    engine = LorebookEngine()
+    compiled = engine.compile(entries)
+
+    def scan_chat(messages: Messages) -> LoreResult:
+        given = ScanInput(
+            entries=compiled,
+            messages=[LoreMessage(role, text) for role, text in messages],
+            settings=settings if depth is None else replace(settings, scan_depth=depth),
+            count_tokens=count_tokens,
+            random=random.Random(seed).random,
+            warn=log_warning,
+        )
+        return engine.scan(given)
+
+    return scan_chat
 
 
 def register(root: typer.Typer) -> None:
