@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from typing import TypeGuard
 
 from tavernkit._arguments import checked, require
 from tavernkit._text.js_values import own_keys
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.cards._source import FileContent, read_file, stem
 from tavernkit.errors import StrictModeError, Warn, log_warning
+from tavernkit.silly_tavern._world_info.book_table import BookTable, make_table, read_columns
 from tavernkit.silly_tavern._world_info.character_book import character_book_to_world, world_to_character_book
 from tavernkit.silly_tavern._world_info.entry import Entry, problem_with
 from tavernkit.silly_tavern._world_info.fields import check_depth
 from tavernkit.silly_tavern._world_info.limits import MAX_BOOK_BYTES, MAX_WARNINGS_PER_BOOK
 from tavernkit.silly_tavern.errors import LoreParseError, StrictLoreParseError
+
+LARGE_FILE = 1_000_000
+"""From how many bytes on a file makes so many objects that the garbage collector costs a third of reading it."""
+
+MANY_ENTRIES = 1_000
+"""From how many entries on the same is true of a table."""
 
 JSON_VALUE: object = Mapping[str, object] | Sequence[object] | str | float | bool | None
 PARSED_FILE = "a parsed file, such as {'entries': {}}"
@@ -115,6 +125,21 @@ class WorldBook:
             warn(f"world book {self.name!r}: {bad} bad entries are left out in all")
 
     @cached_property
+    def table(self) -> BookTable:
+        """What a scan has to know of all entries. Read only."""
+        raws = [raw for _, raw in self.raw_entries()]
+        with _paused_collector(len(raws) >= MANY_ENTRIES):
+            if raws and _are_objects(raws) and (columns := read_columns(raws)).usable:
+                return make_table(raws, columns)
+            problems: list[str] = []
+            usable = [*self.usable_entries(problems.append)]
+            return make_table(usable, read_columns(usable), problems)
+
+    def __getstate__(self) -> dict[str, object]:
+        """A pickle has the file, not what was made of it."""
+        return {"name": self.name, "_raw": self._raw}
+
+    @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """The usable entries, in the order in which JavaScript lists them."""
         return tuple(Entry(raw, self.name) for raw in self.usable_entries())
@@ -124,6 +149,10 @@ class WorldBook:
 
     def __repr__(self) -> str:
         return f"WorldBook({self.name!r}, {len(self)} entries)"
+
+
+def _are_objects(raws: list[Json]) -> TypeGuard[list[JsonObject]]:
+    return {*map(type, raws)} == {dict}
 
 
 def tell_problem(warn: Warn, message: str) -> None:
@@ -147,10 +176,30 @@ def parse_json(text: str | bytes) -> Json:
     if len(text) > MAX_BOOK_BYTES:
         raise LoreParseError(f"the file is larger than {MAX_BOOK_BYTES} bytes")
     try:
-        parsed: Json = json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+        with _paused_collector(len(text) >= LARGE_FILE):
+            parsed: Json = json.loads(text if isinstance(text, str) else text.decode("utf-8"))
     except RecursionError:
         raise LoreParseError("the JSON is nested too deeply") from None
     except ValueError as error:
         raise LoreParseError(f"the file is not JSON: {error}") from None
     check_depth(parsed)
     return parsed
+
+
+@contextmanager
+def _paused_collector(large: bool) -> Generator[None, None, None]:
+    """Pause the garbage collector while a large book is read: it would walk what is there again and again.
+
+    What was made is old at once: freezing and unfreezing moves it past the collections that look at new objects only.
+    """
+    if not large or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # what the application froze stays frozen
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from operator import itemgetter
 
-from tavernkit._text.js_values import UNDEFINED, to_number, to_string, truthy
+from tavernkit._text.js_values import to_number
 from tavernkit._values import Json, LRUCache
 from tavernkit.silly_tavern._world_info.book import tell_problem
 from tavernkit.silly_tavern._world_info.entry import Entry, entry_hash
-from tavernkit.silly_tavern._world_info.fields import ACTIVATE
 from tavernkit.silly_tavern._world_info.key_table import KeyTable
-from tavernkit.silly_tavern._world_info.limits import COMPILED_BOOKS, MAX_LEVELS, MAX_SCAN_DEPTH
+from tavernkit.silly_tavern._world_info.limits import COMPILED_BOOKS, MAX_LEVELS
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 from tavernkit.silly_tavern._world_info.scan import Scan
 from tavernkit.silly_tavern._world_info.scan_input import ScanInput
-from tavernkit.silly_tavern._world_info.selection import Listed, SelectedBooks, list_entries
+from tavernkit.silly_tavern._world_info.selection import ListedEntries, SelectedBooks
 from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
-
-_OFF = (0, None)
-"""Values that switch nothing on; ``False`` is equal to the first."""
 
 
 class CompiledBooks:
@@ -31,44 +28,26 @@ class CompiledBooks:
     """
 
     def __init__(self, books: SelectedBooks, strategy: float) -> None:
-        problems: list[str] = []
-        self.listed: Sequence[Listed] = list_entries(books, strategy, problems.append)
-        self.problems: tuple[str, ...] = tuple(problems)
+        listed = self.listed = ListedEntries(books, strategy)
+        self.problems: tuple[str, ...] = tuple(listed.problems)
         self.warnings: tuple[str, ...] = ()
         self._entries: dict[int, Entry] = {}
         self._hashes: dict[int, int] = {}
         self._tables: dict[tuple[bool, bool], KeyTable] = {}
         self._places: _Places | None = None
         self._lock = threading.Lock()
-        unconditional: list[int] = []
-        timed: list[int] = []
+        tables = [(book.table, positions) for book, positions in zip(listed.books, listed.positions, strict=True)]
+        self.unconditional: tuple[int, ...] = tuple(at[number] for table, at in tables for number in table.constant)
+        self.timed: tuple[int, ...] = tuple(sorted(at[number] for table, at in tables for number in table.timed))
         levels: dict[object, Json] = {}
-        deepest = 0.0
-        for position, (raw, _) in enumerate(self.listed):
-            get = raw.get
-            content, constant = get("content"), get("constant")
-            decorated = isinstance(content, str) and content.startswith("@@")
-            if (constant is not False and truthy(constant)) or (
-                decorated and ACTIVATE in self.entry(position).decorators
-            ):
-                unconditional.append(position)
-            sticky, cooldown = get("sticky"), get("cooldown")
-            # Zero, null and false are what nearly all entries have; a look at the value is quicker than a call.
-            if (sticky not in _OFF and truthy(sticky)) or (cooldown not in _OFF and truthy(cooldown)):
-                timed.append(position)
-            delayed = get("delayUntilRecursion")
-            if delayed not in _OFF and truthy(delayed):
-                delayed = 1 if delayed is True else delayed  # true is the first level
-                levels.setdefault(delayed if isinstance(delayed, (int, float, str)) else repr(delayed), delayed)
-            depth = get("scanDepth")
-            if depth is not None and (depth := to_number(depth)) > deepest:
-                deepest = depth
-        self.unconditional: tuple[int, ...] = tuple(unconditional)
-        self.timed: tuple[int, ...] = tuple(timed)
+        for _, level in sorted(
+            ((at[number], level) for table, at in tables for number, level in table.delayed), key=itemgetter(0)
+        ):
+            levels.setdefault(level if isinstance(level, (int, float, str)) else repr(level), level)
         self.levels: tuple[Json, ...] = tuple(sorted(levels.values(), key=_level_order)[:MAX_LEVELS])
         if len(levels) > MAX_LEVELS:
             self.warnings = (f"World Info has {len(levels)} levels of recursion; only {MAX_LEVELS} are scanned",)
-        self.deepest = int(min(deepest, MAX_SCAN_DEPTH))
+        self.deepest = int(max((table.deepest for table, _ in tables), default=0))
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -118,12 +97,10 @@ class _Places:
 
     __slots__ = ("by_identity", "by_uid")
 
-    def __init__(self, listed: Sequence[Listed]) -> None:
+    def __init__(self, listed: ListedEntries) -> None:
         self.by_identity: dict[str, list[int]] = {}
         self.by_uid: dict[str, list[int]] = {}
-        for position, (raw, world) in enumerate(listed):
-            world = to_string(raw["world"]) if "world" in raw else world
-            uid = to_string(raw.get("uid", UNDEFINED))
+        for position, (world, uid) in enumerate(listed.identities()):
             self.by_identity.setdefault(f"{world}.{uid}", []).append(position)
             self.by_uid.setdefault(uid, []).append(position)
 
@@ -144,15 +121,18 @@ class WorldInfoEngine:
         self._compiled: LRUCache[tuple[SelectedBooks, float], CompiledBooks] = LRUCache(cache_size)
 
     def compile(self, books: SelectedBooks, settings: WorldInfoSettings) -> CompiledBooks:
-        """Compile books ahead of a scan, or give what is known of them."""
-        strategy = settings.character_strategy
-        compiled = self._compiled.get_or_make((books, strategy), lambda: CompiledBooks(books, strategy))
-        compiled.table(case_sensitive=settings.case_sensitive, whole_words=settings.match_whole_words)
+        """Compile books ahead of many scans: the first scan alone compiles no more than it needs."""
+        compiled = self._books(books, settings)
+        compiled.table(case_sensitive=settings.case_sensitive, whole_words=settings.match_whole_words).complete()
         return compiled
+
+    def _books(self, books: SelectedBooks, settings: WorldInfoSettings) -> CompiledBooks:
+        strategy = settings.character_strategy
+        return self._compiled.get_or_make((books, strategy), lambda: CompiledBooks(books, strategy))
 
     def scan(self, scan_input: ScanInput) -> WorldInfoResult:
         """Scan a chat."""
-        compiled = self.compile(scan_input.books, scan_input.settings)
+        compiled = self._books(scan_input.books, scan_input.settings)
         for problem in compiled.problems:
             tell_problem(scan_input.warn, problem)
         for warning in compiled.warnings:

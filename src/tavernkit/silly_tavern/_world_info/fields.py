@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from tavernkit._dataclass import dataclass
@@ -124,18 +125,18 @@ def character_filter(value: object) -> CharacterFilter:
 
 def check_depth(value: object) -> None:
     """Refuse JSON that is nested deeper than any real book, before something that walks it overflows."""
-    level = [value]
+    level: list[object] = [value]
     for _ in range(MAX_JSON_DEPTH):
-        level = [inner for outer in level for inner in _contained(outer)]
+        inner = chain.from_iterable(map(_contained, level))
+        # Nearly all values are scalars, and books have millions of them.
+        level = [item for item in inner if type(item) not in SCALARS and (is_mapping(item) or is_sequence(item))]
         if not level:
             return
     raise LoreParseError(f"the JSON is nested deeper than {MAX_JSON_DEPTH} levels")
 
 
-def _contained(value: object) -> list[object]:
-    inner = value.values() if is_mapping(value) else value if is_sequence(value) else ()
-    # Nearly all values are scalars, and books have millions of them.
-    return [item for item in inner if type(item) not in SCALARS and isinstance(item, (dict, list, tuple, Mapping))]
+def _contained(value: object) -> Iterable[object]:
+    return value.values() if is_mapping(value) else value if is_sequence(value) else ()
 
 
 ACTIVATE = "@@activate"

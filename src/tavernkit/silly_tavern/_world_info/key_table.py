@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+import threading
+from collections.abc import Iterable, Sequence, Set
+from itertools import compress
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.js_regex.needs import needs_of
-from tavernkit._text.js_regex.syntax import parse_pattern
-from tavernkit._text.js_values import js_lower, trim, truthy
-from tavernkit._values import is_list
+from tavernkit._text.js_values import js_lower, trim
 from tavernkit.lore._key_index import KeyIndex
+from tavernkit.silly_tavern._world_info.book_table import plain_text, regex_needs
 from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.keys import is_one_word, may_hold_macro, parse_regex_key
-from tavernkit.silly_tavern._world_info.limits import COMPILED_REGEX_NEEDS
-from tavernkit.silly_tavern._world_info.selection import Listed
+from tavernkit.silly_tavern._world_info.selection import ListedEntries
 
-SHORTEST = 3
-"""Shorter texts stand in nearly every message: looking for them saves nothing."""
+GRAM = 4
+"""Characters at the beginning and the end of a key by which it is chosen for the automaton."""
 
+MANY_KEYS = 5_000
+"""From how many keys on it pays to choose; the automaton of fewer is made in some milliseconds."""
 
-@lru_cache(COMPILED_REGEX_NEEDS)
-def regex_needs(regex: JSRegex) -> tuple[str, ...] | None:
-    """Give lower-case texts of which one stands in the lower-case form of any text that matches, if there are any."""
-    needs = tuple(dict.fromkeys(text.lower() for text in needs_of(parse_pattern(regex.source, regex.flags))))
-    return needs if needs and min(map(len, needs)) >= SHORTEST else None
-
-
-_WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]+)*")
-
-SEPARATOR = "\x01"
-"""Stands before every message of a haystack. A key that holds it can reach across messages."""
+MAX_CHOICES = 8
+"""How often keys are chosen before all of them are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +80,14 @@ class EntryKeys:
 
 
 class _Literals:
-    """The plain keys of one case mode, each with the entries that have it among their primary keys."""
+    """The plain keys of one case mode, each with the entries that have it among their primary keys.
 
-    __slots__ = ("_keys", "_more_owners", "_owners", "index", "parts", "words")
+    A key gets its number when it is first needed. The automaton is made of the keys that can be in the texts seen so
+    far: of a large book these are few, and an automaton of all its keys costs more than everything else. Scans that
+    come after pay for the choice again, so that it is not made often.
+    """
 
-    index: KeyIndex
+    __slots__ = ("_choices", "_grams", "_keys", "_more_owners", "_owners", "_waiting", "index", "parts", "words")
 
     def __init__(self) -> None:
         self._keys: list[str] = []
@@ -103,111 +96,177 @@ class _Literals:
         self._more_owners: dict[int, list[int]] = {}
         self.words: dict[str, int] = {}
         self.parts: dict[str, int] = {}
+        self.index = KeyIndex(())
+        self._waiting: list[_WaitingKeys] = []
+        self._grams: set[str] = set()
+        self._choices = 0
 
-    def add(self, key: str, whole_word: bool, owner: int | None) -> None:
-        keys = self._keys
-        fresh = len(keys)
-        number = (self.words if whole_word else self.parts).setdefault(key, fresh)
+    def expect(self, texts: list[str], owners: Sequence[int] | None, *, whole_word: bool) -> None:
+        """Take keys that may be looked for later; those without owners call up no entry."""
+        self._waiting.append(_WaitingKeys(texts, owners, whole_word))
+
+    def number(self, key: str, *, whole_word: bool) -> int:
+        """Give the number of a key."""
+        known = self.words if whole_word else self.parts
+        fresh = len(self._keys)
+        number = known.setdefault(key, fresh)
         if number == fresh:
-            keys.append(key)
-            self._owners.append(owner)
-        elif owner is not None:
-            if self._owners[number] is None:
-                self._owners[number] = owner
-            else:
-                self._more_owners.setdefault(number, []).append(owner)
+            self._keys.append(key)
+            self._owners.append(None)
+        return number
 
-    def finish(self) -> None:
-        self.index = KeyIndex(self._keys, whole_words=self.words.values())
+    def _add(self, keys: Iterable[tuple[str, int | None]], *, whole_word: bool) -> None:
+        owners, more = self._owners, self._more_owners
+        for key, owner in keys:
+            number = self.number(key, whole_word=whole_word)
+            if owner is None:
+                continue
+            if owners[number] is None:
+                owners[number] = owner
+            else:
+                more.setdefault(number, []).append(owner)
+
+    def complete(self) -> None:
+        """Take all keys into the automaton."""
+        for waiting in self._waiting:
+            self._add(waiting.take_all(), whole_word=waiting.whole_word)
+        if self._waiting:
+            self._waiting = []
+            self._grams = set()
+            self._make_index()
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Make sure that the automaton has all keys that occur in some texts."""
+        if not self._waiting:
+            return
+        fresh: set[str] = set()
+        for text in texts:
+            fresh.update(text[at : at + GRAM] for at in range(len(text) - GRAM + 1))
+        fresh -= self._grams
+        self._choices += 1
+        if self._choices > MAX_CHOICES or sum(map(len, self._waiting)) < MANY_KEYS:
+            self.complete()
+        elif fresh or self._choices == 1:
+            self._grams |= fresh
+            before = len(self._keys)
+            for waiting in self._waiting:
+                self._add(waiting.take(self._grams), whole_word=waiting.whole_word)
+            if len(self._keys) > before or len(self.index) < before:
+                self._make_index()
+
+    def _make_index(self) -> None:
+        self.index = KeyIndex(tuple(self._keys), whole_words=self.words.values())
 
     def owners(self, number: int) -> Iterable[int]:
         first = self._owners[number]
         return () if first is None else (first, *self._more_owners.get(number, ()))
 
 
+class _WaitingKeys:
+    """Keys that are not in the automaton yet."""
+
+    __slots__ = ("_heads", "_owners", "_taken", "_texts", "whole_word")
+
+    def __init__(self, texts: list[str], owners: Sequence[int] | None, whole_word: bool) -> None:
+        self._texts = texts
+        self._owners = owners
+        self._heads: list[str] | None = None
+        self._taken: set[int] = set()
+        self.whole_word = whole_word
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def take(self, grams: Set[str]) -> list[tuple[str, int | None]]:
+        """Take the keys that begin and end with one of the grams, and those that are too short to have one."""
+        texts = self._texts
+        fits: list[int] = []
+        if self._heads is None:
+            self._heads = [text[:GRAM] for text in texts]
+            fits += (at for at, head in enumerate(self._heads) if len(head) < GRAM)
+        begin = compress(range(len(texts)), map(grams.__contains__, self._heads))
+        fits += (at for at in begin if texts[at][-GRAM:] in grams and at not in self._taken)
+        self._taken.update(fits)
+        return self._pairs(fits)
+
+    def take_all(self) -> list[tuple[str, int | None]]:
+        """Take the keys that are left."""
+        taken = self._taken
+        return self._pairs(
+            [at for at in range(len(self._texts)) if at not in taken] if taken else range(len(self._texts))
+        )
+
+    def _pairs(self, numbers: Iterable[int]) -> list[tuple[str, int | None]]:
+        texts, owners = self._texts, self._owners
+        return [(texts[at], None if owners is None else owners[at]) for at in numbers]
+
+
 class KeyTable:
     """Finds the entries whose plain keys occur in a text, without looking at the others.
 
     ``loose`` numbers the entries with keys that the automaton cannot hold (macros, blanks, regular expressions that
-    need no certain text): they have to be looked at in every pass.
+    need no certain text): they have to be looked at in every pass. Threads can share a table.
     """
 
-    __slots__ = ("_case_sensitive", "_compiled", "_exact", "_folded", "_whole_words", "loose")
+    __slots__ = ("_case_sensitive", "_compiled", "_exact", "_folded", "_lock", "_whole_words", "loose")
 
-    def __init__(self, listed: Sequence[Listed], *, case_sensitive: bool, whole_words: bool) -> None:
+    def __init__(self, listed: ListedEntries, *, case_sensitive: bool, whole_words: bool) -> None:
         self._case_sensitive = case_sensitive
         self._whole_words = whole_words
         self._folded = _Literals()
         self._exact = _Literals()
         self._compiled: dict[int, EntryKeys] = {}
+        self._lock = threading.Lock()
         loose: list[int] = []
-        for position, (raw, _) in enumerate(listed):
-            keys = raw.get("key")
-            if not is_list(keys):
-                continue
-            own_case, own_whole = raw.get("caseSensitive"), raw.get("matchWholeWords")
-            case = case_sensitive if own_case is None else truthy(own_case)
-            whole = whole_words if own_whole is None else truthy(own_whole)
-            if self._collect(keys, position, case, whole):
-                loose.append(position)
-            secondary = raw.get("keysecondary")
-            if secondary and is_list(secondary):
-                self._collect(secondary, None, case, whole)
+        for book, positions in zip(listed.books, listed.positions, strict=True):
+            loose += (positions[number] for number in book.table.loose)
+            for kind, (texts, owners) in book.table.keys.items():
+                case = case_sensitive if kind.case_sensitive is None else kind.case_sensitive
+                whole = whole_words if kind.whole_words is None else kind.whole_words
+                (self._exact if case else self._folded).expect(
+                    texts if case else [text.lower() for text in texts],  # as js_lower does
+                    [*map(positions.__getitem__, owners)] if kind.primary else None,
+                    whole_word=whole and kind.one_word,
+                )
         self.loose = tuple(loose)
-        self._folded.finish()
-        self._exact.finish()
 
-    def _collect(self, keys: Sequence[object], owner: int | None, case: bool, whole: bool) -> bool:
-        literals = self._exact if case else self._folded
-        loose = False
-        for key in keys:
-            if not isinstance(key, str) or not key:
-                continue
-            # Usual keys, a word or several, need no closer look: no macro, no slash, no blank at the ends.
-            if key.isalnum():
-                plain, word = key, whole
-            elif _WORDS.fullmatch(key):
-                plain, word = key, whole and " " not in key
-            else:
-                stripped = plain_text(key)
-                if stripped is None:
-                    loose |= not self._collect_needs(key, owner)
-                    continue
-                plain, word = stripped, whole and is_one_word(stripped)
-            literals.add(plain if case else plain.lower(), word, owner)  # as js_lower does
-        return loose
+    def complete(self) -> None:
+        """Compile all keys, ahead of many scans."""
+        with self._lock:
+            self._folded.complete()
+            self._exact.complete()
 
-    def _collect_needs(self, key: str, owner: int | None) -> bool:
-        """Let the automaton look for what a regex key needs; return True if that is enough to notice the entry."""
-        regex = None if may_hold_macro(key) else parse_regex_key(trim(key))
-        needs = None if regex is None else regex_needs(regex)
-        for text in needs or ():
-            self._folded.add(text, False, owner)
-        return needs is not None
-
-    def find(self, text: str) -> dict[int, int]:
-        """Give the numbers of the plain keys that occur in a text, each with the offset of its first occurrence."""
-        folded, exact = self._folded.index, self._exact.index
-        found = folded.find(js_lower(text)) if len(folded) else {}
-        if len(exact):
-            first = len(folded)
-            found.update((first + number, offset) for number, offset in exact.find(text).items())
+    def find(self, texts: Sequence[str]) -> list[dict[int, int]]:
+        """Give for each text the numbers of the plain keys in it, each with the offset of its first occurrence."""
+        folded_texts = [*map(js_lower, texts)]
+        with self._lock:
+            self._folded.prepare(folded_texts)
+            self._exact.prepare(texts)
+            folded, exact = self._folded.index, self._exact.index
+        found: list[dict[int, int]] = []
+        # Both count from zero: keys of the one get even numbers, keys of the other odd ones.
+        for text, folded_text in zip(texts, folded_texts, strict=True):
+            places = folded.find(folded_text) if len(folded) else {}
+            numbered = {2 * number: offset for number, offset in places.items()}
+            if len(exact):
+                numbered.update((2 * number + 1, offset) for number, offset in exact.find(text).items())
+            found.append(numbered)
         return found
 
     def owners(self, number: int) -> Iterable[int]:
         """Give the entries that have a plain key among their primary keys, by their place in the list."""
-        first = len(self._folded.index)
-        return self._folded.owners(number) if number < first else self._exact.owners(number - first)
+        return (self._exact if number % 2 else self._folded).owners(number // 2)
 
     def keys_of(self, position: int, entry: Entry) -> EntryKeys:
         """Give the compiled keys of the entry at a place of the list."""
         keys = self._compiled.get(position)
         if keys is None:
             case, whole = self.modes(entry)
-            keys = self._compiled[position] = EntryKeys(
-                tuple(self._compile(key, case, whole) for key in entry.keys),
-                tuple(self._compile(key, case, whole) for key in entry.secondary_keys),
-            )
+            with self._lock:
+                keys = self._compiled[position] = EntryKeys(
+                    tuple(self._compile(key, case, whole) for key in entry.keys),
+                    tuple(self._compile(key, case, whole) for key in entry.secondary_keys),
+                )
         return keys
 
     def modes(self, entry: Entry) -> tuple[bool, bool]:
@@ -219,10 +278,9 @@ class KeyTable:
         plain = plain_text(key)
         if plain is None:
             return self._compile_loose(key, case, whole)
-        literals, first = (self._exact, len(self._folded.index)) if case else (self._folded, 0)
-        known = literals.words if whole and is_one_word(plain) else literals.parts
-        number = known.get(plain if case else js_lower(plain))
-        return PlainKey(plain, case, whole) if number is None else LiteralKey(plain, first + number)
+        literals = self._exact if case else self._folded
+        number = literals.number(plain if case else js_lower(plain), whole_word=whole and is_one_word(plain))
+        return LiteralKey(plain, 2 * number + case)
 
     def _compile_loose(self, key: str, case: bool, whole: bool) -> Key:
         if may_hold_macro(key):
@@ -230,16 +288,9 @@ class KeyTable:
         compiled = expanded_key(key, case, whole)
         if isinstance(compiled, RegexKey):
             needs = regex_needs(compiled.regex) or ()
-            return RegexKey(compiled.text, compiled.regex, tuple(self._folded.parts[text] for text in needs))
+            numbers = tuple(2 * self._folded.number(text, whole_word=False) for text in needs)
+            return RegexKey(compiled.text, compiled.regex, numbers)
         return compiled
-
-
-def plain_text(key: str) -> str | None:
-    """Give the text of a key that can be looked for as it is, or nothing for one that is loose or empty."""
-    if may_hold_macro(key) or SEPARATOR in key:
-        return None
-    stripped = trim(key)
-    return None if not stripped or parse_regex_key(stripped) is not None else stripped
 
 
 def expanded_key(key: str, case: bool, whole: bool) -> Key:

@@ -11,9 +11,9 @@ from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import trim
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
+from tavernkit.silly_tavern._world_info.book_table import SEPARATOR
 from tavernkit.silly_tavern._world_info.entry import SOURCE_FIELDS, Entry
 from tavernkit.silly_tavern._world_info.key_table import (
-    SEPARATOR,
     FixedKey,
     Key,
     KeyTable,
@@ -203,12 +203,13 @@ class Matcher:
         self._touched: set[int] = set()
         self.take_in([*haystack.sources, *haystack.injects])
 
-    def take_in(self, pieces: Iterable[Piece]) -> None:
+    def take_in(self, pieces: Sequence[Piece]) -> None:
         """Look for all plain keys in new texts; what is known about joined texts is out of date then."""
         self._texts.clear()
         self._memo.clear()
-        for piece in pieces:
-            for number, offset in self._table.find(piece.text).items():
+        found = self._table.find([piece.text for piece in pieces]) if pieces else ()
+        for piece, offsets in zip(pieces, found, strict=True):
+            for number, offset in offsets.items():
                 places = self._found.get(number)
                 if places is None:
                     self._found[number] = [(piece, offset)]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
+from itertools import accumulate, chain, pairwise
 from typing import TypeVar
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import UNDEFINED, js_round
+from tavernkit._text.js_values import js_round
 from tavernkit._values import JsonObject
 from tavernkit.errors import Warn
 from tavernkit.lore._contracts import TokenCounter
-from tavernkit.silly_tavern._world_info.book import WorldBook
-from tavernkit.silly_tavern._world_info.fields import number
+from tavernkit.silly_tavern._world_info.book import WorldBook, tell_problem
 from tavernkit.silly_tavern._world_info.limits import TOKENS_OVERHEAD
 from tavernkit.silly_tavern._world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore, WorldInfoSettings
 
@@ -105,25 +106,67 @@ def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
     return [items[place] for place in places]
 
 
+class ListedEntries:
+    """The entries of a scan in the order in which they are looked at.
+
+    ``books`` has the books as they are listed, which may be more than once. Laid end to end their entries are rows:
+    ``rows`` has the row at each position, ``positions`` for each book the positions of its entries.
+    """
+
+    __slots__ = ("_starts", "books", "positions", "rows")
+
+    def __init__(self, books: SelectedBooks, strategy: float) -> None:
+        sources = (books.global_, books.character, books.chat, books.persona)
+        self.books = tuple(chain.from_iterable(sources))
+        self._starts = [0, *accumulate(len(book.table.entries) for book in self.books)]
+        ends = accumulate(map(len, sources), initial=0)
+        global_, character, chat, persona = (range(start, end) for start, end in pairwise(ends))
+        if strategy == CHARACTER_FIRST:
+            rest = self._sorted(character) + self._sorted(global_)
+        elif strategy == GLOBAL_FIRST:
+            rest = self._sorted(global_) + self._sorted(character)
+        else:
+            rest = self._sorted([*global_, *character])
+        self.rows: list[int] = self._sorted(chat) + self._sorted(persona) + rest
+        positions = [0] * len(self.rows)
+        for position, row in enumerate(self.rows):
+            positions[row] = position
+        self.positions: list[list[int]] = [positions[start:end] for start, end in pairwise(self._starts)]
+
+    def _sorted(self, books: Sequence[int]) -> list[int]:
+        rows = [row for book in books for row in range(self._starts[book], self._starts[book + 1])]
+        return sort_by_order(rows, [*chain.from_iterable(self.books[book].table.orders for book in books)])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, position: int) -> Listed:
+        row = self.rows[position]
+        number = bisect_right(self._starts, row) - 1
+        book = self.books[number]
+        return book.table.entries[row - self._starts[number]], book.name
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read of the books."""
+        return [problem for book in self.books for problem in book.table.problems]
+
+    def identities(self) -> Iterator[tuple[str, str]]:
+        """Give the name of the book and the uid of every entry, in order."""
+        known = [
+            (book.name if world is None else world, uid)
+            for book in self.books
+            for world, uid in book.table.entries.identities()
+        ]
+        return map(known.__getitem__, self.rows)
+
+
 def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[Listed]:
     """List the entries of a scan in the order in which they are looked at."""
-    global_, character = _entries(books.global_, warn), _entries(books.character, warn)
-    if strategy == CHARACTER_FIRST:
-        rest = _sorted(character) + _sorted(global_)
-    elif strategy == GLOBAL_FIRST:
-        rest = _sorted(global_) + _sorted(character)
-    else:
-        rest = _sorted(global_ + character)
-    return _sorted(_entries(books.chat, warn)) + _sorted(_entries(books.persona, warn)) + rest
-
-
-def _entries(books: Iterable[WorldBook], warn: Warn) -> list[Listed]:
-    return [(raw, book.name) for book in books for raw in book.usable_entries(warn)]
-
-
-def _sorted(entries: list[Listed]) -> list[Listed]:
-    orders = [raw.get("order", UNDEFINED) for raw, _ in entries]
-    return sort_by_order(entries, [order if type(order) is int else number(order) for order in orders])
+    listed = ListedEntries(books, strategy)
+    for problem in listed.problems:
+        tell_problem(warn, problem)
+    return [listed[position] for position in range(len(listed))]
 
 
 def token_limit(settings: WorldInfoSettings, max_context: float) -> float:

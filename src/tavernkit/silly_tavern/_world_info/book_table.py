@@ -1,0 +1,278 @@
+"""What a scan has to know of every entry of a book, in columns: what few entries have is listed, not asked of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, compress, repeat
+from operator import itemgetter, not_
+from typing import Any, NamedTuple, Protocol, cast
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.js_regex.needs import needs_of
+from tavernkit._text.js_regex.syntax import parse_pattern
+from tavernkit._text.js_values import UNDEFINED, Undefined, to_number, to_string, trim, truthy
+from tavernkit._values import Json, JsonObject, is_list
+from tavernkit.silly_tavern._world_info.fields import ACTIVATE, number, optional_flag, parse_decorators
+from tavernkit.silly_tavern._world_info.keys import is_one_word, may_hold_macro, parse_regex_key
+from tavernkit.silly_tavern._world_info.limits import COMPILED_REGEX_NEEDS, MAX_SCAN_DEPTH
+
+SHORTEST_NEED = 3
+"""Shorter texts stand in nearly every message: looking for them saves nothing."""
+
+SEPARATOR = "\x01"
+"""Stands before every message of a haystack. A key that holds it can reach across messages."""
+
+_WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]+)*")
+_OFF = (0, None)
+"""Values that switch nothing on; ``False`` is equal to the first."""
+
+
+class KeyKind(NamedTuple):
+    """What keys that are looked for in the same way have in common.
+
+    ``case_sensitive`` and ``whole_words`` are their entries' own settings, ``one_word`` says that there is no blank in
+    them: others are never looked for as whole words. ``primary`` keys call up their entries, others do not.
+    """
+
+    case_sensitive: bool | None
+    whole_words: bool | None
+    one_word: bool
+    primary: bool
+
+
+NEED = KeyKind(case_sensitive=False, whole_words=False, one_word=False, primary=True)
+"""The kind of a text that a regex key needs."""
+
+
+class KeyColumn(NamedTuple):
+    """Plain keys of one kind, and the entry that each belongs to."""
+
+    texts: list[str]
+    owners: list[int]
+
+
+class Entries(Protocol):
+    """The usable entries of a book as JSON."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int, /) -> JsonObject: ...
+    def identities(self) -> Iterable[tuple[str | None, str]]:
+        """Give of every entry the book that it names, if it names one, and its uid."""
+        ...
+
+
+class ParsedEntries:
+    """Entries whose JSON is at hand."""
+
+    def __init__(self, raws: Sequence[JsonObject]) -> None:
+        self._raws = raws
+
+    def __len__(self) -> int:
+        return len(self._raws)
+
+    def __getitem__(self, number: int) -> JsonObject:
+        return self._raws[number]
+
+    def identities(self) -> Iterable[tuple[str | None, str]]:
+        """Give of every entry the book that it names, if it names one, and its uid."""
+        for raw in self._raws:
+            yield to_string(raw["world"]) if "world" in raw else None, to_string(raw.get("uid", UNDEFINED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookTable:
+    """The usable entries of a book, by their numbers in the order in which JavaScript lists them.
+
+    ``orders`` has the insertion order of each. ``constant`` numbers those that need no key, ``timed`` those with timed
+    effects, ``delayed`` has the level of those that wait for recursion, ``deepest`` is the largest scan depth that any
+    has. ``keys`` are the plain keys; ``loose`` numbers the entries with other primary keys, which have to be looked at
+    in every pass. ``problems`` names what could not be read.
+    """
+
+    entries: Entries
+    problems: Sequence[str]
+    orders: Sequence[float]
+    constant: Sequence[int]
+    timed: Sequence[int]
+    delayed: Sequence[tuple[int, Json]]
+    deepest: float
+    keys: Mapping[KeyKind, KeyColumn]
+    loose: Sequence[int]
+
+
+class Columns(NamedTuple):
+    """The fields of all entries that a scan looks at before it knows a text, each as a column."""
+
+    key: Sequence[Json]
+    secondary_key: Sequence[Json]
+    case_sensitive: Sequence[Json]
+    match_whole_words: Sequence[Json]
+    content: Sequence[Json]
+    constant: Sequence[Json]
+    order: Sequence[Json | Undefined]
+    scan_depth: Sequence[Json]
+    sticky: Sequence[Json]
+    cooldown: Sequence[Json]
+    delay_until_recursion: Sequence[Json]
+
+    @property
+    def usable(self) -> bool:
+        """Return True if no entry has a problem, as in most books."""
+        lists = [*self.key, *self.secondary_key]
+        return (
+            {*map(type, self.content)} <= {str}
+            and {*map(type, lists)} <= {list}
+            and {*map(type, chain.from_iterable(cast("list[list[Json]]", lists)))} <= {str}
+        )
+
+
+_FIELDS = (
+    "key",
+    "keysecondary",
+    "caseSensitive",
+    "matchWholeWords",
+    "content",
+    "constant",
+    "order",
+    "scanDepth",
+    "sticky",
+    "cooldown",
+    "delayUntilRecursion",
+)
+"""The columns as entries name them."""
+
+_MISSING: Mapping[str, Json | Undefined] = {**dict.fromkeys(_FIELDS), "order": UNDEFINED}
+
+_read_row = cast("Callable[[Mapping[str, Json | Undefined]], tuple[Any, ...]]", itemgetter(*_FIELDS))
+
+
+def read_columns(raws: Sequence[JsonObject]) -> Columns:
+    """Read the fields of entries."""
+    if not raws:
+        return Columns(*([],) * len(_FIELDS))
+    try:
+        rows = [*map(_read_row, raws)]
+    except KeyError:
+        rows = [_read_row({**_MISSING, **raw}) for raw in raws]
+    return Columns(*zip(*rows, strict=True))
+
+
+def make_table(raws: Sequence[JsonObject], columns: Columns, problems: Sequence[str] = ()) -> BookTable:
+    """Make the table of a book.
+
+    Args:
+        raws: The usable entries.
+        columns: Their fields.
+        problems: What could not be read of the book.
+    """
+    keys = _KeyReader(columns)
+    depths = (to_number(depth) for depth in columns.scan_depth if depth is not None)
+    delayed = columns.delay_until_recursion
+    return BookTable(
+        entries=ParsedEntries(raws),
+        problems=tuple(problems),
+        orders=[order if type(order) is int else number(order) for order in columns.order],
+        constant=sorted({*_switched_on(columns.constant), *_activated(columns.content)}),
+        timed=sorted({*_switched_on(columns.sticky), *_switched_on(columns.cooldown)}),
+        # true is the first level
+        delayed=[(at, 1 if delayed[at] is True else delayed[at]) for at in _switched_on(delayed)],
+        deepest=min(max((depth for depth in depths if depth > 0), default=0), MAX_SCAN_DEPTH),
+        keys=keys.columns,
+        loose=sorted(keys.loose),
+    )
+
+
+def _switched_on(column: Sequence[object]) -> list[int]:
+    # Zero, null and false are what nearly all entries have; a look at the value is quicker than a call.
+    return [at for at, value in enumerate(column) if value not in _OFF and truthy(value)]
+
+
+def _activated(contents: Sequence[object]) -> list[int]:
+    return [
+        at
+        for at, content in enumerate(contents)
+        if isinstance(content, str) and content.startswith("@@") and ACTIVATE in parse_decorators(content)[0]
+    ]
+
+
+class _KeyReader:
+    """Sorts the keys of all entries by kind."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns: dict[KeyKind, KeyColumn] = {}
+        self.loose: set[int] = set()
+        primary = [keys if isinstance(keys, list) else None for keys in columns.key]
+        secondary = [keys if isinstance(keys, list) else None for keys in columns.secondary_key]
+        for (case, word), owners in self._alike(columns).items():
+            self._read(primary, owners, KeyKind(case, word, one_word=True, primary=True))
+            # Without a list of primary keys an entry's secondary ones are never asked for.
+            self._read(secondary, owners, KeyKind(case, word, one_word=True, primary=False))
+
+    @staticmethod
+    def _alike(columns: Columns) -> dict[tuple[bool | None, bool | None], Sequence[int]]:
+        """The entries that have lists of keys, by their own settings."""
+        cases, words = columns.case_sensitive, columns.match_whole_words
+        if {*map(type, cases), *map(type, words)} == {type(None)} and {*map(type, columns.key)} == {list}:
+            return {(None, None): range(len(cases))}  # as in most books
+        alike: dict[tuple[bool | None, bool | None], list[int]] = {}
+        for at, (keys, case, word) in enumerate(zip(columns.key, cases, words, strict=True)):
+            if is_list(keys):
+                alike.setdefault((optional_flag(case), optional_flag(word)), []).append(at)
+        return {**alike}
+
+    def _column(self, kind: KeyKind) -> KeyColumn:
+        return self.columns.setdefault(kind, KeyColumn([], []))
+
+    def _read(self, lists: Sequence[list[Json] | None], owners: Sequence[int], kind: KeyKind) -> None:
+        chosen = [lists[owner] or () for owner in owners]
+        texts = cast("list[str]", [*chain.from_iterable(chosen)])
+        if not texts:
+            return
+        whose = [*chain.from_iterable(map(repeat, owners, map(len, chosen)))]
+        # Usual keys, a word or several, need no closer look: no macro, no slash, no blank at the ends.
+        simple = [*map(str.isalnum, texts)]
+        words = self._column(kind)
+        words.texts.extend(compress(texts, simple))
+        words.owners.extend(compress(whose, simple))
+        phrases = self._column(kind._replace(whole_words=False, one_word=False))
+        others = [*map(not_, simple)]
+        for key, owner in zip(compress(texts, others), compress(whose, others), strict=True):
+            if _WORDS.fullmatch(key):
+                plain, one_word = key, " " not in key
+            else:
+                plain = plain_text(key)
+                one_word = plain is not None and is_one_word(plain)
+            if plain is not None:
+                column = words if one_word else phrases
+                column.texts.append(plain)
+                column.owners.append(owner)
+            elif key and not self._read_needs(key, owner, primary=kind.primary) and kind.primary:
+                self.loose.add(owner)
+
+    def _read_needs(self, key: str, owner: int, *, primary: bool) -> bool:
+        """Look for what a regex key needs; return True if that is enough to notice the entry."""
+        regex = None if may_hold_macro(key) else parse_regex_key(trim(key))
+        needs = None if regex is None else regex_needs(regex)
+        for text in needs or ():
+            texts, owners = self._column(NEED._replace(primary=primary))
+            texts.append(text)
+            owners.append(owner)
+        return needs is not None
+
+
+@lru_cache(COMPILED_REGEX_NEEDS)
+def regex_needs(regex: JSRegex) -> tuple[str, ...] | None:
+    """Give lower-case texts of which one stands in the lower-case form of any text that matches, if there are any."""
+    needs = tuple(dict.fromkeys(text.lower() for text in needs_of(parse_pattern(regex.source, regex.flags))))
+    return needs if needs and min(map(len, needs)) >= SHORTEST_NEED else None
+
+
+def plain_text(key: str) -> str | None:
+    """Give the text of a key that can be looked for as it is, or nothing for one that is loose or empty."""
+    if may_hold_macro(key) or SEPARATOR in key:
+        return None
+    stripped = trim(key)
+    return None if not stripped or parse_regex_key(stripped) is not None else stripped
