@@ -180,7 +180,11 @@ def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> Non
     """Import a save before any worker starts."""
     result = import_save(config, save)
     imported, warnings = result["imported"], result["warnings"]
-    counts = ", ".join(f"{number} {kind}" for kind, number in imported.items()) if is_mapping(imported) else ""
+    counts = (
+        ", ".join(f"{number} {kind}{'s' * (number != 1)}" for kind, number in imported.items())
+        if is_mapping(imported)
+        else ""
+    )
     say(f"imported from {save}: {counts or 'nothing new'}")
     for line in warnings if is_sequence(warnings) else ():
         say(f"  {line}")
