@@ -61,22 +61,46 @@ async def pick_swipe(database: Database, client: Client, chat_id: str, message_i
         return await _store(connection, chat, line, changed)
 
 
-async def branch_chat(database: Database, client: Client, chat_id: str, message_id: str, external_id: str) -> ChatState:
-    """A new chat with everything up to a message, the state as it is now included."""
+async def branch_chat(
+    database: Database, client: Client, chat_id: str, message_id: str, external_id: str, *, marked: bool = False
+) -> ChatState:
+    """A new chat with everything up to a message, the state as it is now included.
+
+    Args:
+        database: The database.
+        client: Who asks.
+        chat_id: The chat.
+        message_id: The last message of the branch.
+        external_id: What the client knows the new chat by.
+        marked: Whether the branch says where it came from, if its platform does so.
+    """
     async with database.write() as connection:
         chat = await chats.get_chat(connection, chat_id, owner=owned_by(client))
-        following = (await chats.get_line(connection, chat_id, message_id)).position + 1
+        last = await chats.get_line(connection, chat_id, message_id)
+        following = last.position + 1
         await chats.refuse_taken(connection, chat.owner, external_id)
         made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=chat.options)
-        changes: dict[str, object] = {"details": chat.details, "variables": chat.variables}
-        await chats.update_chat(connection, made, next_position=following, **changes)
+        details, added = _marked(chat, last) if marked and chat.selection.platform == RISU_AI else (chat.details, [])
+        changes: dict[str, object] = {"details": details, "variables": chat.variables}
+        await chats.update_chat(connection, made, next_position=following + len(added), **changes)
         before, now = following, time.time()
+        await chats.insert_lines(connection, made.id, added, now=now)
         while lines := await chats.read_lines(connection, chat_id, limit=COPIED_AT_ONCE, before=before):
             copies = [replace(line, id=chats.new_id()) for line in lines]
             await chats.insert_lines(connection, made.id, copies, now=now)
             before = lines[0].position
             await asyncio.sleep(0)
         return await chats.get_chat(connection, made.id)
+
+
+def _marked(chat: ChatState, last: ChatLine) -> tuple[JsonObject, list[ChatLine]]:
+    """The details of a branch of RisuAI's, and the line that ends it: its name and where it came from."""
+    from tavernkit.server.talks import risu_ai_lines
+
+    own, name = chat.details.get("id") or chat.id, str(chat.details.get("name") or chat.external_id)
+    comment = risu_ai_lines.comment_line(str(own), name, str(last.native.get("chatId") or last.id))
+    details: JsonObject = {**chat.details, "name": risu_ai_lines.branch_name(name)}
+    return details, [replace(comment, position=last.position + 1)]
 
 
 @asynccontextmanager

@@ -18,9 +18,9 @@ from tavernkit.risu_ai._files.file_kinds import is_database
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import StoredPersona
+from tavernkit.server.talks.risu_ai_groups import OWN_KEYS, with_kept_fields
 
 SAVE_SUFFIXES = (".bin", ".risudat")
-_GROUP_KEYS = ("characterTalks", "characterActive", "orderByOrder", "globalLore", "customscript", "loreSettings")
 _CHECKED_BYTES = 16
 
 
@@ -71,7 +71,7 @@ class SaveSource:
             asset = self._save.assets.get(path) if path == character.image else None
             return placeholder_png() if asset is None else asset.read()
 
-        content = export_charx(raw, read, now=int(time.time()))
+        content = export_charx(with_kept_fields(raw), read, now=int(time.time()))
         return read_item("character", f"{character.id}.charx", content, name=character.name or character.id)
 
     def preset_items(self) -> Iterator[tuple[str, NewItem]]:
@@ -100,7 +100,7 @@ class SaveSource:
         for each in self._save.characters:
             members = each.raw.get("characters")
             if each.is_group and is_sequence(members):
-                own = {key: thaw(each.raw[key]) for key in _GROUP_KEYS if key in each.raw}
+                own = {key: thaw(each.raw[key]) for key in OWN_KEYS if key in each.raw}
                 listed = [f"{member}" for member in members]
                 yield FoundSaveGroup(
                     each.id, st.Group.from_json({"id": each.id, "name": each.name, "members": listed, **own})

@@ -260,11 +260,9 @@ class ChatState:
         twin = self._copy()
         chat = self.chat
         kept = chat.messages[: 0 if place is None else place + 1]
-        came_from = (chat_id(kept[-1]) if kept else None) or ""
-        note = f"{{{{specialcomment::branchedfrom::{chat.id}::{chat.name}::{came_from}::}}}}"
-        comment = RisuMessage(role="char", data=note, raw={"isComment": True, "disabled": True})
+        comment = branch_comment(chat.id, chat.name, (chat_id(kept[-1]) if kept else None) or "")
         names = {each.name for each in self.chats}
-        name = next(name for name in _branch_names(chat.name) if name not in names)
+        name = next(name for name in branch_names(chat.name) if name not in names)
         made = made_id("branch", chat.id, name)
         raw = freeze_object({**twin.stored, "name": name, "id": made})
         branch = dataclasses.replace(chat, id=made, raw=raw, messages=(*kept, comment))
@@ -465,7 +463,20 @@ def _variables(context: RisuAIContext, chat: RisuChat, inputs: RisuAIInputs) -> 
     return ChatVariables({LOCAL: chat_variables(chat), GLOBAL: context.settings.global_variables})
 
 
-def _branch_names(name: str) -> Generator[str]:
+def branch_comment(chat: str, name: str, line: str) -> RisuMessage:
+    """The line at the end of a branch that says where it came from; no prompt has it.
+
+    Args:
+        chat: The id of the chat.
+        name: Its name.
+        line: The id of the last line that both have.
+    """
+    note = f"{{{{specialcomment::branchedfrom::{chat}::{name}::{line}::}}}}"
+    return RisuMessage(role="char", data=note, raw={"isComment": True, "disabled": True})
+
+
+def branch_names(name: str) -> Generator[str]:
+    """What branches of a chat are called: the first name that is free is taken."""
     name = _BRANCH.sub("", name)
     yield f"{name} (Branch)"
     number = 2

@@ -174,7 +174,8 @@ async def turn(
 @router.post("/{session_id}/actions/branch", status_code=201)
 async def branch(session_id: PathId, body: BranchIn, service: TheService, client: ChatClient) -> SessionOut:
     """Begin another session with everything up to a message."""
-    chat = await branch_chat(service.database, client, session_id, body.message_id, body.session or chats.new_id())
+    external_id = body.session or chats.new_id()
+    chat = await branch_chat(service.database, client, session_id, body.message_id, external_id, marked=True)
     return SessionOut.of(chat, time.time())
 
 

@@ -90,7 +90,7 @@ class RisuTalk:
             except risu_ai.PromptTemplateError:
                 if given.cast.group is None or speaker is not None:
                     raise
-                return chat.preview(sent, kind=kind, speaker=next(iter(given.cast.members), None))
+                return chat.preview(sent, kind=kind, speaker=next(iter(groups.ids_of(given.cast).values()), None))
 
         plan = await self._build_executor.run(_size(given), preview)
         return BuiltPrompt(
@@ -150,7 +150,7 @@ class RisuTalk:
             settings = settings.replace(new_openai_handle=False)
         inputs: risu_ai.RisuAIInputs = {
             "warn": None,
-            "character": cast.character if cast.group is None else groups.group_of(cast),
+            "character": _character(cast),
             "members": groups.members_of(cast),
             "preset": preset,
             "settings": settings,
@@ -167,6 +167,12 @@ class RisuTalk:
             return builder.replace(**inputs), True
         cards = any(each.raw.get("triggerscript") for each in (context.owner, *context.members))
         return builder, cards or any(module.raw.get("trigger") for module in modules)
+
+
+def _character(cast: Cast) -> risu_ai.RisuCharacter | None:
+    if cast.group is not None:
+        return groups.group_of(cast)
+    return groups.character_of(cast.character) if cast.character is not None else None
 
 
 def with_hypa_memory(settings: risu_ai.Settings) -> risu_ai.Settings:

@@ -1,12 +1,13 @@
-"""Groups in the way of RisuAI: what it makes of a group of the library, and who said what."""
+"""Characters and groups in the way of RisuAI: what it makes of those of the library, and who said what."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tavernkit import risu_ai
-from tavernkit._values import JsonObject, freeze_object, is_list, thaw
+from tavernkit._values import JsonObject, is_list, is_mapping, thaw, thaw_object
+from tavernkit.cards import Bundle
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
@@ -25,9 +26,41 @@ OWN_KEYS = (
 )
 """What a group may say in RisuAI's words; else it is made of SillyTavern's."""
 
+KEPT_FIELDS = ("chaId", "escapeOutput", "modules")
+"""What cards have no place for of a character: its id, which chats name speakers by, and what else shapes prompts."""
+KEPT_IN = "tavernkit_risuai"
+"""The extension of a card in which they are kept."""
+
 TALKATIVENESS = 0.5
 SPEAKER = "tavernkit_speaker"
 """Where the name of a message's sender is kept in it: RisuAI keeps an id."""
+
+
+def with_kept_fields(raw: Mapping[str, object]) -> JsonObject:
+    """A character of a save to make a card of, which then holds what cards have no place for."""
+    others = raw.get("extentions")  # as RisuAI spells it
+    extensions: JsonObject = thaw_object(others) if is_mapping(others) else {}
+    extensions[KEPT_IN] = {key: thaw(raw[key]) for key in KEPT_FIELDS if raw.get(key)}
+    return {key: thaw(value) for key, value in raw.items() if key != "extentions"} | {"extentions": extensions}
+
+
+def character_of(bundle: Bundle) -> risu_ai.RisuCharacter:
+    """The character of a card, with what the card was given to keep."""
+    made = risu_ai.character_from_card(bundle)
+    kept = bundle.character.extensions.get(KEPT_IN)
+    if not is_mapping(kept):
+        return made
+    return risu_ai.RisuCharacter.from_json({**made.raw, **{key: kept[key] for key in KEPT_FIELDS if key in kept}})
+
+
+def ids_of(cast: Cast) -> dict[str, str]:
+    """The ids that the members of a group have in RisuAI's chats, by those they have here."""
+    found: dict[str, str] = {}
+    for member, bundle in cast.members.items():
+        kept = bundle.character.extensions.get(KEPT_IN)
+        own = kept.get("chaId") if is_mapping(kept) else None
+        found[member] = own if isinstance(own, str) and own and own not in found.values() else member
+    return found
 
 
 def group_of(cast: Cast) -> risu_ai.RisuCharacter:
@@ -39,7 +72,7 @@ def group_of(cast: Cast) -> risu_ai.RisuCharacter:
         "type": "group",
         "chaId": cast.selection.group or "",
         "name": group.name,
-        "characters": list(cast.members),
+        "characters": list(ids_of(cast).values()),
         "characterTalks": [
             _talkativeness(bundle.character.extensions.get("talkativeness")) for bundle in cast.members.values()
         ],
@@ -54,29 +87,30 @@ def group_of(cast: Cast) -> risu_ai.RisuCharacter:
 
 
 def members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
-    """The members of a cast's group, by the ids they have here."""
-    made = [(member, risu_ai.character_from_card(bundle)) for member, bundle in cast.members.items()]
-    return [
-        dataclasses.replace(each, id=member, raw=freeze_object({**each.raw, "chaId": member})) for member, each in made
-    ]
+    """The members of a cast's group."""
+    ids = ids_of(cast)
+    made = {member: character_of(bundle) for member, bundle in cast.members.items()}
+    return [risu_ai.RisuCharacter.from_json({**each.raw, "chaId": ids[member]}) for member, each in made.items()]
 
 
 def chosen_speaker(given: TalkInput) -> str | None:
-    """The id of the member that a turn is about: named by the client, or the sender of what is swiped or continued."""
-    members = given.cast.members
+    """The RisuAI id of the member that a turn is about: named by the client, or who said what is swiped."""
+    members, ids = given.cast.members, ids_of(given.cast)
     if given.cast.group is None:
         return None
     if given.kind in ("swipe", "continue"):
         saying = given.lines[-1].native.get("saying") if given.lines else None
-        return saying if isinstance(saying, str) and saying in members else next(iter(members), None)
-    if given.speaker is None or given.speaker in members:
-        return given.speaker
+        return saying if isinstance(saying, str) and saying in ids.values() else next(iter(ids.values()), None)
+    if given.speaker is None:
+        return None
+    if given.speaker in members:
+        return ids[given.speaker]
     named = next((each for each, bundle in members.items() if bundle.character.name == given.speaker), None)
     if named is None:
         raise ServiceError(
             422, f"{given.speaker!r:.200} is no member of the group", code="no_such_speaker", param="speaker"
         )
-    return named
+    return ids[named]
 
 
 def is_round(given: TalkInput) -> bool:
@@ -86,7 +120,8 @@ def is_round(given: TalkInput) -> bool:
 
 def with_speakers(lines: Sequence[ChatLine], cast: Cast) -> list[ChatLine]:
     """The lines with the names of those who said them."""
-    return [_with_speaker(line, cast) for line in lines]
+    names = {own: cast.members[member].character.name for member, own in ids_of(cast).items()}
+    return [_with_speaker(line, names) for line in lines]
 
 
 def speaker_of(line: ChatLine) -> str:
@@ -110,11 +145,11 @@ def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: S
     ]
 
 
-def _with_speaker(line: ChatLine, cast: Cast) -> ChatLine:
-    bundle = cast.members.get(str(line.native.get("saying")))
-    if bundle is None or line.native.get(SPEAKER) == bundle.character.name:
+def _with_speaker(line: ChatLine, names: Mapping[str, str]) -> ChatLine:
+    name = names.get(str(line.native.get("saying")))
+    if name is None or line.native.get(SPEAKER) == name:
         return line
-    return dataclasses.replace(line, native={**line.native, SPEAKER: bundle.character.name})
+    return dataclasses.replace(line, native={**line.native, SPEAKER: name})
 
 
 def _talkativeness(value: object) -> float:

@@ -10,6 +10,7 @@ from tavernkit import risu_ai
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.dialects import Attachment
 from tavernkit.models import Reply
+from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
@@ -44,6 +45,24 @@ def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, nam
 def reply_line(text: str) -> ChatLine:
     """A reply out of a client's own history."""
     return _own_line("assistant", text)
+
+
+def branch_name(name: str) -> str:
+    """What a branch of a chat is called."""
+    return next(each for each in branch_names(name) if each != name)
+
+
+def comment_line(chat: str, name: str, line: str) -> ChatLine:
+    """The line at the end of a branch, which says where it came from.
+
+    Args:
+        chat: The id of the chat.
+        name: Its name.
+        line: The id of the last line that both have.
+    """
+    message = branch_comment(chat, name, line)
+    made = new_line("assistant", message.data, {})
+    return dataclasses.replace(made, native={**thaw_object(message.to_json()), "chatId": made.id})
 
 
 def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:

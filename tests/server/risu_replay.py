@@ -1,0 +1,349 @@
+"""Recorded RisuAI conversations as a client of the REST API would have them: what it sends for each operation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tavernkit import risu_ai
+from tavernkit._values import thaw_object
+from tavernkit.cards._png import placeholder_png
+from tavernkit.cards._risu_ai.exporting import export_charx
+from tavernkit.server.talks.risu_ai_groups import with_kept_fields
+from tavernkit.testing import ScriptedModel, failure
+from tests.conformance.adapters.risu_ai.build import defaults
+from tests.conformance.adapters.risu_ai.conversations import stored_character
+from tests.server.conftest import Client
+from tests.server.test_imports import finished
+
+PERSONA_KEYS = {"personaPrompt", "personas", "selectedPersona"}
+PRESET_KEYS = {
+    *("mainPrompt", "globalNote", "jailbreak", "promptTemplate", "promptSettings", "maxContext", "maxResponse"),
+    *("aiModel", "subModel", "groupTemplate", "groupOtherBotRole", "presetRegex", "templateDefaultVariables"),
+    *("customPromptTemplateToggle", "moduleIntergration", "useSayNothing"),
+}
+"""What of RisuAI's database a preset holds."""
+SETTINGS = PERSONA_KEYS | PRESET_KEYS | {"modules"}
+"""What of RisuAI's database the service has: presets, personas, modules."""
+
+_MEMORY = "the service has a memory of its own (tests/server/test_memory.py)"
+MISSING_SETTINGS: Mapping[str, str] = {
+    "requestRetrys": "upstreams have retries of their own",
+    "fallbackModels": "upstreams have fallbacks of their own",
+    "fallbackWhenBlankResponse": "upstreams have fallbacks of their own",
+    "banCharacterset": "a reply in a banned script is not asked for again",
+    "inlayErrorResponse": "errors are answers of the API, not messages",
+    "autoContinueChat": "a client asks for more itself",
+    "autoContinueMinTokens": "a client asks for more itself",
+    "useStreaming": "output scripts run once for each reply, not once for each packet of it",
+    "removeIncompleteResponse": "a client decides what becomes of a reply that broke off",
+    "igpPrompt": "there is no second request for pictures",
+    "loreBookDepth": "settings of the database stay at RisuAI's defaults",
+    "jailbreakToggle": "settings of the database stay at RisuAI's defaults",
+    "enabledModules": "modules are switched on by characters and chats",
+    "botPresets": "each session names its preset; there is no list to switch in",
+    "botPresetsId": "each session names its preset; there is no list to switch in",
+    "presetChain": "each session names its preset; there is no list to switch in",
+    **dict.fromkeys(
+        ("hypaModel", "hypaV3", "hypaV3Presets", "hypav2", "hypaAllocatedTokens", "hypaChunkSize"), _MEMORY
+    ),
+    **dict.fromkeys(("supaModelType", "supaMemoryPrompt", "maxSupaChunkSize"), _MEMORY),
+    **dict.fromkeys(("hanuraiEnable", "hanuraiTokens"), _MEMORY),
+}
+"""Settings of RisuAI's that the service does not have, and why."""
+
+MISSING_OPERATIONS: Mapping[str, str] = {
+    "generate": "REST has no turn without a message besides regenerate, swipe, continue and impersonate",
+    "auto": "a client asks for each round",
+    "disable": "messages are edited and removed, not switched off",
+    "display": "texts are shown as they are stored",
+    "manual_trigger": "nothing can be clicked",
+    "button": "nothing can be clicked",
+    "preset": "each session names its preset; there is no list to switch in",
+    "set_global": "global variables are changed by chats only",
+    "advance_clock": "the clock is the server's",
+    "select_character": "a session has one character",
+}
+"""Operations that the service does not have, and why."""
+
+MISSING_FORMS: Mapping[str, str] = {
+    "empty": "a message has a text",
+    "command": "a text that begins with a slash is sent as it is",
+    "files": "REST takes texts; pictures come with the OpenAI API (tests/server/test_risu_sessions.py)",
+    "added text": "continue takes no text",
+    "abort": "a client stops a reply by leaving",
+    "retries": "upstreams have retries of their own, so that a failed request is sent once",
+    "dialog": "a trigger's dialog has nobody to answer it",
+    "say nothing": "a reply is continued without words of the user's",
+    "bindedPersona": "a session names its persona",
+    "random": "random numbers are drawn from a seed",
+    "clock": "the clock is the server's",
+    "anthropic": "an upstream says which protocol its requests have",
+}
+"""Forms of operations and inputs that the service does not have, and why."""
+
+DIFFERENT: Mapping[str, str] = {
+    "0103": "the user's words are stored before a trigger can fail",
+    "0128": "swipes belong to their message; RisuAI's arrows go on with those of another chat",
+    "0190": "an edited reply is its swipe; RisuAI's arrow brings back the text before the edit",
+    "0192": "an edited reply is its swipe; RisuAI's arrow brings back the text before the edit",
+    "0193": "a swipe that fails leaves the reply as it is",
+}
+"""Cases in which the service does something else on purpose, and why."""
+
+_CLOCK = ("{{time", "{{date", "{{isotime", "{{unixtime", "{{idle", "{{message_")
+_RANDOM = ("{{random", "{{roll", "{{pick")
+_ID = re.compile(r"(?<=::)(?:[0-9a-f]{32}|chat-[a-z]+|<<uuid>>)(?=::)")
+
+
+def missing(case: Any) -> set[str]:
+    """What a case needs that the service does not have: keys of the tables above."""
+    given, text = case["input"], json.dumps(case)
+    found = {key for key in given["db"] if key not in SETTINGS}
+    found |= {"random"} if "random" in given or any(word in text for word in _RANDOM) else set[str]()
+    found |= {"clock"} if any(word in text for word in _CLOCK) else set[str]()
+    found |= {"files"} if "inlays" in given else set[str]()
+    found |= {"anthropic"} if str(given["db"].get("aiModel", "")).startswith("claude") else set[str]()
+    said_nothing = given["db"].get("useSayNothing", True)
+    for operation, step in zip(given["operations"], case["expected"]["steps"], strict=True):
+        kind = operation["op"]
+        if kind in MISSING_OPERATIONS:
+            found.add(kind)
+        if kind == "send" and not operation["text"].strip():
+            found.add("empty")
+        if kind == "send" and operation["text"].startswith("/"):
+            found.add("command")
+        if kind == "continue" and operation.get("text"):
+            found.add("added text")
+        if kind == "continue" and said_nothing:
+            found.add("say nothing")
+        if "bindedPersona" in operation.get("values", ()):
+            found.add("bindedPersona")
+        if kind == "set_db" and set(operation["values"]) - PRESET_KEYS:
+            found |= set(operation["values"]) - PRESET_KEYS
+        if any(alert[0] in ("input", "select", "confirm") for alert in step.get("alerts", ())):
+            found.add("dialog")
+        for reply in operation.get("replies", ()):
+            if isinstance(reply, dict):
+                found.add("retries" if "error" in reply else "abort")
+    return found
+
+
+class Replay:
+    """A recorded conversation, played through the REST API."""
+
+    def __init__(self, client: Client, case: Any, folder: Path) -> None:
+        self.client = client
+        self.given = case["input"]
+        self.name = case["id"]
+        self.folder = folder
+        self.page = 0
+        self.chats: list[str] = []
+
+    @property
+    def base(self) -> str:
+        return f"/api/sessions/{self.chats[self.page]}"
+
+    async def begin(self) -> None:
+        """Import the characters as a save, and open the first one's chats."""
+        characters = [stored_character(each, index) for index, each in enumerate(self.given["characters"])]
+        self.raws = [thaw_object(each.raw) for each in characters]
+        stored: Any = self.raws[0]["chats"]
+        for number, chat in enumerate(stored):
+            chat.setdefault("id", f"{self.name}-{number}")
+        path = self.folder / f"{self.name}.bin"
+        risu_ai.Save.from_json({"characters": self.raws}).save(path)
+        before = {each["id"] for kind in ("characters", "groups", "sessions") for each in await self._listed(kind)}
+        job = await finished(self.client, {"file": ("backup.bin", path.read_bytes())})
+        assert job["status"] == "done", job
+        new = {kind: [each for each in await self._listed(kind) if each["id"] not in before] for kind in _KINDS}
+        self.owner = next(
+            each["id"]
+            for each in new["groups" if self.raws[0].get("type") == "group" else "characters"]
+            if each["name"] == self.raws[0]["name"]
+        )
+        for module in self.given["db"].get("modules", ()):
+            file = risu_ai.write_module(risu_ai.RisuModule.from_json(module))
+            await self._post("/api/modules", files={"file": (f"{module['id']}.risum", file)})
+        self.database = dict(self.given["db"])
+        self.preset = await self._new_preset()
+        self.personas = await self._new_personas()
+        imported = iter(sorted((each["created_at"], each["id"]) for each in new["sessions"] if self._is_owners(each)))
+        for chat in stored:
+            self.chats.append(await self._opened(chat, next(imported)[1] if chat["message"] else None))
+
+    async def operate(self, operation: Any) -> None:
+        """Do what a user did."""
+        client, base, kind = self.client, self.base, operation["op"]
+        match kind:
+            case "send":
+                answer = await client.post(f"{base}/messages", json={"content": operation["text"]})
+            case "continue":
+                answer = await client.post(f"{base}/continue", json={})
+            case "reroll" | "unreroll":
+                await self._swipe(1 if kind == "reroll" else -1)
+                return
+            case "edit":
+                answer = await client.patch(await self._line(operation), json={"content": operation["data"]})
+            case "delete":
+                following = bool(operation.get("following"))
+                answer = await client.delete(await self._line(operation), params={"following": following})
+            case "greeting":
+                greetings: Any = self.raws[0].get("alternateGreetings") or []
+                shown = (await self._details()).get("fmIndex", -1) + (1 if operation["direction"] == "next" else -1)
+                # RisuAI counts from -1, the first message, and goes round.
+                answer = await self._change_details({"fmIndex": (shown + 1) % (len(greetings) + 1) - 1})
+            case "set_chat":
+                answer = await self._change_details(operation["values"])
+            case "set_db":
+                self.database |= operation["values"]
+                self.preset = await self._new_preset()
+                answer = await client.patch(base, json={"preset": self.preset})
+            case "set_character":
+                answer = await self._change_owner(operation["values"])
+            case "persona":
+                self.persona = operation["index"]
+                answer = await client.patch(base, json={"persona": self.personas[operation["index"]]})
+            case "new_chat":
+                self.chats.insert(0, await self._new_session())
+                self.page = 0
+                return
+            case "switch_chat":
+                self.page = operation["index"]
+                return
+            case "branch":
+                message = (await self.messages())[operation["index"]]["id"]
+                answer = await client.post(f"{base}/actions/branch", json={"message_id": message})
+                self.chats.insert(0, answer.json()["id"])
+                self.page = 0
+            case other:
+                raise AssertionError(other)
+        assert answer.is_success or answer.status_code == 409, answer.text
+
+    async def messages(self) -> list[Any]:
+        """The messages of the chat that is open."""
+        return (await self.client.get(f"{self.base}/messages")).json()["data"]
+
+    async def stored(self) -> list[tuple[str, str]]:
+        """Who said what in it."""
+        lines = await self.messages()
+        return [("user" if line["role"] == "user" else "char", masked(line["content"])) for line in lines]
+
+    async def variables(self) -> dict[str, Any]:
+        """Its variables, as RisuAI names them."""
+        found = (await self.client.get(self.base)).json()["variables"]
+        return {f"${name}": value for name, value in found.items()}
+
+    async def _listed(self, kind: str) -> list[Any]:
+        found: list[Any] = []
+        query = f"/api/{kind}?limit=100"
+        while query:
+            page = (await self.client.get(query)).json()
+            found += page["data"]
+            place = "before" if kind == "sessions" else "after"
+            query = f"/api/{kind}?limit=100&{place}={page['next']}" if page["next"] else ""
+        return found
+
+    async def _post(self, path: str, **body: Any) -> str:
+        made = await self.client.post(path, **body)
+        assert made.status_code == 201, made.text
+        return made.json()["id"]
+
+    async def _new_preset(self) -> str:
+        base = defaults()
+        content = {**base["risu_defaults"], **base["db"], **self.database}
+        content["regex"] = content.pop("presetRegex", [])
+        return await self._post("/api/presets", files={"file": (f"{self.name}.json", json.dumps(content))})
+
+    async def _new_personas(self) -> list[str]:
+        """The personas, and which is in use."""
+        used = {"name": "Ann", "personaPrompt": self.given["db"].get("personaPrompt", "")}
+        listed = [dict(each) for each in self.given["db"].get("personas", [])] or [used]
+        self.persona = self.given["db"].get("selectedPersona", 0)
+        listed[self.persona] |= {"personaPrompt": used["personaPrompt"]}
+        self.is_someone = bool(PERSONA_KEYS & set(self.given["db"]))
+        bodies = [{"name": each["name"], "description": each["personaPrompt"]} for each in listed]
+        return [await self._post("/api/personas", json=body) for body in bodies] if self.is_someone else []
+
+    def _is_owners(self, session: Any) -> bool:
+        return self.owner in (session["character"], session["group"])
+
+    async def _opened(self, chat: Any, known: str | None) -> str:
+        """A stored chat: it was imported if it has messages."""
+        if known is not None:
+            assert (await self.client.patch(f"/api/sessions/{known}", json=self._choices())).is_success
+            return known
+        made = await self._new_session()
+        details = {key: value for key, value in chat.items() if key not in ("message", "scriptstate")}
+        variables = {key[1:]: value for key, value in chat.get("scriptstate", {}).items()}
+        body = {"details": details, "variables": variables}
+        assert (await self.client.patch(f"/api/sessions/{made}", json=body)).is_success
+        return made
+
+    def _choices(self) -> dict[str, str]:
+        chosen = {"preset": self.preset}
+        return chosen | {"persona": self.personas[self.persona]} if self.is_someone else chosen
+
+    async def _new_session(self) -> str:
+        model = f"group:{self.owner}" if self.raws[0].get("type") == "group" else self.owner
+        body = {"model": model, "tavernkit": {"platform": "risu_ai", **self._choices()}}
+        return await self._post("/api/sessions", json=body)
+
+    async def _swipe(self, step: int) -> None:
+        """One of the arrows: replies that are there are shown, and another is asked for behind the last."""
+        last = (await self.messages() or [None])[-1]
+        if last is None:
+            return
+        shown = (last["swipe"] or 0) + step
+        if 0 <= shown < len(last["swipes"] or ()):
+            path = f"{self.base}/messages/{last['id']}/swipe"
+            assert (await self.client.put(path, json={"swipe": shown})).is_success
+        elif step > 0:
+            answer = await self.client.post(f"{self.base}/swipe", json={})
+            assert answer.is_success or answer.status_code == 409, answer.text  # there is no reply yet
+
+    async def _line(self, operation: Any) -> str:
+        return f"{self.base}/messages/{(await self.messages())[operation['index']]['id']}"
+
+    async def _details(self) -> dict[str, Any]:
+        return (await self.client.get(self.base)).json()["details"]
+
+    async def _change_details(self, values: Any) -> Any:
+        return await self.client.patch(self.base, json={"details": {**await self._details(), **values}})
+
+    async def _change_owner(self, values: Any) -> Any:
+        self.raws[0] |= values
+        if self.raws[0].get("type") == "group":
+            group = (await self.client.get(f"/api/groups/{self.owner}")).json()["content"]
+            return await self.client.put(f"/api/groups/{self.owner}", json={**group, **values})
+        raw = {key: value for key, value in self.raws[0].items() if key != "chats"}
+        card = export_charx(with_kept_fields(raw), lambda _: placeholder_png(), now=0)
+        return await self.client.put(f"/api/characters/{self.owner}", files={"file": ("card.charx", card)})
+
+
+_KINDS = ("characters", "groups", "sessions")
+
+
+class RecordedModel(ScriptedModel):
+    """Answers what the operation that is replayed was answered."""
+
+    def __init__(self) -> None:
+        super().__init__(self._next, name="gpt-4o", repeat_last=True)
+        self.replies: list[Any] = []
+
+    def _next(self, _body: object) -> Any:
+        return self.replies.pop(0)
+
+    def hear(self, operation: Any) -> int:
+        """Get ready for an operation; returns how many requests there were."""
+        replies = operation.get("replies", ["OK."])
+        self.replies = [failure(400, each["error"]) if isinstance(each, dict) else each for each in replies] * 20
+        return len(self.requests)
+
+
+def masked(text: str) -> str:
+    """A text without ids that are made up, which only comments have."""
+    return _ID.sub("<<uuid>>", text) if text.startswith("{{specialcomment") else text
