@@ -127,7 +127,7 @@ def numbers(text: str, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 
-def test_metrics_are_the_sums_of_all_workers(tmp_path: Path) -> None:
+def test_metrics_are_the_sums_of_all_workers_and_studio_is_one(tmp_path: Path) -> None:
     with processes(tmp_path, "--workers", "2") as told:
         served: set[float] = set()
         # Without kept connections, so that both workers get some.
@@ -140,6 +140,12 @@ def test_metrics_are_the_sums_of_all_workers(tmp_path: Path) -> None:
                 served.add(numbers(text, "tavernkit_turns_total"))
                 # This one, and maybe the one before, whose worker has not noted its end yet.
                 assert numbers(text, "tavernkit_http_requests_running") in (1, 2)
+            for number in range(8):
+                edit = {"document": "turn-1", "op": "replace", "path": "/message", "value": str(number)}
+                made = client.post("/api/studio/edit", json={"edits": [edit], "build": False})
+                assert made.status_code == 200
+                # Whichever worker answers, it is one workspace.
+                assert made.json()["revision"] == number + 2
     assert told["workers"] == 2
     assert served == {30}
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tavernkit.server.config import STUDIO_FOLDER
 from tavernkit.server.keys import Allowance, Scope
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -119,11 +124,45 @@ async def test_a_key_that_has_used_up_its_day_cannot_talk(start: StartApp) -> No
         assert "budget_exceeded" in second.text
 
 
-async def test_several_processes_have_no_studio(start: StartApp) -> None:
+async def test_several_processes_share_one_studio(
+    start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STUDIO_FOLDER, str(tmp_path))
+    edit = {"document": "turn-1", "op": "replace", "path": "/message", "value": "Secret"}
+    async with start(workers=2, require_keys=True) as second:
+        async with start(ScriptedModel("Well met."), workers=2, require_keys=True) as first:
+            ann, bob = await key_of(first, "read", "chat"), await key_of(first, "read")
+            assert (await first.get(f"{API}/workspace", headers=ann)).status_code == 200
+            # The other process has no workspace of its own: it passes requests on, with who asks.
+            edited = await second.post(f"{API}/edit", json={"edits": [edit]}, headers=ann)
+            assert edited.json()["build"]["error"] is None
+            assert "Secret" in (await first.get(f"{API}/documents/turn-1", headers=ann)).text
+            assert "Secret" not in (await second.get(f"{API}/documents/turn-1", headers=bob)).text
+            assert (await second.get(f"{API}/workspace")).status_code == 401
+            said = await second.post(f"{API}/talk/turn", json={"text": "Hello"}, headers=ann)
+            assert said.headers["content-type"].startswith("text/event-stream")
+            assert "Well met." in said.text
+            found = await second.get(f"{API}/documents/turn-1?x=%2F", headers=ann)
+            assert found.json()["id"] == "turn-1"
+        # When the one that had the workspaces is gone, the next one has them.
+        assert (await second.get(f"{API}/workspace", headers=ann)).status_code == 200
+
+
+async def test_processes_that_cannot_find_each_other_say_so(
+    start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with start(workers=2) as client:
         refused = await client.get(f"{API}/workspace")
         assert refused.status_code == 501
-        assert refused.json()["error"]["code"] == "studio_not_available"
+        assert "one worker" in refused.json()["error"]["message"]
+    monkeypatch.setenv(STUDIO_FOLDER, str(tmp_path))
+    monkeypatch.setattr("tavernkit.server.studio_forwarding.CONNECT_SECONDS", 0.0)
+    with (tmp_path / "studio.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one that lives and does not answer
+        async with start(workers=2) as client:
+            refused = await client.get(f"{API}/workspace")
+            assert refused.status_code == 503
+            assert refused.json()["error"]["code"] == "studio_not_available"
 
 
 async def test_the_api_is_described(client: Client) -> None:

@@ -8,6 +8,8 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
@@ -33,7 +35,7 @@ from tavernkit.server.api import (
     sessions,
 )
 from tavernkit.server.api.dependencies import bearer
-from tavernkit.server.config import ServerConfig, load_config
+from tavernkit.server.config import STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
@@ -43,6 +45,9 @@ from tavernkit.server.telemetry import set_up_telemetry
 from tavernkit.studio import _api as studio_api
 from tavernkit.studio import _page_files as page_files
 from tavernkit.studio import _talk_api as talk_api
+
+if TYPE_CHECKING:
+    from tavernkit.server.studio_forwarding import StudioKeeper
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 """Where the starting process leaves the settings for its workers."""
@@ -69,6 +74,7 @@ def create_app(
     """
     settings = config or load_config()
     service = Service(settings, models=upstream_models)
+    keeper = _studio_keeper(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -80,6 +86,8 @@ def create_app(
         finally:
             if app.state.studios is not None:
                 await app.state.studios.stop()
+            if keeper is not None:
+                await keeper.stop()
             await service.stop()
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
@@ -102,7 +110,21 @@ def create_app(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
+    if keeper is not None:
+        from tavernkit.server.studio_forwarding import StudioForwarding
+
+        app.add_middleware(StudioForwarding, keeper=keeper)
     return app
+
+
+def _studio_keeper(config: ServerConfig) -> StudioKeeper | None:
+    """What brings all requests of Studio to one of several processes, if these can find each other."""
+    folder = os.environ.get(STUDIO_FOLDER)
+    if config.workers == 1 or folder is None:
+        return None
+    from tavernkit.server.studio_forwarding import StudioKeeper
+
+    return StudioKeeper(Path(folder))
 
 
 async def _find_studio(request: Request) -> object:

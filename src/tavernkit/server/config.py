@@ -28,6 +28,8 @@ from tavernkit.errors import ConfigError
 from tavernkit.server import limits
 
 ENV_PREFIX = "TAVERNKIT_SERVER_"
+STUDIO_FOLDER = "TAVERNKIT_STUDIO_FOLDER"
+"""The variable that names the folder through which workers find the one that keeps Studio's workspaces."""
 SCRIPTED = "scripted"
 """The upstream that needs no network: a scripted model."""
 

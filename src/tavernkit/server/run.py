@@ -21,7 +21,7 @@ from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.server.app import CONFIG_VARIABLE, create_app
 from tavernkit.server.backups import import_save
-from tavernkit.server.config import ServerConfig, dump_config
+from tavernkit.server.config import STUDIO_FOLDER, ServerConfig, dump_config
 from tavernkit.server.keys import SCOPES
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.metrics import SHARED_FOLDER
@@ -87,7 +87,10 @@ def _run(config: ServerConfig, listening: socket.socket) -> None:
 
     with tempfile.TemporaryDirectory(prefix="tavernkit-metrics-") as folder:
         shared = os.environ.get(SHARED_FOLDER, folder)
-        with _environment({CONFIG_VARIABLE: json.dumps(dump_config(config)), SHARED_FOLDER: shared}):
+        given = {CONFIG_VARIABLE: json.dumps(dump_config(config)), SHARED_FOLDER: shared}
+        if _has_studio(config):
+            given[STUDIO_FOLDER] = folder
+        with _environment(given):
             supervisor = Multiprocess(settings, sockets=[listening])
             supervisor.run()
     if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
@@ -190,6 +193,11 @@ def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> Non
         say(f"  {line}")
 
 
+def _has_studio(config: ServerConfig) -> bool:
+    """Return True if Studio is there: several workers need sockets in the file system to find each other."""
+    return config.workers == 1 or hasattr(socket, "AF_UNIX")
+
+
 def _url(config: ServerConfig, port: int) -> str:
     host = f"[{config.host}]" if ":" in config.host else config.host
     return f"{'http' if config.tls_certificate is None else 'https'}://{host}:{port}"
@@ -216,7 +224,7 @@ def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:
     shown = key or "$TAVERNKIT_KEY"
     authorization = f' -H "Authorization: Bearer {shown}"' if config.keys_required else ""
     lines = [f"TavernKit serves {url}/v1 (docs: {url}/docs, upstream: {config.default_upstream})"]
-    if config.workers == 1:
+    if _has_studio(config):
         lines.append(f"Studio, to see and edit prompts: {url}/")
     if key is not None:
         lines.append(f"API key with every scope, shown this once: {key}")

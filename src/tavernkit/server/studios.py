@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
 from tavernkit.server.accounts import Exchanged, uses_of
 from tavernkit.server.api.dependencies import bearer, client_of
+from tavernkit.server.config import STUDIO_FOLDER
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client, Scope
 from tavernkit.server.service import Service
@@ -37,7 +39,7 @@ _KINDS: Final[dict[Kind, DocumentKind]] = {"character": "card", "book": "book", 
 
 
 class Studios:
-    """The workspaces of all clients. They are in this process: a service with several processes has none."""
+    """The workspaces of all clients. They are in this process; ``studio_forwarding`` brings their requests to it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -48,11 +50,14 @@ class Studios:
         """Return the workspace of a client.
 
         Raises:
-            ServiceError: The key lacks a scope, or there are several processes.
+            ServiceError: The key lacks a scope, or there are several processes that cannot find each other.
         """
         client = await self._client(request)
-        if self._service.config.workers > 1:
-            message = "Studio keeps its documents in one process: start the service with one worker for it"
+        if self._service.config.workers > 1 and STUDIO_FOLDER not in os.environ:
+            message = (
+                "Studio keeps its documents in one process, and the workers of this service cannot find each other: "
+                "start them with `tavernkit serve --workers`, or start a service with one worker for Studio"
+            )
             raise ServiceError(501, message, code="studio_not_available")
         async with self._opening:
             studio = self._studios.get(client.owner)
