@@ -186,6 +186,23 @@ def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[
     return merged
 
 
+def same_start(before: tuple[object, ...], now: tuple[object, ...], start: int = 0) -> int:
+    """Return the place up to which two tuples have the same items, from ``start`` on.
+
+    Items that are the same objects are not looked at, so that this is quick for a list that grew.
+    """
+    end = min(len(before), len(now))
+    if before[start:end] == now[start:end]:
+        return end
+    while end - start > 1:
+        middle = (start + end) // 2
+        if before[start:middle] == now[start:middle]:
+            start = middle
+        else:
+            end = middle
+    return start
+
+
 class LRUCache(Generic[K, V]):
     """A thread-safe cache that keeps the most recently used values: ``max_size`` of them.
 

@@ -19,6 +19,9 @@ TOKEN_CACHE_SIZE = 16_384
 HISTORY_MEMORIES = 4
 """For how many names and models a builder remembers the messages of a chat."""
 
+REMEMBERED_CHATS = 16
+"""Of how many chats a builder knows the lines it has read."""
+
 BLOCK_CACHE_SIZE = 4096
 """How many finished history blocks a builder keeps for the next turn."""
 

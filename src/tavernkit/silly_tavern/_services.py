@@ -10,6 +10,7 @@ from tavernkit.cards._book import CharacterBook
 from tavernkit.cards._character import Character
 from tavernkit.errors import Warn
 from tavernkit.prompt._block import Block
+from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, HISTORY_MEMORIES, MACRO_REGISTRIES
@@ -33,6 +34,7 @@ class Services:
         self.legacy_macro_engine = LegacyMacroEngine()
         self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
         self.scripts = ScriptMemory()
+        self.chats = ChatMemory()
         self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
         self._histories: LRUCache[object, HistoryMemory] = LRUCache(HISTORY_MEMORIES)
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)

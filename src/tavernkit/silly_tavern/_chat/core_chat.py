@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
@@ -19,6 +19,10 @@ EMPTY_REASONING = "\u200b"
 
 NAMES_NONE, NAMES_DEFAULT, NAMES_FIELD, NAMES_CONTENT = -1, 0, 1, 2
 """How a preset's ``names_behavior`` shows who speaks."""
+
+
+_TEXT_KEYS = ("file", "files", "append_title", "media")
+"""Keys of a line's ``extra`` that add to its text."""
 
 
 @dataclass(slots=True)
@@ -39,11 +43,21 @@ def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: 
     core = [
         CoreMessage(line, index, line.mes)
         for index, line in enumerate(chat)
-        if not line.is_system or (with_tools and line.tool_invocations is not None)
+        if not line.is_system or is_shown(line, with_tools=with_tools)
     ]
     if generation_type == "swipe" and core:
         core.pop()
     return core
+
+
+def is_shown(line: ChatMessage, *, with_tools: bool) -> bool:
+    """Return True if a line is part of the core chat."""
+    return not line.is_system or (with_tools and line.tool_invocations is not None)
+
+
+def is_plain(line: ChatMessage) -> bool:
+    """Return True if a line has neither files nor titles, so that without scripts its text is used as it is."""
+    return not line.extra or line.extra.keys().isdisjoint(_TEXT_KEYS)
 
 
 def prepare_texts(
@@ -73,7 +87,7 @@ def prepare_texts(
 
 
 def add_reasoning(
-    core: Sequence[CoreMessage],
+    core: MutableSequence[CoreMessage],
     settings: ReasoningSettings,
     *,
     generation_type: str,
@@ -100,7 +114,9 @@ def add_reasoning(
             reasoning = scripts.reasoning(reasoning, depth=back - 1 if continuing else back)
             if not reasoning:
                 continue
-        message.text = _with_reasoning(reasoning, message.text, settings, continued, expand)
+        # A copy, as other builds may hold the message too.
+        text = _with_reasoning(reasoning, message.text, settings, continued, expand)
+        core[len(core) - 1 - back] = CoreMessage(message.line, message.index, text, message.file_length)
         added += 1
 
 

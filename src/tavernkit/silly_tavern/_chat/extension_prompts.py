@@ -223,9 +223,16 @@ class SummarySettings:
         )
 
 
-def stored_summary(chat: Sequence[ChatMessage]) -> tuple[str, int]:
-    """Return the newest summary of a stored chat and the line it is on. The last line's never counts."""
-    for index in range(len(chat) - 2, -1, -1):
+def stored_summary(chat: Sequence[ChatMessage], places: Sequence[int] | None = None) -> tuple[str, int]:
+    """Return the newest summary of a stored chat and the line it is on. The last line's never counts.
+
+    Args:
+        chat: Its lines.
+        places: Numbers of the lines that may have one, in order, if that is known.
+    """
+    for index in reversed(range(len(chat)) if places is None else places):
+        if index == len(chat) - 1:
+            continue
         extra = chat[index].extra
         memory = extra.get("memory") if extra else None
         if memory is not None and truthy(memory):

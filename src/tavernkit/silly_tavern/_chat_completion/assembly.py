@@ -319,7 +319,7 @@ class _Assembly:
     def taken_from_core(self) -> int:
         """How many of the newest messages of the core chat are no longer in the history."""
         history = self.layout.history
-        return len(self.layout.core) - len(history) + sum([isinstance(entry, Injected) for entry in history])
+        return len(self.layout.core) - list(map(type, history)).count(CoreMessage)
 
     def fill_examples(self) -> None:
         layout, slots = self.layout, self.slots

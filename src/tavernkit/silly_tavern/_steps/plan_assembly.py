@@ -229,11 +229,12 @@ def _expand_for_inspector(state: SillyTavernState) -> None:
 
 def _sent_lore(state: SillyTavernState) -> list[tuple[FrozenLine, Block]]:
     """Lore that is in the prompt as a line of the history."""
-    history = state.need_layout().history
-    injected = [each for each in history if isinstance(each, Injected)]
+    if not state.frozen_lines:
+        return []
+    injected = [each for each in state.need_layout().history if isinstance(each, Injected)]
     lines = {(line.id, line.after): line for each in injected if (line := each.frozen)}
     found: list[tuple[FrozenLine, Block]] = []
-    for block in state.blocks if lines else ():
+    for block in state.blocks:
         source = block.source
         after = source.get("after") if is_mapping(source) else None
         line = lines.get((str(source.get("id")), after)) if is_mapping(source) and isinstance(after, int) else None

@@ -107,7 +107,7 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
     state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
     if not context.dry_run:
         state.memory.generation_started(context.generation_type)
-    opened = _opened_prompts(state)
+    opened = _opened_prompts(state, with_tools=with_tools)
     chat = _with_first_message_shown(state, context.log.lines)
     state.quiet_prompt = state.macros(context.quiet_prompt)
     _begin(state, chat, send_if_empty)
@@ -116,15 +116,15 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
     _register_injections(state)
     _register_depth_prompts(state)
     _expand_first_message(state)
-    _prepare_core_chat(state, with_tools=with_tools)
+    user_messages = _prepare_core_chat(state, with_tools=with_tools)
     state.read_examples = partial(read_examples, state)
     state.examples = state.read_examples(state.card.examples, ExampleBlock(()))
     _search_vectors(state)
-    _register_note(state)
+    _register_note(state, user_messages)
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
 
 
-def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
+def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[ExtensionPrompt]:
     """What SillyTavern registers when it opens the chat: injects and the summary, from the chat as it is stored."""
     context = state.context
     found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
@@ -136,7 +136,8 @@ def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
         # The macro is the extension's own: it goes, too, and stays in texts as it is.
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=None))
         return found
-    text, line = stored_summary(context.log.lines)
+    known = state.services.chats.know(tuple(context.log.lines), with_tools=with_tools)
+    text, line = stored_summary(context.log.lines, (0, *known.summaries) if context.log.lines else ())
     if not text and context.log.lines and context.log.lines[-1].extra.get("memory"):
         state.omit(Omission("summary", "1_memory", "it is stored on the last message, which does not count"))
     if text:
@@ -268,7 +269,7 @@ def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessa
         if first.is_user or first.is_system or (shown > 0 and len(lines) > max(shown, SHOWN_MESSAGES)):
             return tuple(lines)
         state.macros.change(character=None, character_name="")
-    chat = (first.replace(mes=state.macros(first.mes)), *lines[1:])
+    chat = (_with_text(first, state.macros(first.mes)), *lines[1:])
     state.macros.environment = environment
     state.macros.change(chat=chat)
     return chat
@@ -278,19 +279,30 @@ def _expand_first_message(state: SillyTavernState) -> None:
     """The first message is expanded once more by the generation itself."""
     turn = state.turn
     if turn.chat:
-        first = turn.chat[0].replace(mes=state.macros(turn.chat[0].mes))
-        state.turn = replace(turn, chat=(first, *turn.chat[1:]))
-        state.macros.change(chat=state.turn.chat)
+        first = _with_text(turn.chat[0], state.macros(turn.chat[0].mes))
+        if first is not turn.chat[0]:
+            state.turn = replace(turn, chat=(first, *turn.chat[1:]))
+            state.macros.change(chat=state.turn.chat)
 
 
-def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> None:
+def _with_text(line: ChatMessage, text: str) -> ChatMessage:
+    return line if text is line.mes else line.replace(mes=text)
+
+
+def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> int:
+    """Make the core chat; return how many messages of the whole chat are the user's."""
     context, kind = state.context, state.context.prompt_type
-    state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=with_tools)
+    chat = state.turn.chat
+    known = state.services.chats.know(chat, with_tools=with_tools)
+    if state.scripts is not None:
+        state.core = unmade = core_chat(chat, generation_type=kind, with_tools=with_tools)
+    else:
+        state.core, unmade = known.new_messages(chat[:1], generation_type=kind, with_tools=with_tools)
 
     def file_text(message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
         return attached_text(files, context.attachments, lambda file: _miss_file(state, message, file))
 
-    prepare_texts(state.core, generation_type=kind, scripts=state.scripts, file_text=file_text)
+    prepare_texts(unmade, generation_type=kind, scripts=state.scripts, file_text=file_text)
     if state.core:
         state.continued_text = state.core[-1].text[state.core[-1].file_length :]
     add_reasoning(
@@ -301,6 +313,7 @@ def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> None:
         expand=state.macros,
         scripts=state.scripts,
     )
+    return known.users + sum(line.is_user for line in chat[:1])
 
 
 def _search_vectors(state: SillyTavernState) -> None:
@@ -341,9 +354,8 @@ def _miss_file(state: SillyTavernState, message: CoreMessage, file: Mapping[str,
     state.warn(f"message {message.index}: the attached file {name!r} is left out, its text cannot be found")
 
 
-def _register_note(state: SillyTavernState) -> None:
+def _register_note(state: SillyTavernState, user_messages: int) -> None:
     context = state.context
-    user_messages = sum([line.is_user for line in state.turn.chat])
     note = authors_note(context.metadata, context.settings.note, user_messages, file_stem(context.avatar_file))
     note = note.placed(read_overrides(context.authors_note))
     state.note = note
