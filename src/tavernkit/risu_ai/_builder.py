@@ -157,6 +157,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
         context = state.context
+        state.is_standard = self.pipeline is PIPELINE
         state.again = partial(self._trace, context, context.chat, state.numbers, state.variables, state.remembered)
         self.pipeline.run(state)
         state.plan = plan = finished_plan(state)

@@ -14,6 +14,8 @@ from tavernkit.risu_ai._budget.token_counting import MessageCounter
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
+from tavernkit.risu_ai._chat.chat_memory import ChatMemory
+from tavernkit.risu_ai._chat.history_memory import HistoryMemory
 from tavernkit.risu_ai._limits import (
     CACHED_BLOCKS,
     CACHED_LOREBOOKS,
@@ -50,6 +52,8 @@ class Services:
         self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
         self._script_lists = ScriptLists()
         self.blocks: BlockMemory = LRUCache(CACHED_BLOCKS)
+        self.chats = ChatMemory()
+        self.histories = HistoryMemory()
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)

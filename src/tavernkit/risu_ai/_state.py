@@ -15,11 +15,13 @@ from tavernkit.risu_ai._budget.token_counting import MessageCounter
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._caching.frozen_lore import FrozenLore
 from tavernkit.risu_ai._chat.character_fields import CharacterFields, character_fields
-from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
+from tavernkit.risu_ai._chat.chat_log import sent_messages, with_messages, with_text
+from tavernkit.risu_ai._chat.history_memory import WrittenMessages
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult
-from tavernkit.risu_ai._objects import RisuChat
+from tavernkit.risu_ai._memory import uses_memory
+from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._prompt_template.card_writer import CardWriter
 from tavernkit.risu_ai._prompt_template.cards import TemplateCard
@@ -104,6 +106,11 @@ class RisuState(BuildState[RisuAIContext]):
         """cbs: the character's first message as it is sent."""
         self.total = 0
         """cbs, triggers, regex_scripts: the tokens counted so far, those of the reply included."""
+        self._sent: tuple[tuple[RisuMessage, ...], tuple[tuple[RisuMessage, ...], bool]] | None = None
+        self.is_standard = False
+        """Whether the pipeline is RisuAI's own: no step of an application looks at what others hand over."""
+        self.written: WrittenMessages | None = None
+        """regex_scripts: the end of ``slots.chats``, if other builds share it: nothing may change its messages."""
         self.stopped = False
         """triggers: a trigger wants nothing to be sent."""
         self.last_memory: str | None = None
@@ -112,7 +119,7 @@ class RisuState(BuildState[RisuAIContext]):
         """memory: what to store on the chat, by RisuAI's keys."""
         self.left_out: list[Dropped] = []
         """memory: chat items that memory stands in for, or of which nothing was left."""
-        self.dropped: list[Dropped] = []
+        self.dropped: Sequence[Dropped] = ()
         """memory, plan_assembly: chat items that were left out because they did not fit."""
         self.messages: list[PromptMessage] = []
         """template_assembly: the finished list."""
@@ -176,7 +183,7 @@ class RisuState(BuildState[RisuAIContext]):
         return self._edit(text, "editinput", -1, "")
 
     def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:
-        if mode == "editprocess" and "{" not in text and "<" not in text and not self._has_scripts(mode):
+        if mode == "editprocess" and "{" not in text and "<" not in text and not self.has_scripts(mode):
             return text
         result = self.runner.run_unchecked(
             edit_text(self, text, mode, index),
@@ -197,10 +204,25 @@ class RisuState(BuildState[RisuAIContext]):
                 self.see_chat(with_messages(self.chat, (*messages[:place], changed, *messages[place + 1 :])))
         return result.text
 
-    def _has_scripts(self, mode: ScriptMode) -> bool:
+    def has_scripts(self, mode: ScriptMode) -> bool:
+        """Return True if there are scripts of a mode."""
         if self._script_modes is None:
             self._script_modes = frozenset(script.type for script in self.scripts)
         return mode in self._script_modes
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether the character and the settings ask for long-term memory."""
+        return character_fields(self.context.owner).supa_memory and uses_memory(self.context.settings.raw)
+
+    @property
+    def sent(self) -> tuple[tuple[RisuMessage, ...], bool]:
+        """The messages of the chat that are not disabled, and whether one of them cut off everything before it."""
+        messages = self.chat.messages
+        if self._sent is None or self._sent[0] is not messages:
+            disabled = self.services.chats.know(messages).disabled
+            self._sent = (messages, sent_messages(self.chat, disabled))
+        return self._sent[1]
 
     def see_chat(self, chat: RisuChat) -> None:
         """Take a changed chat for the stored one."""

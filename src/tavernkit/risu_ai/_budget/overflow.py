@@ -11,8 +11,8 @@ from tavernkit.errors import MaxTokensExceededError
 from tavernkit.prompt._builder import finished_plan
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._budget.token_counting import RESERVE, MessageCounter
-from tavernkit.risu_ai._budget.trimming import Dropped, omissions_of
-from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
+from tavernkit.risu_ai._budget.trimming import Dropped, dropped_tokens, omissions_of
+from tavernkit.risu_ai._chat.chat_log import chat_id
 from tavernkit.risu_ai._state import RisuState
 
 
@@ -23,18 +23,20 @@ def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
     return TrimReport(
         strategy=state.context.strategy,
         budget_tokens=state.preset.max_context - state.preset.max_response - RESERVE,
-        initial_tokens=final_tokens + sum(dropped.tokens or 0 for dropped in state.dropped),
+        initial_tokens=final_tokens + dropped_tokens(state.dropped),
         final_tokens=final_tokens,
-        evictions=_evictions(tuple(state.dropped)),
+        evictions=_evictions(state.dropped),
     )
 
 
 def refuse_lost_user_message(state: RisuState, plan: Plan) -> None:
     """RisuAI drops the user's latest message without a word when it stands in the way; that is worth an error."""
-    sent, _ = sent_messages(state.chat)
+    sent, _ = state.sent
     latest = next((message for message in reversed(sent) if message.role == "user"), None)
     memo = chat_id(latest) if latest is not None else None
-    if latest is None or memo not in [dropped.message.memo for dropped in state.dropped]:
+    if latest is None or memo in [message.memo for message in state.messages]:
+        return
+    if memo not in [dropped.message.memo for dropped in state.dropped]:
         return
     needed = state.preset.max_response + RESERVE + (plan.trim_report.initial_tokens if plan.trim_report else 0)
     if state.context.on_overflow == "return" or state.context.quirks:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from tavernkit._dataclass import dataclass
+from tavernkit._values import LazySequence
 from tavernkit.cache._history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.prompt._block import Omission
 from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._chat.history_memory import WrittenMessages
 from tavernkit.risu_ai._chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, is_frozen, title_of
 
 OLDEST = "the context is too small: the oldest chat items go first"
@@ -38,13 +41,40 @@ class Dropped(NamedTuple):
         return "examples" if example else "history"
 
 
+class DroppedOldest(LazySequence[Dropped]):
+    """The items before the first one that is kept. A long chat loses thousands in every turn: few are looked at.
+
+    Args:
+        head: What went before the history.
+        items: Messages of the history.
+        tokens: What each of them costs.
+        count: How many of them went.
+        cost: What they cost together.
+    """
+
+    __slots__ = ("cost", "head", "history")
+
+    def __init__(
+        self, head: Sequence[Dropped], items: Sequence[PromptMessage], tokens: Sequence[int], count: int, cost: int
+    ) -> None:
+        self.head = head
+        self.cost = sum(each.tokens or 0 for each in head) + cost
+        self.history = LazySequence(count, lambda place: Dropped(items[place], tokens[place], OLDEST))
+        super().__init__(len(head) + count, lambda at: head[at] if at < len(head) else self.history[at - len(head)])
+
+
+def dropped_tokens(dropped: Sequence[Dropped]) -> int:
+    """Return what items would have cost, as far as that is known."""
+    return dropped.cost if isinstance(dropped, DroppedOldest) else sum(each.tokens or 0 for each in dropped)
+
+
 @dataclass(frozen=True, slots=True)
 class Trimmed:
     """What is left. ``required_tokens`` is set when it does not fit and nothing more may go."""
 
     messages: list[PromptMessage]
     total: int
-    dropped: tuple[Dropped, ...] = ()
+    dropped: Sequence[Dropped] = ()
     required_tokens: int | None = None
     again: tuple[PromptMessage, ...] = ()
     """Lore at the end of the messages that is called up now, and whose own message went."""
@@ -61,6 +91,33 @@ def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, count
         dropped.append(Dropped(oldest, tokens, OLDEST))
         total -= tokens
     return Trimmed(list(messages[len(dropped) :]), total, tuple(dropped))
+
+
+def drop_oldest_known(
+    head: Sequence[PromptMessage], history: WrittenMessages, total: int, limit: int, counter: MessageCounter
+) -> Trimmed:
+    """Do the same for items whose costs are known, without a look at each; messages of the history are copied.
+
+    Args:
+        head: What stands before the history.
+        history: The history.
+        total: Tokens of the whole prompt.
+        limit: Tokens that it may have.
+        counter: Counts messages.
+    """
+    items, sums = history.items, history.sums
+    if not items:
+        return drop_oldest(head, total, limit, counter)
+    gone: list[Dropped] = []
+    while total > limit and len(gone) < len(head):
+        tokens = counter.message(head[len(gone)])
+        gone.append(Dropped(head[len(gone)], tokens, OLDEST))
+        total -= tokens
+    count = min(bisect_left(sums, total - limit), len(items) - 1) if total > limit else 0
+    total -= sums[count]
+    dropped = DroppedOldest(gone, items, history.tokens, count, sums[count])
+    kept = [*head[len(gone) :], *[item.copy() for item in items[count:]]]
+    return Trimmed(kept, total, dropped, total if total > limit else None)
 
 
 def cut_in_steps(
@@ -133,15 +190,25 @@ def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: Mess
 
 def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
     """Report what was left out: one line for all neighbours, as a long chat may lose thousands of messages."""
-    for (group, reason), run in groupby(dropped, key=lambda each: (each.budget_group, each.reason)):
+    for (group, reason), run in groupby(_stretches(dropped), key=lambda each: (each[0].budget_group, each[0].reason)):
         gone = list(run)
-        costs = [each.tokens for each in gone]
-        first, last = gone[0].title, gone[-1].title
+        costs, count = [tokens for *_, tokens in gone], sum(size for _, _, size, _ in gone)
+        first, last = gone[0][0].title, gone[-1][1].title
         span = first if first == last else f"{first} to {last}"
         yield Omission(
             kind="example" if group == "examples" else "history",
             id=span,
             reason=reason,
-            name=span if len(gone) == 1 else f"{len(gone)} messages ({span})",
+            name=span if count == 1 else f"{count} messages ({span})",
             tokens=None if None in costs else sum(cost for cost in costs if cost is not None),
         )
+
+
+def _stretches(dropped: Sequence[Dropped]) -> Iterator[tuple[Dropped, Dropped, int, int | None]]:
+    """Items that are told together: the first and the last, how many they are, and what they cost."""
+    lazy = isinstance(dropped, DroppedOldest)
+    for each in dropped.head if lazy else dropped:
+        yield each, each, 1, each.tokens
+    if lazy and dropped.history:
+        cost = dropped.cost - sum(each.tokens or 0 for each in dropped.head)
+        yield dropped.history[0], dropped.history[-1], len(dropped.history), cost

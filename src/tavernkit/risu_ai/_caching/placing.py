@@ -14,11 +14,9 @@ from tavernkit.risu_ai._caching.frozen_lore import (
     read_frozen,
     split_lore,
 )
-from tavernkit.risu_ai._chat.character_fields import character_fields
-from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
+from tavernkit.risu_ai._chat.chat_log import chat_id
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, is_frozen, title_of
 from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult
-from tavernkit.risu_ai._memory import uses_memory
 from tavernkit.risu_ai._prompt_template.cards import (
     AuthorNoteCard,
     CacheCard,
@@ -45,11 +43,10 @@ def freeze_lore(state: RisuState, result: LorebookResult) -> Sequence[ActiveLore
     An entry whose message is still in the prompt is not said again. Reads ``chat``, writes ``frozen_lore`` and
     ``active_lore``.
     """
-    settings = state.context.settings.raw
-    if character_fields(state.context.owner).supa_memory and uses_memory(settings) and state.context.memory is not None:
+    if state.uses_memory and state.context.memory is not None:
         state.warn('lore="freeze" does nothing while the character uses long-term memory, which rewrites the chat')
         return result.actives
-    sent, _ = sent_messages(state.chat)
+    sent, _ = state.sent
     frozen = read_frozen(state.chat.raw.get(CHAT_KEY), sent)
     state.frozen_lore = frozen
     if not sent:
@@ -91,7 +88,7 @@ def say_again(state: RisuState, messages: Sequence[PromptMessage]) -> None:
         state: The build.
         messages: The lore.
     """
-    sent, _ = sent_messages(state.chat)
+    sent, _ = state.sent
     known = {lore.id: lore for lore in state.frozen_lore}
     for message in messages:
         lore = known[str(message.source.get("id"))]
@@ -105,8 +102,10 @@ def moved_lore(state: RisuState, sent: Iterable[PromptMessage]) -> list[Moved]:
         state: The build.
         sent: The messages of the prompt.
     """
+    if not state.frozen_lore:
+        return []
     frozen = {lore.id: lore for lore in state.frozen_lore}
-    numbers = {chat_id(message): number for number, message in enumerate(sent_messages(state.chat)[0])}
+    numbers = {chat_id(message): number for number, message in enumerate(state.sent[0])}
     found: list[Moved] = []
     for message in sent:
         lore = frozen.get(str(message.source.get("id"))) if is_frozen(message) else None

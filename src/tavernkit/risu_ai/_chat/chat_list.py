@@ -90,12 +90,15 @@ class HistoryWriter:
     speaker: RisuCharacter
     warn: Warn
 
-    def write(self, messages: Sequence[RisuMessage]) -> list[PromptMessage]:
-        """Write the messages that are sent, oldest first."""
-        user = self.texts.context.user_name
-        return [self._item(message, index, len(messages), user) for index, message in enumerate(messages)]
+    def write(self, message: RisuMessage, index: int, count: int, user: str) -> PromptMessage:
+        """Write a message.
 
-    def _item(self, message: RisuMessage, index: int, count: int, user: str) -> PromptMessage:
+        Args:
+            message: It.
+            index: Its place among those that are sent.
+            count: How many these are.
+            user: The name of the user.
+        """
         role = "user" if message.role == "user" else "char"
         name = user if role == "user" else self.speaker.name
         if self.rules.in_group and role == "char":

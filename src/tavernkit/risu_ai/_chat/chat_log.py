@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tavernkit._values import EMPTY_OBJECT, is_mapping
 from tavernkit.errors import ConfigError
@@ -101,36 +101,29 @@ def generation_id(message: RisuMessage) -> str:
     return found if isinstance(found, str) else ""
 
 
-def with_ids(chat: RisuChat) -> RisuChat:
-    """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
-    without = [
-        index
-        for index, message in enumerate(chat.messages)
-        if not (type(found := message.raw.get("chatId")) is str and found)
-    ]
-    if not without:
-        return chat
-    messages = list(chat.messages)
-    for index in without:
-        messages[index] = _with_id(messages[index], index)
-    return with_messages(chat, messages)
-
-
-def _with_id(message: RisuMessage, index: int) -> RisuMessage:
+def message_with_id(message: RisuMessage, index: int) -> RisuMessage:
+    """Give a message an id that depends on its place and text only."""
     made = made_id("message", index, message.role, message.data)
     return dataclasses.replace(message, raw={**message.raw, "chatId": made})
 
 
-def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:
-    """The messages that are not disabled, and whether one of them cut off everything before it."""
-    if not any([message.raw.get("disabled") for message in chat.messages]):  # noqa: C419  # a list is quicker, for every chat
+def sent_messages(chat: RisuChat, disabled: Sequence[int] | None = None) -> tuple[tuple[RisuMessage, ...], bool]:
+    """The messages that are not disabled, and whether one of them cut off everything before it.
+
+    Args:
+        chat: The chat.
+        disabled: The places of messages that are disabled in some way, if they are known.
+    """
+    if disabled is None:
+        disabled = [place for place, message in enumerate(chat.messages) if message.raw.get("disabled")]
+    if not disabled:
         return chat.messages, False
     found: list[RisuMessage] = []
     for message in reversed(chat.messages):
-        disabled = message.raw.get("disabled")
-        if disabled == "allBefore":
+        how = message.raw.get("disabled")
+        if how == "allBefore":
             return tuple(reversed(found)), True
-        if disabled is not True:
+        if how is not True:
             found.append(message)
     return tuple(reversed(found)), False
 

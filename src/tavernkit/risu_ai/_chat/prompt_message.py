@@ -76,20 +76,12 @@ class PromptMessage:
 
     def copy(self) -> PromptMessage:
         """Return a message of its own with the same content."""
-        return PromptMessage(
-            role=self.role,
-            content=self.content,
-            name=self.name,
-            memo=self.memo,
-            removable=self.removable,
-            attr=self.attr,
-            multimodals=self.multimodals,
-            thoughts=self.thoughts,
-            cache_point=self.cache_point,
-            source=self.source,
-            merged=self.merged,
-            printed=self.printed,
-        )
+        copy = PromptMessage.__new__(PromptMessage)  # quicker than its __init__: every turn copies hundreds
+        copy.role, copy.content, copy.name, copy.memo = self.role, self.content, self.name, self.memo
+        copy.removable, copy.attr, copy.multimodals = self.removable, self.attr, self.multimodals
+        copy.thoughts, copy.cache_point, copy.source = self.thoughts, self.cache_point, self.source
+        copy.merged, copy.printed, copy.cost = self.merged, self.printed, self.cost
+        return copy
 
     @property
     def blank(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai._chat.chat_log import with_ids, with_messages
+from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import run_build_triggers
@@ -36,4 +36,4 @@ def _says_nothing(state: RisuState) -> bool:
 
 
 def _append(state: RisuState, message: RisuMessage) -> None:
-    state.see_chat(with_ids(with_messages(state.chat, (*state.chat.messages, message))))
+    state.see_chat(state.services.chats.with_ids(with_messages(state.chat, (*state.chat.messages, message))))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tavernkit.prompt._block import Omission
 from tavernkit.risu_ai._budget.trimming import Dropped, omissions_of
-from tavernkit.risu_ai._chat.chat_log import sent_messages
 from tavernkit.risu_ai._lorebook.result import ActiveLore
 from tavernkit.risu_ai._prompt_template.cards import AuthorNoteCard, ChatMLCard, PlainCard, SlotCard, TemplateCard
 from tavernkit.risu_ai._prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot, points_in
@@ -53,7 +52,7 @@ def prompt_omissions(state: RisuState) -> Iterator[Omission]:
     if persona is not None and persona.prompt and not state.context.persona_prompt:
         reason = "the prompt of a bound persona is used only while there is a persona prompt in the settings"
         yield Omission("prompt", "persona", reason, persona.name)
-    sent, cut = sent_messages(state.chat)
+    sent, cut = state.sent
     disabled = len(state.chat.messages) - len(sent)
     if disabled:
         yield Omission("history", "disabled", "disabled in the chat", f"{disabled} messages")

@@ -19,7 +19,7 @@ from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT, MAX_SCRIPT_TEXT
 from tavernkit.risu_ai._regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
-from tavernkit.risu_ai._regex_scripts.results import ScriptResult, ScriptResults
+from tavernkit.risu_ai._regex_scripts.results import ScriptedTexts, ScriptResult, ScriptResults
 from tavernkit.risu_ai._regex_scripts.script import CompiledScript, RegexScript, ScriptMode
 
 MAX_EMOTIONS = 5
@@ -133,6 +133,34 @@ class RegexScriptRunner:
             if not call.varied:
                 fixed_texts.put(chosen, version, given, FixedResult(expanded, scripts_key, result))
         return result
+
+    def fixed_result(self, text: str, mode: ScriptMode, scripts: Sequence[RegexScript]) -> FixedResult | None:
+        """Return what the scripts always make of a text, if they have run over it and nothing in it can change.
+
+        Args:
+            text: The text.
+            mode: The mode of the scripts.
+            scripts: All scripts.
+        """
+        return self._lists.fixed_texts.get(self._scripts_of(mode, scripts), self._engine.registry.version, text)
+
+    def scripts_version(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> tuple[object, int]:
+        """Return what changes with the scripts and with the functions of CBS."""
+        return self._scripts_of(mode, scripts), self._engine.registry.version
+
+    def remember(self, texts: ScriptedTexts, start: int, end: int) -> None:
+        """Remember the results of texts from ``start`` to ``end``, as if the scripts had run over each.
+
+        Args:
+            texts: What scripts make of the messages of a chat.
+            start: The first of them.
+            end: Where they end.
+        """
+        if start == 0:
+            self._results.put_texts(texts, end)
+        else:
+            for place in range(start, end):
+                self._results.put(texts.keys[place], texts.made[place])
 
     def forget(self) -> None:
         """Forget all results, as RisuAI does when a trigger wrote a variable or drew the screen anew."""

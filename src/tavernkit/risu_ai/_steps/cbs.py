@@ -10,7 +10,6 @@ from tavernkit.errors import Warn
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._budget.token_counting import RESERVE
 from tavernkit.risu_ai._chat.chat_list import greeting_message, start_line
-from tavernkit.risu_ai._chat.chat_log import sent_messages
 from tavernkit.risu_ai._chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, new_chat_line, source_of
 from tavernkit.risu_ai._memory.contract import Embed
 from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
@@ -122,7 +121,7 @@ def _count_slots(state: RisuState) -> int:
 
 
 def _greet(state: RisuState) -> None:
-    _, cut = sent_messages(state.chat)
+    _, cut = state.sent
     if cut:
         return
     try:

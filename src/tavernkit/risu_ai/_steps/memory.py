@@ -11,12 +11,11 @@ from tavernkit.cache._history_cut import CutCosts
 from tavernkit.cache._profiles import find_profile
 from tavernkit.prompt._context import CACHE, FREEZE, REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._budget.trimming import Dropped, cut_in_steps, drop_oldest, omissions_of
+from tavernkit.risu_ai._budget.trimming import Dropped, cut_in_steps, drop_oldest, drop_oldest_known, omissions_of
 from tavernkit.risu_ai._caching.frozen_lore import CHAT_KEY, stored_lore
 from tavernkit.risu_ai._caching.placing import say_again
-from tavernkit.risu_ai._chat.character_fields import character_fields
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, is_frozen, source_of
-from tavernkit.risu_ai._memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
+from tavernkit.risu_ai._memory import MEMORY_MEMOS, MemoryInput, memory_name, remember
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai.errors import MemoryFailedError
 
@@ -86,7 +85,7 @@ def _store(state: RisuState) -> None:
 def _remembered(state: RisuState) -> bool:
     """Let the character's memory make the chat fit; return True if it has one."""
     settings = state.context.settings.raw
-    if not character_fields(state.context.owner).supa_memory or not uses_memory(settings):
+    if not state.uses_memory:
         return False
     models = state.context.memory
     if models is None or models.summarize is None:
@@ -154,11 +153,14 @@ def _trim(state: RisuState) -> None:
         costs = CutCosts(profile=find_profile(context.cache_profile), room=0, turns=context.expected_turns)
         trimmed = cut_in_steps(chats, state.total, limit, state.counter, costs, state.last_memory, state.active_lore)
         say_again(state, trimmed.again)
+    elif state.written is not None:
+        head = chats[: len(chats) - len(state.written.items)]
+        trimmed = drop_oldest_known(head, state.written, state.total, limit, state.counter)
     else:
         trimmed = drop_oldest(chats, state.total, limit, state.counter)
     state.slots.chats = trimmed.messages
     state.total = trimmed.total
-    state.dropped += trimmed.dropped
+    state.dropped = trimmed.dropped
     if trimmed.required_tokens is not None:
         state.refuse(trimmed.required_tokens)
     kept = [message for message in trimmed.messages if not is_frozen(message)]

@@ -34,7 +34,8 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
             state.messages = edit_list(state, state.messages)
         if reference and not state.stopped:
             checked = blank_removable(state.messages, state.preset.max_context, state.counter)
-            state.dropped += checked.dropped
+            if checked.dropped:
+                state.dropped = [*state.dropped, *checked.dropped]
             state.messages = checked.messages
             if checked.required_tokens is not None:
                 state.refuse(checked.required_tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._chat.character_fields import character_fields
-from tavernkit.risu_ai._chat.chat_log import with_ids, with_messages, with_text
+from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._chat.user_input import take_message
@@ -37,8 +37,12 @@ class PrepareStep(Step[RisuState, NoConfig]):
                 find_speaker(state)
                 state.see_chat(chat)
         expand = state.texts.with_writes
-        messages = (with_text(message, expand(message.data)) for message in state.chat.messages)
-        state.see_chat(with_messages(state.chat, messages))
+        messages = list(state.chat.messages)
+        places = state.services.chats.know(state.chat.messages).with_cbs
+        for place in places:
+            messages[place] = with_text(messages[place], expand(messages[place].data))
+        if places:
+            state.see_chat(with_messages(state.chat, messages))
 
 
 def find_speaker(state: RisuState, *, chained: bool = True) -> None:
@@ -52,7 +56,7 @@ def find_speaker(state: RisuState, *, chained: bool = True) -> None:
     state.texts = state.new_texts()
     state.switches = state.preset.prompt_settings if state.template_in_use else PromptSettings()
     state.template = active_template(state.preset.prompt_template, state.fields, state.switches)
-    state.see_chat(with_ids(context.chat))
+    state.see_chat(state.services.chats.with_ids(context.chat))
     state.scripts = tuple(scripts_of(state.texts.context, state.preset.regex, warn=state.warn))
     state.runner = state.services.script_runner(state.session, state.session_owner)
     state.runner.see_modules(tuple(module.id for module in state.texts.context.enabled_modules))

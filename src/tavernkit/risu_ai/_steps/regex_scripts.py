@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Final
+
+from tavernkit._text.traced import is_tracing
+from tavernkit.prompt._context import REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._caching.frozen_lore import insert_frozen
 from tavernkit.risu_ai._chat.chat_list import ChatRules, HistoryWriter
-from tavernkit.risu_ai._chat.chat_log import sent_messages
+from tavernkit.risu_ai._chat.chat_memory import may_have_cbs
+from tavernkit.risu_ai._chat.history_memory import Written, WrittenMessages
 from tavernkit.risu_ai._chat.inlays import Media
+from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._prompt_template.lore_places import in_chat, lore_message
 from tavernkit.risu_ai._requests.model_flags import IMAGE_INPUT
 from tavernkit.risu_ai._state import RisuState
+
+MODE: Final = "editprocess"
+"""The mode of scripts that run over messages of a prompt."""
 
 
 class RegexScriptsStep(Step[RisuState, NoConfig]):
@@ -25,7 +35,7 @@ class RegexScriptsStep(Step[RisuState, NoConfig]):
         if state.stopped:
             return
         context, preset = state.context, state.preset
-        sent, _ = sent_messages(state.chat)
+        sent, _ = state.sent
         writer = HistoryWriter(
             texts=state.texts,
             scripts=state.edit_process,
@@ -47,10 +57,66 @@ class RegexScriptsStep(Step[RisuState, NoConfig]):
             speaker=state.character,
             warn=state.warn,
         )
-        history = writer.write(sent)
-        if state.frozen_lore:
-            insert_frozen(history, state.frozen_lore)
-        state.slots.chats += history
-        state.total += state.counter.messages(history)
+        history = _write(state, writer, sent)
+        if _may_share(state):
+            state.written = history
+            state.slots.chats += history.items
+            state.total += history.sums[-1]
+        else:
+            items = [item.copy() for item in history.items]
+            if state.frozen_lore:
+                insert_frozen(items, state.frozen_lore)
+            state.slots.chats += items
+            state.total += state.counter.messages(items)
         placed = (lore_message(entry, state.texts(entry.text)) for entry in state.lore if in_chat(entry))
         state.total += state.counter.messages(placed)
+
+
+def _may_share(state: RisuState) -> bool:
+    """Return True if nothing changes messages of the history before the oldest are dropped and the rest is copied."""
+    plain = state.context.strategy == REFERENCE and not state.frozen_lore and not state.uses_memory
+    return plain and state.is_standard
+
+
+def _write(state: RisuState, writer: HistoryWriter, sent: tuple[RisuMessage, ...]) -> WrittenMessages:
+    """Write the messages that are sent; those that every build writes alike are written once."""
+    memory, counter, user = state.services.histories, state.counter, state.texts.context.user_name
+    has_scripts = state.has_scripts(MODE)
+
+    def write(place: int) -> Written:
+        message = sent[place]
+        item = writer.write(message, place, len(sent), user)
+        tokens = counter.message(item)
+        if rules is None or may_have_cbs(message.data) or item.multimodals or item.thoughts:
+            return Written(item, tokens, changes=True)
+        if not has_scripts:
+            return Written(item, tokens, changes=item.content != message.data)
+        fixed = state.runner.fixed_result(message.data, MODE, state.scripts)
+        if fixed is None or fixed.result.text != item.content:
+            return Written(item, tokens, changes=True)
+        key = (fixed.expanded, MODE, fixed.scripts_key, place)
+        return Written(item, tokens, changes=False, result=(key, fixed.result.text))
+
+    rules = _rules(state, writer, user) if not is_tracing() else None
+    if rules is None:
+        return WrittenMessages().extended(sent, [write(place) for place in range(len(sent))])
+    known = memory.find(rules, sent, has_scripts=has_scripts)
+    changed: list[tuple[int, Written]] = []
+    start = 0
+    for place in (*known.changing, len(known.items)):  # in the order of the chat, as each may change variables
+        if known.scripted is not None and start < place:
+            state.runner.remember(known.scripted, start, place)
+        if place < len(known.items):
+            changed.append((place, write(place)))
+        start = place + 1
+    known = known.extended(sent, [write(place) for place in range(len(known.items), len(sent))])
+    memory.put(rules, known)
+    return known.with_changed(changed)
+
+
+def _rules(state: RisuState, writer: HistoryWriter, user: str) -> Hashable:
+    """What messages without CBS are written by; nothing if they depend on more."""
+    if state.context.token_estimator is not None or writer.rules.in_group or writer.rules.send_name:
+        return None
+    scripts = state.runner.scripts_version(MODE, state.scripts) if state.has_scripts(MODE) else None
+    return state.counter, scripts, user, writer.speaker.name

@@ -10,7 +10,7 @@ from tavernkit._text.traced import is_tracing, rewritten
 from tavernkit._values import Json, is_object
 from tavernkit.risu_ai._budget.trimming import Dropped, omissions_of
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._chat.chat_log import with_ids, with_messages, with_text
+from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._regex_scripts.script import ScriptMode
@@ -171,7 +171,7 @@ def _store(state: RisuState, stored: StoredState) -> None:
         state.texts.change(speaker=context.speaker)
     if context.chat is not state.chat:
         chat = _traced(context.chat, state.chat) if is_tracing() else context.chat
-        state.see_chat(with_ids(chat))
+        state.see_chat(state.services.chats.with_ids(chat))
 
 
 def _traced(chat: RisuChat, before: RisuChat) -> RisuChat:

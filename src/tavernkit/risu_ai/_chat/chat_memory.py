@@ -1,0 +1,87 @@
+"""What is known of the messages of a chat from one build to the next, so that a long chat is not read from its start."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import is_tracing
+from tavernkit._values import LRUCache, same_start
+from tavernkit.risu_ai._chat.chat_log import message_with_id
+from tavernkit.risu_ai._limits import REMEMBERED_CHATS
+from tavernkit.risu_ai._objects import RisuChat, RisuMessage
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMessages:
+    """The places of messages that a build has to look at, in order. Nothing in it is changed once it is made."""
+
+    messages: tuple[RisuMessage, ...] = ()
+    without_id: Sequence[int] = ()
+    with_cbs: Sequence[int] = ()
+    """Messages that CBS may change."""
+    disabled: Sequence[int] = ()
+    """Messages that are disabled in some way."""
+
+    def until(self, end: int) -> KnownMessages:
+        """Return what is known of the messages before a place."""
+        if end >= len(self.messages):
+            return self
+        return KnownMessages(
+            self.messages[:end],
+            self.without_id[: bisect_left(self.without_id, end)],
+            self.with_cbs[: bisect_left(self.with_cbs, end)],
+            self.disabled[: bisect_left(self.disabled, end)],
+        )
+
+    def extended(self, messages: tuple[RisuMessage, ...]) -> KnownMessages:
+        """Return what is known of a chat that begins with these messages."""
+        without_id, with_cbs, disabled = list(self.without_id), list(self.with_cbs), list(self.disabled)
+        for place in range(len(self.messages), len(messages)):
+            message = messages[place]
+            data, raw = message.data, message.raw
+            found = raw.get("chatId")
+            if not (type(found) is str and found):
+                without_id.append(place)
+            if may_have_cbs(data):
+                with_cbs.append(place)
+            if raw.get("disabled"):
+                disabled.append(place)
+        return KnownMessages(messages, without_id, with_cbs, disabled)
+
+
+def may_have_cbs(text: str) -> bool:
+    """Return True if expanding a text may change it or do something; a traced text always counts."""
+    return "{" in text or "<" in text or type(text) is not str
+
+
+class ChatMemory:
+    """Remembers the messages of some chats."""
+
+    def __init__(self) -> None:
+        self._chats: LRUCache[int, KnownMessages] = LRUCache(REMEMBERED_CHATS)
+
+    def know(self, messages: tuple[RisuMessage, ...]) -> KnownMessages:
+        """Return what there is to know of messages; only those that were not there before are read."""
+        if not messages or is_tracing():
+            return KnownMessages().extended(messages)
+        key = id(messages[0])  # which stays alive in the value
+        known = self._chats.get(key)
+        if known is not None and known.messages is messages:
+            return known
+        known = known.until(same_start(known.messages, messages)) if known is not None else KnownMessages()
+        known = known.extended(messages)
+        self._chats.put(key, known)
+        return known
+
+    def with_ids(self, chat: RisuChat) -> RisuChat:
+        """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
+        without = self.know(chat.messages).without_id
+        if not without:
+            return chat
+        messages = list(chat.messages)
+        for place in without:
+            messages[place] = message_with_id(messages[place], place)
+        return dataclasses.replace(chat, messages=tuple(messages))

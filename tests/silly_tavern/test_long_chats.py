@@ -1,0 +1,125 @@
+"""A next turn reads the lines that are new, however long the chat is, and builds what a new builder builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, Settings
+from tavernkit.silly_tavern._chat import chat_memory
+from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
+from tests.silly_tavern.scene import inputs, preset
+
+
+def line(text: str, number: int, **fields: Any) -> ChatMessage:
+    return ChatMessage(name="Lyra" if number % 2 else "Mira", mes=text, is_user=number % 2 == 0, **fields)
+
+
+def test_the_5000th_message_costs_what_the_50th_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    converted: list[str] = []
+    core, convert = chat_memory.CoreMessage, HistoryConverter._message  # pyright: ignore[reportPrivateUsage]  # counted
+    monkeypatch.setattr(
+        chat_memory, "CoreMessage", lambda line, index, text: (made.append(index), core(line, index, text))[1]
+    )
+    monkeypatch.setattr(
+        HistoryConverter,
+        "_message",
+        lambda self, entry, identifier: (converted.append(entry.text), convert(self, entry, identifier))[1],
+    )
+    counts: dict[int, tuple[int, int]] = {}
+    for size in (50, 5000):
+        builder = Builder(**inputs(preset=preset(openai_max_context=8000)))
+        history = [line(f"The lantern {number} burns.", number, extra={"api": "openai"}) for number in range(size)]
+        builder.build(history=history, message="Go on.")
+        for number in range(2):
+            made.clear()
+            converted.clear()
+            history.append(line(f"Reply {number}.", 1))
+            plan = builder.build(history=history, message="And then?")
+            counts[size] = len(made), len(converted)
+        assert isinstance(plan, ChatPlan)
+        assert plan.chat[-2].mes == "Reply 1."
+    assert counts[5000] == counts[50]
+    assert counts[50][0] <= 4
+
+
+EXTRAS: list[dict[str, Any]] = [
+    {}, {"api": "openai"}, {"reasoning": "because"}, {"memory": "They met."}, {"memory": 3}, {"type": "narrator"},
+    {"file": {"name": "f", "text": "the file"}}, {"append_title": True, "title": "a lamp"},
+    {"tool_invocations": [{"id": "1", "name": "look", "parameters": "{}", "result": "dark"}]},
+]  # fmt: skip
+TEXTS = ["Sit down.", "", "{{setvar::n::1}}So.", "{{incvar::n}}", "{{lastMessage}}", "{{random::a::b}}", "word " * 40]
+SUMMARY = {"extension_settings": {"memory": {"position": 0}}, "power_user": {"reasoning": {"add_to_prompts": True}}}
+
+lines = st.tuples(st.sampled_from(TEXTS), st.integers(0, 1), st.sampled_from(EXTRAS), st.booleans())
+turns = st.tuples(
+    st.sampled_from(["say", "say", "edit", "delete", "again"]),
+    st.sampled_from(["normal", "normal", "regenerate", "swipe", "continue"]),
+    lines,
+    st.integers(0, 30),
+)
+
+
+def made_line(given: tuple[str, int, dict[str, Any], bool]) -> ChatMessage:
+    text, number, extra, hidden = given
+    return line(text, number, extra=extra, is_system=hidden and number == 1)
+
+
+def shown(plan: ChatPlan) -> tuple[object, ...]:
+    return (
+        [(block.id, block.role, block.content, block.metadata.get("tokens")) for block in plan.blocks],
+        [block.source for block in plan.blocks],
+        [(each.kind, each.id, each.name, each.reason, each.tokens) for each in plan.omissions],
+        [str(each) for each in plan.warnings],
+        plan.continued_text,
+    )
+
+
+class Forgetful(Builder):
+    """Forgets the lines of the chat before every build."""
+
+    def build(self, **given: Any) -> Any:
+        self.services.chats = ChatMemory()
+        return super().build(**given)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    start=st.lists(lines, max_size=6),
+    played=st.lists(turns, min_size=1, max_size=6),
+    room=st.sampled_from([700, 8000]),
+    tools=st.booleans(),
+)
+def test_a_builder_that_remembers_builds_the_same(
+    start: list[Any], played: list[tuple[str, str, Any, int]], room: int, tools: bool
+) -> None:
+    results: list[list[object]] = []
+    for kind in (Builder, Forgetful):
+        builder = kind(
+            **inputs(
+                preset=preset(openai_max_context=room, openai_max_tokens=100, function_calling=tools),
+                settings=Settings.from_json(SUMMARY),
+                on_overflow="return",
+                seed=1,
+            )
+        )
+        history = [made_line(each) for each in start]
+        made: list[object] = []
+        for what, generation, new, place in played:
+            at = place % len(history) if history else 0
+            if what == "edit" and history:
+                history[at] = made_line(new)
+            elif what == "delete":
+                del history[at:]
+            plan = builder.build(history=history, message="Who is there?", generation_type=generation)
+            assert isinstance(plan, ChatPlan)
+            made.append(shown(plan))
+            if what != "again":
+                history = [*plan.chat, made_line(new)]
+        results.append(made)
+    assert results[0] == results[1]
