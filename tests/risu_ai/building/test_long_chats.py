@@ -28,8 +28,8 @@ LISTS: list[list[dict[str, str]]] = [[], SCRIPTS, [*SCRIPTS, *DICE], [*SCRIPTS, 
 
 TEXTS = [
     "The lantern burns.", "A *quiet* boat.", "roll", "hm, so.", "", "  ", "Long words " * 12,
-    "{{setvar::n::5}}So.", "{{addvar::n::1}}{{getvar::n}}", "{{random::a::b::c}}", "{{lastmessage}}", "{{messagecount}}",
-    "<b>bold</b>", "<user> waits", "{{roll::20}}", "<Thoughts>hm</Thoughts>yes", "{{inlay::x}}",
+    "{{setvar::n::5}}So.", "{{addvar::n::1}}{{getvar::n}}", "{{random::a::b::c}}", "{{lastmessage}}",
+    "{{messagecount}}", "<b>bold</b>", "<user> waits", "{{roll::20}}", "<Thoughts>hm</Thoughts>yes", "{{inlay::x}}",
 ]  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_what_was_dropped_can_be_read(pipeline: str) -> None:
         each.token_count for each in evictions
     )
     (told,) = [each for each in plan.omissions if each.kind == "history"]
-    assert told.name.startswith(f"{len(evictions)} messages (")
+    assert (told.name or "").startswith(f"{len(evictions)} messages (")
     assert told.tokens == sum(each.token_count for each in evictions)
 
 

@@ -1,4 +1,4 @@
-"""What is known of the messages of a chat from one build to the next, so that a long chat is not read from its start."""
+"""What is known of the messages of a chat from build to build, so that a long chat is not read from its start."""
 
 from __future__ import annotations
 
