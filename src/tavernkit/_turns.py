@@ -89,7 +89,7 @@ class Host(Protocol):
 
 
 class Chat(Protocol):
-    """One chat with its state. Indexes count the lines from 0, as they stand in the file; negative ones from the end.
+    """One chat with its state. Indexes count the lines from 0, as they are in the file; negative ones from the end.
 
     Operations that may ask a model are coroutines and return a ``Turn``. The others change the chat at once; the
     host saves afterwards. An operation that does not apply (swiping a user's line, say) does nothing.

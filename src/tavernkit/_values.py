@@ -219,7 +219,7 @@ class LRUCache(Generic[K, V]):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[LRUCache[K, V]], tuple[int, Callable[[K, V], int] | None]]:
-        """A copy begins empty: what is cached can be made anew."""
+        """A copy begins empty: what is cached can be made again."""
         return type(self), (self._max_size, self._weigh)
 
     def get(self, key: K) -> V | None:

@@ -30,7 +30,7 @@ class Origin:
     """A text of a file or of another input.
 
     ``kind`` says what it belongs to (``card``, ``lore``, ``preset``, ``chat``…), ``name`` which one, and ``pointer``
-    where it stands in it, as a JSON pointer. ``kind`` is ``added`` for what the builder adds of its own accord:
+    where it is in it, as a JSON pointer. ``kind`` is ``added`` for what the builder adds of its own accord:
     ``name`` is then the setting that makes it do so.
     """
 
@@ -240,7 +240,7 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
 
 
 def unknown_parts(text: str, length: int) -> list[str]:
-    """The parts of a text with more than so many characters that come from nowhere."""
+    """The parts of a text with more than this many characters that come from nowhere."""
     return [
         plain(text)[start:end]
         for start, end, origin, _, via in pieces_of(text)

@@ -61,7 +61,7 @@ class WorkerPool:
             self._jobs = (*self._jobs, job)
 
     def run(self, job: Job, payload: bytes, seconds: float) -> bytes:
-        """Do a job in a worker process, with so many seconds of processor time.
+        """Do a job in a worker process, with this many seconds of processor time.
 
         Raises:
             OutOfTimeError: They were used up.
@@ -195,7 +195,7 @@ class WorkerPool:
         return len(self._idle)
 
     def note_use(self, session: Session) -> None:
-        """Keep the worker of a session for longer than those of others, of which only so many are kept."""
+        """Keep the worker of a session for longer than those of others, of which only a few are kept."""
         with self._lock:
             self._sessions.pop(id(session), None)
             self._sessions[id(session)] = weakref.ref(session)
@@ -221,7 +221,7 @@ class WorkerPool:
             one.stop()
 
     def forget(self) -> None:
-        """Start anew after a fork: the workers belong to the parent."""
+        """Start again after a fork: the workers belong to the parent."""
         for one in (*self._idle, *self._busy):
             one.forget()
         for found in self._sessions.values():

@@ -112,7 +112,7 @@ def iter_batch(grid: GridInput, *, jobs: int = 1, limit: int | None = None) -> I
     Args:
         grid: The grid, or its file.
         jobs: Worker processes; with 1, everything happens in this process and in the order of the grid.
-        limit: Stop after so many.
+        limit: Stop after this many.
 
     Raises:
         ConfigError: The grid is wrong.
@@ -155,7 +155,7 @@ def batch(
         ray: Build on a Ray cluster instead: its address, ``auto``, or ``local`` to start one here (extra ``ray``).
         resume: Go on with a run that was interrupted: only records that are missing are made.
         shard: ``(2, 8)`` makes the second of eight parts of the grid. All can write to the same folder.
-        limit: Stop after so many records.
+        limit: Stop after this many records.
         format: ``jsonl``, ``parquet``, ``openai-batch`` or ``chat``.
         model: The model that requests of ``openai-batch`` name.
         generate: Who answers the prompts, and how much may be asked.

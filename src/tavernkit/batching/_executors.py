@@ -195,7 +195,7 @@ def serve() -> None:
 
 
 def processes(jobs: int) -> Executor:
-    """Build in so many worker processes of this machine.
+    """Build in this many worker processes of this machine.
 
     A worker that dies (the system may be out of memory) is replaced, and its chunk is tried again record by record;
     the one that it dies of again is a record that says so.

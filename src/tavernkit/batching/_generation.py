@@ -65,9 +65,9 @@ class GenerateOptions:
     timeout: float | None = None
     """Seconds to wait for a reply; None for the model's default."""
     max_requests: int | None = None
-    """Stop after so many requests."""
+    """Stop after this many requests."""
     max_tokens: int | None = None
-    """Stop when prompts and replies have come to so many tokens."""
+    """Stop when prompts and replies have come to this many tokens."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "requests_per_second", "timeout"):

@@ -132,7 +132,7 @@ class OutputFolder:
 
         Args:
             line: The record, encoded.
-            error: It belongs into the file of errors, which formats for other programs have beside their parts.
+            error: It belongs in the file of errors, which formats for other programs have beside their parts.
         """
         kind = self._prefix.replace("part", "errors", 1) if error else self._prefix
         part = self._streams.get(kind)

@@ -19,4 +19,4 @@ CACHED_TEXTS = 20_000
 """Lines, and words, whose token counts a tokenizer remembers."""
 
 CACHED_TEXT_CHARACTERS = 1_024
-"""Longer lines and words are counted anew each time."""
+"""Longer lines and words are counted again each time."""

@@ -49,7 +49,7 @@ class OverheadProfile:
         return cls(per_message=_safe(slope), per_request=_safe(intercept))
 
     def total(self, message_count: int) -> int:
-        """Return what is added to a request of so many messages."""
+        """Return what is added to a request of this many messages."""
         return self.per_request + self.per_message * message_count
 
 

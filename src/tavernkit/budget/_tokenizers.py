@@ -65,7 +65,7 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text; bytes that are no UTF-8 become U+FFFD."""
+        """Return the text; bytes that are not UTF-8 become U+FFFD."""
         ...
 
 
@@ -120,7 +120,7 @@ class BundledTokenizer:
             return self._ordinary(without_lone_surrogates(text))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text; bytes that are no UTF-8 become U+FFFD, an id outside the vocabulary is an error."""
+        """Return the text; bytes that are not UTF-8 become U+FFFD, an id outside the vocabulary is an error."""
         try:
             return self._core.decode(ids)
         except TypeError:

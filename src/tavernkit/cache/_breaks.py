@@ -14,7 +14,7 @@ Cause: TypeAlias = Literal[
     "new message", "trimmed", "depth", "lore", "note", "random", "time", "chat", "variable", "examples", "edited",
     "changed", "came", "went", "tools",
 ]  # fmt: skip
-"""Why two requests differ. After a ``new message`` only what stands behind the chat is sent again."""
+"""Why two requests differ. After a ``new message`` only what is behind the chat is sent again."""
 
 _NOTES: Final = frozenset({"2_floating_prompt", "authorsNote"})
 """Ids of the author's note."""

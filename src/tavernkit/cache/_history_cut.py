@@ -35,7 +35,7 @@ class CutCosts:
     head: int = 0
     """Tokens before the history, which stay cached when it is cut."""
     tail: int = 0
-    """Tokens behind the history, which are sent anew in every turn."""
+    """Tokens behind the history, which are sent again in every turn."""
     turns: int = 0
     """How many more turns are expected; 0 for as many as there were."""
     examples: int = 0

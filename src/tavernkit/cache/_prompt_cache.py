@@ -90,7 +90,7 @@ class CacheReport:
 
     @property
     def common_share(self) -> float:
-        """The part of all input that stands in the longest common prefix with the request before."""
+        """The part of all input that is in the longest common prefix with the request before."""
         return sum(turn.common_tokens for turn in self.turns) / self.tokens if self.tokens else 0.0
 
     @property

@@ -39,7 +39,7 @@ class Origin:
     group: str = ""
     """Budget group: ``system``, ``lore``, ``examples``, ``history``."""
     depth: int | None = None
-    """For what stands in the chat at a depth, counted from the newest message: this depth."""
+    """For what is in the chat at a depth, counted from the newest message: this depth."""
     entries: Mapping[str, str] = field(default_factory=dict[str, str])
     """Lore entries in the span: what called each, by its name."""
     macros: Mapping[str, Volatility] = field(default_factory=dict[str, Volatility])
@@ -47,7 +47,7 @@ class Origin:
 
     @property
     def floats(self) -> bool:
-        """True for what stands in the chat at a depth and moves with every message."""
+        """True for what is in the chat at a depth and moves with every message."""
         return self.depth is not None or self.kind == "depth prompt"
 
     @property

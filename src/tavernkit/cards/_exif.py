@@ -16,7 +16,7 @@ _ENCODINGS = (b"ASCII\0\0\0", b"UNICODE\0", b"JIS\0\0\0\0\0", b"\0" * 8)
 
 @dataclass(frozen=True, slots=True)
 class ExifText:
-    """A text and where in the EXIF block it is; ``stored`` is what stands there, with its mark of the encoding."""
+    """A text and where in the EXIF block it is; ``stored`` is what is there, with its mark of the encoding."""
 
     data: bytes
     offset: int

@@ -66,7 +66,7 @@ class BytesSource:
 
 @dataclass(frozen=True, slots=True)
 class PathSource:
-    """A file on disk, opened anew for each use."""
+    """A file on disk, opened again for each use."""
 
     path: Path
 

@@ -90,7 +90,7 @@ def _is_pipe(path: Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Read a text as a whole; bytes that are no UTF-8 are replaced, and named."""
+    """Read a text as a whole; bytes that are not UTF-8 are replaced, and named."""
     data = read_bytes(path)
     try:
         return data.decode("utf-8-sig")

@@ -20,7 +20,7 @@ SHOWN_FROM = 8
 
 
 class ProgressLines:
-    """Writes one line of JSON every so many seconds."""
+    """Writes one line of JSON every few seconds."""
 
     def __init__(
         self, stream: TextIO, *, every: float = SECONDS_BETWEEN_LINES, clock: Callable[[], float] = time.monotonic

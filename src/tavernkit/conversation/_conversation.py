@@ -136,7 +136,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             platform: ``silly_tavern`` or ``risu_ai``.
             inputs: Everything else that builds of the platform take (``SillyTavernInputs``, ``RisuAIInputs``).
             undo_limit: How many operations can be undone.
-            warn: Told about what is damaged in the files.
+            warn: Called with messages about what is damaged in the files.
 
         Raises:
             ConfigError: Something is missing, or belongs to the other platform.
@@ -207,7 +207,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             inputs: Everything else that builds take.
             undo_limit: How many operations can be undone.
             now: Says what time it is, for the name of a new chat.
-            warn: Told about what is damaged or not supported.
+            warn: Called with messages about what is damaged or not supported.
 
         Raises:
             ConfigError: There is no such character or group; the message names those there are.
@@ -244,7 +244,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     ) -> Self:
         """Open a chat of a RisuAI save with everything that is switched on in it.
 
-        Without a store the chat is saved in the save itself, which is written anew as a whole each time. A chat file
+        Without a store the chat is saved in the save itself, which is rewritten as a whole each time. A chat file
         of its own (``store="mira.json"``) is quicker; RisuAI imports it.
 
         Args:
@@ -260,7 +260,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             options: Options for the model that go over the preset's own.
             inputs: Everything else that builds and sends take.
             undo_limit: How many operations can be undone.
-            warn: Told about what is damaged.
+            warn: Called with messages about what is damaged.
 
         Raises:
             ConfigError: There is no such character, chat, persona or preset; the message names those there are.

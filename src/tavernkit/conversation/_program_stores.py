@@ -105,7 +105,7 @@ class SillyTavernStore:
 class RisuSaveStore:
     """A chat inside a save of RisuAI: a local backup or a database file.
 
-    The whole save is written anew each time, with all of its assets: for large ones a chat file of its own is quicker.
+    The whole save is rewritten each time, with all of its assets: for large ones a chat file of its own is quicker.
     What can be undone is in the folder ``tavernkit`` beside the save.
     """
 

@@ -109,7 +109,7 @@ class UndoHistory:
         return {"chat": now, "patches": patches[-self.limit :]} if patches else {}
 
     def _digest(self, snapshot: Mapping[str, Json]) -> str:
-        """Return the digest of a snapshot; comparing it with those before it is quicker than to make it anew."""
+        """Return the digest of a snapshot; comparing it with those before it is quicker than making it again."""
         for known, digest in self._digests:
             if known is snapshot or all(known.get(key) == snapshot.get(key) for key in _SEEN):
                 return digest
@@ -118,7 +118,7 @@ class UndoHistory:
         return digest
 
     def _made_digest(self, snapshot: Mapping[str, Json]) -> str:
-        """Return what tells whether a chat is as it was: a digest of messages and what belongs to them."""
+        """Return what says whether a chat is as it was: a digest of messages and what belongs to them."""
         seen = {key: _filled(value) for key, value in snapshot.items() if key in _SEEN}
         lines = seen.pop("lines", None)
         digest = hashlib.sha256(_written(seen))

@@ -34,7 +34,7 @@ def convert(
 ) -> JsonObject:
     """Return ``{"system", "messages"}``, and ``tools`` and ``tool_choice`` (given in OpenAI's shape) when asked for.
 
-    System messages are collected wherever they stand. With ``strict_alternation=True`` the payload is one the API
+    System messages are collected wherever they are. With ``strict_alternation=True`` the payload is one the API
     accepts: turns alternate and begin with the user, tool results follow their calls and say when they failed, blank
     text is left out, attachments and the metadata ``cache_control``, ``thinking`` and ``signature`` become blocks.
     """

@@ -1,4 +1,4 @@
-"""Tool calls as they stand in a message's metadata, and tool results."""
+"""Tool calls as they are in a message's metadata, and tool results."""
 
 from __future__ import annotations
 

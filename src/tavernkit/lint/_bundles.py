@@ -33,7 +33,7 @@ _TEXTS = (
 )
 
 _HEAD_TEXTS = frozenset({"description", "personality", "scenario", "mes_example", "system_prompt"})
-"""Those that stand before the chat in every prompt."""
+"""Those that are before the chat in every prompt."""
 
 
 def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Language = "any") -> Iterator[Finding]:

@@ -132,7 +132,7 @@ def read_json(path: Path) -> object:
 
 
 def parse_json(data: bytes) -> object:
-    """Parse the bytes of a file; nothing if they are no JSON."""
+    """Parse the bytes of a file; nothing if they are not JSON."""
     try:
         return json.loads(_decoded(data))
     except (ValueError, RecursionError):

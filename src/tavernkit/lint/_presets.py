@@ -38,7 +38,7 @@ def lint_preset(value: Mapping[str, object]) -> Iterator[Finding]:
 
 
 def _cache_findings(preset: Preset) -> Iterator[Finding]:
-    """Check the prompts that stand before the chat."""
+    """Check the prompts that are before the chat."""
     texts = {prompt.identifier: prompt.content or "" for prompt in preset.prompts if prompt.injection_position != 1}
     for entry in preset.effective_order:
         if entry.identifier == "chatHistory":

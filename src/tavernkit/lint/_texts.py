@@ -66,7 +66,7 @@ def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Fin
 
 
 def lint_head_text(text: str, where: str) -> Iterator[Finding]:
-    """Check a text that stands before the chat: macros that change it make a prompt cache useless."""
+    """Check a text that is before the chat: macros that change it make a prompt cache useless."""
     for name, kind in volatile_macros(text[:MAX_TEXT]).items():
         if kind == "variable":
             continue  # it changes when somebody changes it

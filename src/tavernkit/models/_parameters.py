@@ -408,7 +408,7 @@ def accepted(
 
 
 def _tell(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
-    """Warn about options that are left out; those that change nothing where they stand need no word."""
+    """Warn about options that are left out; those that change nothing where they are need no word."""
     unsent = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
     if unsent:
         warn(f"{who} does not take {', '.join(unsent)}: left out of the request")

@@ -17,7 +17,7 @@ _SENSITIVE: Final = ("authorization", "auth", "key", "token", "secret", "cookie"
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Knows secrets and replaces them wherever they stand."""
+    """Knows secrets and replaces them wherever they are."""
 
     secrets: tuple[str, ...] = field(default=(), repr=False)
 

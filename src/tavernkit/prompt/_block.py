@@ -159,7 +159,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Something that stands elsewhere than the platform would put it, because a cache strategy moved it."""
+    """Something that is elsewhere than the platform would put it, because a cache strategy moved it."""
 
     kind: str
     """What it is, such as ``lore_entry`` or ``prompt``."""

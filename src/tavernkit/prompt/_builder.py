@@ -40,7 +40,7 @@ class BaseBuilder(Generic[ContextT, StateT]):
         self._inputs = dict(inputs)
 
     def __getstate__(self) -> dict[str, object]:
-        """What engines have compiled and remembered is not part of a pickle: it is made anew."""
+        """What engines have compiled and remembered is not part of a pickle: it is made again."""
         return {name: value for name, value in vars(self).items() if name != "services"}
 
     def make_state(self, context: ContextT) -> StateT:

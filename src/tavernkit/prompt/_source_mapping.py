@@ -27,7 +27,7 @@ class TracedBuild:
 
     plan: Plan
     text_of: Callable[[Block], str] | None = None
-    """Gives the text of a block, if some were left plain that stand in an input as a whole."""
+    """Gives the text of a block, if some were left plain that are in an input as a whole."""
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Traced texts that the build was given and did not use, each with the reason."""
 
@@ -155,7 +155,7 @@ def _texts_in(value: object, pointer: str, *, worded: bool) -> Iterator[tuple[st
 def _twin(
     text: str, known: Sequence[str], index: int, whole: Mapping[int, Block], own: Mapping[str, Block]
 ) -> tuple[str, bool, Block | None]:
-    """The traced twin of a text; one that is not there is compared with what stands in its place."""
+    """The traced twin of a text; one that is not there is compared with what is in its place."""
     near = known[index] if index < len(known) else ""
     if near != text:
         same = next((each for each in known if each == text), None)

@@ -19,7 +19,7 @@ KINDS: Sequence[SpanKind] = ("verbatim", "expanded", "replaced", "aligned", "add
 class TextSource:
     """A text of a file or another input: ``kind`` says of what, ``name`` of which one, ``pointer`` where in it.
 
-    ``text`` is the whole text as it stands there; ``pointer`` is a JSON pointer (empty for an input that is a text).
+    ``text`` is the whole text as it is there; ``pointer`` is a JSON pointer (empty for an input that is a text).
     """
 
     kind: str
@@ -36,7 +36,7 @@ class TextSource:
 
     @property
     def label(self) -> str:
-        """The words for people: what it is, its title or name, and where it stands."""
+        """The words for people: what it is, its title or name, and where it is."""
         return " ".join(part for part in (self.kind, self.title or self.name, self.pointer) if part)
 
     def to_dict(self) -> JsonObject:
@@ -87,7 +87,7 @@ class Span:
 
     @property
     def sources(self) -> tuple[TextSource, ...]:
-        """Every source that characters of this span stand in; for what a macro made, where the macro stands."""
+        """Every source that has characters of this span; for what a macro made, where the macro is."""
         found: dict[TextSource, None] = {}
         for leaf in self.leaves():
             if leaf.source is not None:

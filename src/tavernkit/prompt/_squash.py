@@ -13,7 +13,7 @@ UNSQUASHED_SLOTS = frozenset({"new_chat_prompt", "new_example_chat"})
 
 
 def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:
-    """Join in-chat blocks that stand next to each other with equal role, depth and order."""
+    """Join in-chat blocks that are next to each other with equal role, depth and order."""
     merged: list[Block] = []
     for block in blocks:
         before = merged[-1] if merged else None
@@ -26,7 +26,7 @@ def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:
 
 
 def squash_system(blocks: Iterable[Block]) -> list[Block]:
-    """Drop empty system blocks and join plain ones that stand next to each other."""
+    """Drop empty system blocks and join plain ones that are next to each other."""
     squashed: list[Block] = []
     for block in blocks:
         if block.role == "system" and not block.content:

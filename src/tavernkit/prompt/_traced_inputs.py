@@ -29,7 +29,7 @@ def traced_fields(value: object, kind: str, name: str, pointer: str, keys: Mappi
         value: The object.
         kind: What it is.
         name: Which one it is.
-        pointer: Where it stands.
+        pointer: Where it is.
         keys: The fields that hold texts, and their keys in files.
     """
     found = {field: getattr(value, field) for field in keys}

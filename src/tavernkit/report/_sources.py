@@ -49,7 +49,7 @@ def words_of(text: str, spans: Sequence[Span], start: int = 0, end: int | None =
 
 
 def sentences_of(words: Iterable[Words]) -> Iterator[Words]:
-    """Cut words that stand in a source as they are into sentences, each with its own place there."""
+    """Cut words that are in a source as they are into sentences, each with its own place there."""
     for each in words:
         if each.source is None or each.end - each.start != len(each.text):
             yield each

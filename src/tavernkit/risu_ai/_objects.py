@@ -85,7 +85,7 @@ class RisuChat:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuChat:
-        """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
+        """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong in a store."""
         return cls(
             id=_text(data, "id") or "",
             messages=tuple(RisuMessage.from_json(each) for each in _objects(data, "message") or ()),

@@ -140,7 +140,7 @@ class RisuPlan(Plan):
         Args:
             keys: API keys by provider, such as ``openai`` or ``anthropic``; without one RisuAI writes ``undefined``.
             stream: Whether the reply is asked for piece by piece.
-            warn: Told about what cannot be written as RisuAI would.
+            warn: Called with messages about what cannot be written as RisuAI would.
             strict: Raise where RisuAI itself would throw.
         """
         # RisuAI asks for a whole reply even where the context has no room for it.

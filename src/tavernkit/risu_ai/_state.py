@@ -95,11 +95,11 @@ class RisuState(BuildState[RisuAIContext]):
         self.lore_result: LorebookResult | None = None
         """lore: what the scan gave."""
         self.frozen_lore: list[FrozenLore] = []
-        """lore: lore that stands in the chat where it fired, old entries and those of this turn."""
+        """lore: lore that is in the chat where it fired, old entries and those of this turn."""
         self.active_lore: frozenset[str] = frozenset()
         """lore: identities of the entries that fired now and stand in the chat."""
         self.moved: list[Moved] = []
-        """lore, template_assembly: what stands elsewhere than in RisuAI's prompt."""
+        """lore, template_assembly: what is elsewhere than in RisuAI's prompt."""
         self.slots = Slots()
         """cbs: texts in their slots, expanded; ``chats`` begins with examples, start line and greeting."""
         self.greeting: str | None = None

@@ -59,7 +59,7 @@ CACHED_BUILDERS: Final = 256
 CACHED_CHATS: Final = 1024
 """Chats whose lines a process remembers between turns."""
 MAX_CACHED_CHAT_LINES: Final = 10_000
-"""Longer chats are read anew each turn."""
+"""Longer chats are read again each turn."""
 MAX_CACHED_LINES: Final = 400_000
 """Lines of all chats together that a process remembers."""
 CHANGEABLE_LINES: Final = 100

@@ -16,7 +16,7 @@ from tavernkit.server.limits import KEPT_CHARACTERS, KEPT_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Speaks:
-    """Who speaks from here on; ``lead`` is what stands before their words in one text of all speakers."""
+    """Who speaks from here on; ``lead`` is what is before their words in one text of all speakers."""
 
     speaker: str
     lead: str

@@ -37,7 +37,7 @@ class PromptCaches:
         profile = config.cache_profile or PROFILES.get(config.dialect, "openai")
         cache, asked_at = self._caches.get(key) or (PromptCache(profile), now)
         turn = cache.send(request_spans(request, count_tokens), idle_seconds=now - asked_at)
-        if turn.number >= MAX_PREDICTED_TURNS:  # it keeps a report of each; from here on it begins anew
+        if turn.number >= MAX_PREDICTED_TURNS:  # it keeps a report of each; from here on it begins again
             cache = PromptCache(profile)
             cache.send(request_spans(request, count_tokens))
         self._caches.put(key, (cache, now))

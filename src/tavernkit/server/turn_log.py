@@ -415,7 +415,7 @@ class TurnLog:
 async def _without_recovered(
     connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], turn_id: str
 ) -> list[ChatLine]:
-    """The chat without what an attempt had said whose request comes again: it is answered anew."""
+    """The chat without what an attempt had said whose request comes again: it is answered again."""
     gone = [line for line in lines if line.turn_id == turn_id and line.role == "assistant" and line.status == PARTIAL]
     for line in gone:
         await chats.remove_lines(connection, chat.id, line, following=False)
@@ -438,7 +438,7 @@ def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
 
 
 def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
-    """The session's own selection, with what a client says anew; character and platform stay."""
+    """The session's own selection, with what a client says again; character and platform stay."""
     asked = request.selection
     if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
         name = stored.character or stored.group

@@ -61,7 +61,7 @@ class WriteBack:
         Args:
             config: The settings.
             database: The database.
-            note_written: Told about every file that is written.
+            note_written: Called for every file that is written.
         """
         self._note_written = note_written
         self._folder = config.from_sillytavern if config.write_back else None

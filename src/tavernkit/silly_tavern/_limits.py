@@ -26,7 +26,7 @@ BLOCK_CACHE_SIZE = 4096
 """How many finished history blocks a builder keeps for the next turn."""
 
 LONG_TEXT_CHARACTERS = 4096
-"""Longer texts are remembered by their digest, and their blocks are made anew, so that caches stay small."""
+"""Longer texts are remembered by their digest, and their blocks are made again, so that caches stay small."""
 
 CACHED_SCRIPT_LISTS = 64
 """How many lists of regex scripts a builder remembers results of."""

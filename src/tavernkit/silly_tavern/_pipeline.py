@@ -33,7 +33,7 @@ CHAT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
     LoreStep(),  # what World Info adds
     EntriesStep(),  # the preset's prompts that are active, in order
     PinnedGroupsStep(),  # lore, card, persona and registry in their places; the card's overrides
-    InjectionStep(),  # what stands in the chat at a depth, or next to the main prompt
+    InjectionStep(),  # what is in the chat at a depth, or next to the main prompt
     CompilationStep(),  # control prompts, tools, nudges, examples: the layout is complete
     MacroExpansionStep(),  # the texts that are expanded last
     PlanAssemblyStep(),  # the budget decides, as it does in SillyTavern; the plan and the request's fields
@@ -47,7 +47,7 @@ TEXT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
     TextLoreStep(),  # what World Info adds
     TextEntriesStep(),  # example dialogue and the system prompt
     StoryStringStep(),  # card, persona and lore in the story string
-    TextInjectionStep(),  # what stands in the chat at a depth, and post-history instructions
+    TextInjectionStep(),  # what is in the chat at a depth, and post-history instructions
     TextCompilationStep(),  # the chat as text, and the line that the reply follows
     TextMacroExpansionStep(),  # the texts that are expanded last
     TextPlanAssemblyStep(),  # the budget decides; the text and its stop strings

@@ -200,7 +200,7 @@ class EntryTexts:
         return trace(entry.content, origin, len(written) - len(entry.content))
 
     def _place(self, entry: Entry) -> tuple[str, str]:
-        """The book of an entry and where it stands there; one of a card's own book stands in the card."""
+        """The book of an entry and where it is there; one of a card's own book is in the card."""
         if self._places is None:
             self._places = {
                 id(raw): (book, index, key)

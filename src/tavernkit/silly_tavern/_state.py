@@ -168,7 +168,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.active_lore: frozenset[str] = frozenset()
         """lore: identities of the entries that fired now and stand in the history."""
         self.moved: list[Moved] = []
-        """lore, injection: what stands elsewhere than in SillyTavern's prompt."""
+        """lore, injection: what is elsewhere than in SillyTavern's prompt."""
         self.layout: Layout | None = None
         """injection: begun with the chat and what is injected; compilation completes it."""
         self.assembled: Assembled | None = None

@@ -18,7 +18,7 @@ MAX_WORDS: Final = 3000
 MAX_MESSAGES: Final = 2000
 """Of longer prompts, messages are compared place by place."""
 MAX_PAIRS: Final = 2500
-"""Messages of a part that changed are put in pairs by their words up to so many pairs, otherwise by their places."""
+"""Messages of a part that changed are put in pairs by their words up to this many pairs, otherwise by their places."""
 ALIKE: Final = 0.5
 """How much two messages must have in common to be one that changed."""
 

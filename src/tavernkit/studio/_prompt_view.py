@@ -108,7 +108,7 @@ def build_view(look: Look, before: Look | None) -> JsonObject:
 
 
 def failed_view(message: str, code: str, *, revision: int, platform: str) -> JsonObject:
-    """Return what stands in for a prompt that could not be built.
+    """Return what replaces a prompt that could not be built.
 
     Args:
         message: Why, for people.

@@ -1,6 +1,6 @@
 """Classes of ``v`` mode: nested classes, intersections, differences and strings.
 
-They are checked here and written anew for the engine, with every character as an escape. With the ``i`` flag each
+They are checked here and rewritten for the engine, with every character as an escape. With the ``i`` flag each
 operand is written with the other case of its letters: the standard folds before it intersects, subtracts and negates,
 the engine only at the end.
 """

@@ -228,7 +228,7 @@ def _rounds(loop: Loop, follow: Follow | None, rounds: int, text: Measures) -> B
 
 
 def _power_sum(ways: float, rounds: int) -> float:
-    """Return ``1 + ways + ways**2 + …`` up to so many rounds."""
+    """Return ``1 + ways + ways**2 + …`` up to this many rounds."""
     if rounds == 0:
         return 1
     if (rounds + 1) * math.log2(ways) > _MOST_BITS:

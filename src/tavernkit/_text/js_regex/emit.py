@@ -50,7 +50,7 @@ def emit_inner(pattern: Pattern) -> str:
 
 
 def emit_from(inner: str, skipped: int, *, sticky: bool) -> str:
-    """Write a pattern that is to match only after so many characters of the text (sticky: right after them).
+    """Write a pattern that is to match only after this many characters of the text (sticky: right after them).
 
     What it matches is group 1.
     """

@@ -28,7 +28,7 @@ ClassItem: TypeAlias = tuple[int, int] | str
 
 @dataclass(frozen=True, slots=True)
 class CharClass:
-    """One character out of a class; an escape that stands alone is a class of its own."""
+    """One character out of a class; a lone escape is a class of its own."""
 
     items: tuple[ClassItem, ...]
     negated: bool = False

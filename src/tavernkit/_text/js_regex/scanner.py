@@ -88,7 +88,7 @@ class Scanner:
         return self.text[start : self.at]
 
     def hex_code(self, length: int) -> int | None:
-        """Read so many hexadecimal digits, or nothing."""
+        """Read this many hexadecimal digits, or nothing."""
         digits = self.text[self.at : self.at + length]
         if len(digits) < length or not _HEX.issuperset(digits):
             return None

@@ -79,7 +79,7 @@ def _scaled(value: float, exponent: int) -> int:
 
 
 def to_fixed(value: float, digits: int = 0) -> str:
-    """Write a number with so many decimals, from its exact binary value (``Number#toFixed``)."""
+    """Write a number with this many decimals, from its exact binary value (``Number#toFixed``)."""
     if not 0 <= digits <= _MAX_DIGITS:
         raise JSRangeError("toFixed() digits argument must be between 0 and 100")
     value = as_float(value)
@@ -110,7 +110,7 @@ def _below_power_of_ten(value: float, exponent: int) -> bool:
 
 
 def to_precision(value: float, precision: int | None = None) -> str:
-    """Write a number with so many significant digits (``Number#toPrecision``)."""
+    """Write a number with this many significant digits (``Number#toPrecision``)."""
     value = as_float(value)
     if precision is None or not math.isfinite(value):
         return number_to_string(value)

@@ -113,7 +113,7 @@ def _text_chunk(keyword: str, text: str) -> PngChunk:
 def stored_picture(chunks: list[PngChunk]) -> list[PngChunk]:
     """What is left of a picture when SillyTavern stores it.
 
-    It decodes and writes pictures anew, so what is not shown goes; animations and pictures that cannot be decoded stay
+    It decodes and rewrites pictures, so what is not shown goes; animations and pictures that cannot be decoded stay
     as they are. We keep the pixels as they were packed.
     """
     if any(chunk.kind == b"acTL" for chunk in chunks) or not _decodable(chunks):

@@ -69,7 +69,7 @@ def _calculate(expression: str, variables: Variables) -> str:
 
 
 def _without_parentheses(expression: str, variables: Variables) -> str:
-    """Put results in place of what stands in parentheses; those never closed just vanish."""
+    """Put results in place of what is in parentheses; those never closed just vanish."""
     buffers: list[list[str]] = [[]]
     for piece in re.split(r"([()])", expression):
         if piece == "(":

@@ -20,7 +20,7 @@ _WALKED = 64
 
 
 class CBSCall:
-    """One evaluation of a tag: its text without the braces, its arguments, and where it stands.
+    """One evaluation of a tag: its text without the braces, its arguments, and where it is.
 
     Arguments are never trimmed. One that is not there is JavaScript's ``undefined``: the accessors differ in what they
     make of that.
@@ -30,7 +30,7 @@ class CBSCall:
         args: Its arguments.
         run: The evaluation it is part of.
         buffer: The text written so far.
-        position: Where the tag stands.
+        position: Where the tag is.
     """
 
     __slots__ = ("_run", "args", "buffer", "position", "tag")

@@ -38,7 +38,7 @@ def is_true(word: str | None) -> bool:
 
 
 def evaluate_when(condition: str, variables: Variables) -> WhenResult:
-    """Evaluate what stands behind ``#when::``."""
+    """Evaluate what is behind ``#when::``."""
     words = condition.split("::")
     mode: WhenMode = "normal"
     while len(words) > 1:

@@ -1,6 +1,6 @@
 """Patterns of an opener, any text and a closer, carried out so that openers which nothing closes take no time.
 
-A regular expression looks for the closer anew behind every opener, up to the end of the text (or of the line, where
+A regular expression looks for the closer again behind every opener, up to the end of the text (or of the line, where
 the text between may have no line break). Behind the last closer nothing can match, so nothing is looked for there.
 """
 

@@ -78,7 +78,7 @@ def replace_all(text: str, needle: str, replacement: str, *, limit: int = MAX_CH
 
 def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
     if "$" in replacement:
-        written = _REPLACEMENT_PATTERN.split(replacement)  # plain text and what stands behind a ``$``, by turns
+        written = _REPLACEMENT_PATTERN.split(replacement)  # plain text and what is behind a ``$``, by turns
         around = sum(symbol in "`'" for symbol in written[1::2])
         if around:
             return _replace_around(text, needle, written, around, limit)

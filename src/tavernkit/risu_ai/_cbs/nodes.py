@@ -32,7 +32,7 @@ Parts = Sequence[Part]
 
 
 class Place:
-    """Where a node stands: in which source, where its tag begins, where the scanner would go on inside and behind."""
+    """Where a node is: in which source, where its tag begins, where the scanner would go on inside and behind."""
 
     __slots__ = ("end", "inside", "level", "source", "start")
 

@@ -168,7 +168,7 @@ class Run:
         self._outside = before
 
     def keep(self, tag: str, reason: str, position: int) -> str:
-        """Report that a tag stays in the text, and return it as it stands there."""
+        """Report that a tag stays in the text, and return it as it is there."""
         kept = "{{" + tag + "}}"
         quoted = kept if len(kept) <= _QUOTED else f"{kept[: _QUOTED - 3]}..."
         where = self.locate(position)

@@ -184,7 +184,7 @@ class ChatState:
         return name
 
     def choose_greeting(self, index: int) -> None:
-        """Show another greeting. 0 is the first message, 1 the first alternate; beyond the last one it starts anew."""
+        """Show another greeting. 0 is the first message, 1 the first alternate; beyond the last one it starts again."""
         count = 1 + len(self.character.alternate_greetings or ())
         self._set_chat(dataclasses.replace(self.chat, greeting_index=index % count - 1))
 

@@ -43,7 +43,7 @@ class Rerolls:
     choices: dict[str, Choices] = field(default_factory=dict[str, Choices])
 
     def meet(self, character: str) -> None:
-        """Start anew for another character."""
+        """Start again for another character."""
         if self.character != character:
             self.tails, self.position, self.character = [], -1, character
 

@@ -27,7 +27,7 @@ def module_servers(
     Args:
         modules: The modules that are switched on.
         allow: The addresses that may be asked. A module comes from a stranger: nothing is allowed by itself.
-        warn: Told about servers that are not allowed.
+        warn: Called with messages about servers that are not allowed.
     """
     found: dict[str, ModuleServer] = {}
     for module in modules:

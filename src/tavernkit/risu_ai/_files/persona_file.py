@@ -36,7 +36,7 @@ def read_persona(
     Args:
         source: The path of the picture, or its bytes.
         new_id: Makes the id that an imported persona gets.
-        warn: Told about damage.
+        warn: Called with messages about damage.
         strict: Raise instead of warning.
 
     Raises:

@@ -94,7 +94,7 @@ class Save:
             texts: What stands for RisuAI's own texts where the save has none.
             now: When RisuAI is started; decides which deleted characters are gone.
             salvage: Give what can be read of a damaged database, with warnings; RisuAI refuses it as a whole.
-            warn: Told about everything that is damaged or missing.
+            warn: Called with messages about everything that is damaged or missing.
             strict: Raise instead of warning.
 
         Raises:

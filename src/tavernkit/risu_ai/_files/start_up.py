@@ -135,7 +135,7 @@ def start_up(database: Stored, *, now: float, texts: BuiltInTexts, warn: Warn) -
         database: The database as it was decoded.
         now: The time in milliseconds: characters that were deleted three days before are removed.
         texts: What stands for RisuAI's own texts where the database has none.
-        warn: Told about what cannot be used.
+        warn: Called with messages about what cannot be used.
     """
     _fill(database, _DEFAULTS)
     _fill_prompts(database, texts)

@@ -1,4 +1,4 @@
-"""Long-term memory: summaries and recollections that stand in for what no longer fits."""
+"""Long-term memory: summaries and recollections that replace what no longer fits."""
 
 from __future__ import annotations
 

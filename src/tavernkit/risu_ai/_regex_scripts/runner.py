@@ -163,7 +163,7 @@ class RegexScriptRunner:
                 self._results.put(texts.keys[place], texts.made[place])
 
     def forget(self) -> None:
-        """Forget all results, as RisuAI does when a trigger wrote a variable or drew the screen anew."""
+        """Forget all results, as RisuAI does when a trigger wrote a variable or drew the screen again."""
         self._results.clear()
 
     def see_modules(self, modules: tuple[str, ...]) -> None:

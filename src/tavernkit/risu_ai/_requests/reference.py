@@ -89,7 +89,7 @@ def reference_request(
         stream: Whether the reply is asked for piece by piece.
         mode: What the request is for: ``model``, or a helper request such as ``memory`` or ``emotion``.
         encode: Splits texts into tokens, for biases that are given as text.
-        warn: Told about what cannot be written as RisuAI would.
+        warn: Called with messages about what cannot be written as RisuAI would.
         strict: Raise where RisuAI itself would throw.
 
     Raises:

@@ -43,7 +43,7 @@ class ModelRequest:
 
         Args:
             keys: API keys by provider, as for ``RisuPlan.reference_request()``.
-            warn: Told about what cannot be written as RisuAI would.
+            warn: Called with messages about what cannot be written as RisuAI would.
         """
         return self.plan.reference_request(keys=keys, stream=self.stream, warn=warn)
 

@@ -68,7 +68,7 @@ class CommandResult:
     events: Sequence[TriggerEvent] = ()
     """What was done, asked for or refused."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw anew."""
+    """What RisuAI would draw again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class EditResult:
     events: Sequence[TriggerEvent] = ()
     """What was done, asked for or refused."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw anew."""
+    """What RisuAI would draw again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class ButtonResult:
     events: Sequence[TriggerEvent] = ()
     """What was done, asked for or refused."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw anew."""
+    """What RisuAI would draw again."""
 
 
 class TriggerEngine:

@@ -10,7 +10,7 @@ class TriggerLimits:
     """The budget of one run, nested runs included. RisuAI itself has none but ``nested_runs``.
 
     ``steps``
-        Effects carried out, each pass of a loop anew.
+        Effects carried out; each pass of a loop counts.
     ``seconds``
         Processor time, without what the host takes for its answers.
     ``text``, ``all_text``

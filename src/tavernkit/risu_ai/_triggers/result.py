@@ -74,7 +74,7 @@ class StoredState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reloads:
-    """What RisuAI would draw anew: the whole screen so often, and single messages by what names them."""
+    """What RisuAI would draw again: the whole screen so often, and single messages by what names them."""
 
     screen: int = 0
     messages: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -117,7 +117,7 @@ class TriggerResult:
     events_dropped: int = 0
     """How many events were left out of ``events``."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw anew."""
+    """What RisuAI would draw again."""
 
     @property
     def ok(self) -> bool:

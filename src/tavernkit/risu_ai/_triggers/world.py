@@ -171,7 +171,7 @@ class World:
         return answer
 
     def reload_message(self, index: object) -> None:
-        """Note that a message would be drawn anew."""
+        """Note that a message would be drawn again."""
         name = to_string(index)
         self.reload_messages[name] = self.reload_messages.get(name, 0) + 1
 
@@ -196,5 +196,5 @@ class World:
         )
 
     def reloads(self) -> Reloads:
-        """What would be drawn anew."""
+        """What would be drawn again."""
         return Reloads(screen=self.reload_screen, messages=dict(self.reload_messages))

@@ -1,4 +1,4 @@
-"""Statements of every turn, made once for each shape: making one anew costs more than the database's work."""
+"""Statements of every turn, made once for each shape: making one again costs more than the database's work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def select_by(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], 
 
 @lru_cache(maxsize=128)
 def select_several(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], count: int) -> Rows:
-    """Select columns of so many rows; the values of the first are given as ``id0`` and so on."""
+    """Select columns of this many rows; the values of the first are given as ``id0`` and so on."""
     table = table_of(model)
     wanted = [and_(*(table.c[name] == bindparam(f"{name}{number}") for name in by)) for number in range(count)]
     return select(*(table.c[name] for name in columns)).where(or_(*wanted))

@@ -68,7 +68,7 @@ def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:
 
 
 def calling_line(reply: Reply, text: str) -> ChatLine:
-    """A reply that calls tools, which the client runs; ``text`` is what stands beside the calls."""
+    """A reply that calls tools, which the client runs; ``text`` is what is beside the calls."""
     calls: list[Json] = [call.to_dict() for call in reply.tool_calls]
     native: JsonObject = {"role": "assistant", "content": text, "metadata": {"tool_calls": calls}}
     return new_line("assistant", text, native, status=PARTIAL if reply.interrupted else COMPLETE)

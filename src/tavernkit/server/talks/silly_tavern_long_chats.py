@@ -28,7 +28,7 @@ def _each(effects: JsonObject, by: int) -> JsonObject:
 
 
 def _moved_cache(cached: JsonObject, by: int) -> JsonObject:
-    """Where the history was cut, and behind which messages lore stands; what stands before the first one is gone."""
+    """Where the history was cut, and behind which messages lore is; what is before the first one is gone."""
     lore, cut = cached.get("lore"), cached.get("cut")
     found = dict(cached)
     if isinstance(cut, int):

@@ -70,7 +70,7 @@ def cut_history(
         start = _start(history, units, positions, slots, convert, counter, how)
         if start is not None:
             break
-        # SillyTavern would not have got to what stands at a depth: the message comes first.
+        # SillyTavern would not have got to what is at a depth: the message comes first.
         place = next((place for place in range(units[-1].place, len(history)) if _stood_deeper(history[place])), None)
         if place is None:
             return None

@@ -36,7 +36,7 @@ from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 
 REWRITTEN = frozenset({SUMMARY, VECTORS_MEMORY, VECTORS_DATA_BANK, SMART_CONTEXT})
-"""Texts beside the main prompt that are written anew while the chat goes on."""
+"""Texts beside the main prompt that are rewritten while the chat goes on."""
 
 BEHIND = "behind the chat"
 MACRO_REASON = "a macro makes it another text in every prompt"
@@ -229,7 +229,7 @@ def metadata_changes(context: SillyTavernContext, cut: int | None, sent: Sequenc
     Args:
         context: The inputs.
         cut: The number of the chat line that the history begins with.
-        sent: Lore that stands in it.
+        sent: Lore that is in it.
     """
     if context.strategy != CACHE and context.lore != FREEZE:
         return EMPTY_OBJECT

@@ -51,7 +51,7 @@ def cut_text(
 
     Args:
         items: The history, newest first.
-        injected: Places in it of what stands at a depth.
+        injected: Places in it of what is at a depth.
         limit: What the prompt may cost.
         around: What everything but the history costs.
         count: Counts tokens.

@@ -77,7 +77,7 @@ def has_media(extra: FrozenObject) -> bool:
 
 
 def titles(extra: FrozenObject) -> str:
-    """Return the titles that stand behind a line's text."""
+    """Return the titles that are behind a line's text."""
     found = [extra.get("title")] if extra.get("append_title") else []
     found += [item.get("title") for item in objects(extra.get("media")) if item.get("append_title")]
     return join("", ("\n\n" + str(title) for title in found if title))

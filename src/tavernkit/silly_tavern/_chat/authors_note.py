@@ -56,7 +56,7 @@ class NoteSettings:
     default: str = ""
     """The author's note of new chats."""
     default_interval: int | float = 1
-    """Insert the note with every so many user messages."""
+    """Insert the note every N user messages."""
     default_position: int | float = 1
     """Where it goes: 0 after the main prompt, 1 in the chat, 2 before the main prompt."""
     default_depth: int | float = 4

@@ -22,7 +22,7 @@ _LINE_BREAKS = r"\n\r\u2028\u2029"
 _NEWLINES = re.compile(r"\n+")
 # Each run of blanks is looked at once, from its start: a long one in the middle of a line would cost its square.
 _IN_LINE = rf"{_SPACES}\v\f\u2028\u2029\ufeff"
-# U+2028 and U+2029 are blanks that end a line themselves: of a run in a line, what stands before the last one goes.
+# U+2028 and U+2029 are blanks that end a line themselves: of a run in a line, what is before the last one goes.
 _BLANKS_AT_LINE_END = re.compile(rf"(?<![{_IN_LINE}])(?:[{_IN_LINE}]++(?=[\r\n]|\Z)|[{_IN_LINE}]+(?=[\u2028\u2029]))")
 _MARKED = re.compile(r"([*_]{1,2})([\s\S]*?)\1")
 _BLANKS_AT_MARKS = re.compile(rf"(?<=[*_])[{_SPACES}]++|(?<![{_SPACES}])[{_SPACES}]++(?=[*_])")
@@ -180,7 +180,7 @@ def _trim_impersonation(text: str, options: CleanUp) -> str:
 
 
 def _fix_markdown(text: str, options: CleanUp) -> str:
-    """Take blanks away that stand between emphasis marks and what they emphasise."""
+    """Take blanks away that are between emphasis marks and what they emphasise."""
     if not options.power_user.auto_fix_generated_markdown:
         return text
     return _MARKED.sub(lambda found: _BLANKS_AT_MARKS.sub("", found.group()), text)
@@ -225,7 +225,7 @@ STEPS: tuple[Callable[[str, CleanUp], str], ...] = (
 
 
 def trim_to_sentence(text: str) -> str:
-    """Keep a text up to its last whole sentence; a mark that stands alone after a blank is not kept."""
+    """Keep a text up to its last whole sentence; a lone mark after a blank is not kept."""
     for index in range(len(text) - 1, -1, -1):
         mark = text[index]
         if mark in SENTENCE_ENDS:

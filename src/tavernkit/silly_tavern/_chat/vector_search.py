@@ -20,7 +20,7 @@ def index_chat(
     """Put the messages of a chat into an index; those that are there already are left alone.
 
     Args:
-        texts: The messages as they stand in prompts.
+        texts: The messages as they are in prompts.
         index: The index of this chat.
         embedder: What makes vectors.
         chunk_size: Longer messages are cut.

@@ -122,7 +122,7 @@ class LateText:
 
 
 HistoryEntry: TypeAlias = "CoreMessage | Injected"
-"""A message of the chat, or one made of prompts that stand in the chat."""
+"""A message of the chat, or one made of prompts that are in the chat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class ChatMetadata:
     note_prompt: str | None = None
     """The author's note."""
     note_interval: int | float | None = None
-    """Insert the note with every so many user messages; 0 never."""
+    """Insert the note every N user messages; 0 means never."""
     note_position: int | float | None = None
     """Where the note goes: 0 after the main prompt, 1 in the chat, 2 before the main prompt."""
     note_depth: int | float | None = None
@@ -105,7 +105,7 @@ class ChatMetadata:
 class ChatFile:
     """A whole chat: its header and its messages, oldest first. Changes make a new one.
 
-    Of a very long file only the last lines are messages. Those before are in ``earlier`` as they stand in the file, and
+    Of a very long file only the last lines are messages. Those before are in ``earlier`` as they are in the file, and
     are written back.
     """
 

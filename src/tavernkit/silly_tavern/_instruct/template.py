@@ -1,4 +1,4 @@
-"""The instruct template: what stands around each message of a text-completion prompt."""
+"""The instruct template: what is around each message of a text-completion prompt."""
 
 from __future__ import annotations
 

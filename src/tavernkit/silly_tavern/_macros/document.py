@@ -25,7 +25,7 @@ class Document:
     """A piece of a source that is evaluated as a whole: its macros ``low`` to ``high``, its text ``start`` to ``end``.
 
     A negative ``high`` means all macros.
-    ``again`` marks a source that is a part of a larger one which was parsed before: malformed text is parsed anew at
+    ``again`` marks a source that is a part of a larger one which was parsed before: malformed text is parsed again at
     each level, and that is counted. An ``operand`` is the value of a shorthand. Parts are made on first use, so that
     a branch never taken costs nothing.
     """

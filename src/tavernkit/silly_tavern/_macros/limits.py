@@ -33,7 +33,7 @@ MAX_CACHED_CHARS = 1_000_000
 """A longer text is parsed each time it is expanded."""
 
 MAX_CACHED_CHARS_IN_ALL = 4_000_000
-"""How many characters of text an engine keeps parsed; then it starts anew."""
+"""How many characters of text an engine keeps parsed; then it starts again."""
 
 MAX_CACHED_DRAWS = 4_096
 """How many ``{{pick}}`` draws are kept."""

@@ -97,7 +97,7 @@ _FOLLOWS_VARIABLE = STEP | OPERATOR | CLOSE
 
 @dataclass(slots=True)
 class _Frame:
-    """A macro that is being read: where it stands, which kind of content it is in, where it may resume."""
+    """A macro that is being read: where it is, which kind of content it is in, where it may resume."""
 
     macro: ParsedMacro
     context: int

@@ -143,7 +143,7 @@ class MacroDefinition:
         return count >= self.required + self.list.min and (self.list.max is None or beyond <= self.list.max)
 
     def takes_scope(self, inline: int) -> bool:
-        """Return True if a call with so many inline arguments can have a block as its last one."""
+        """Return True if a call with this many inline arguments can have a block as its last one."""
         return self.list is None and self.required <= inline + 1 <= len(self.args)
 
     @property
@@ -195,7 +195,7 @@ class MacroRegistry:
 
     @property
     def version(self) -> int:
-        """Grows with every change, so that engines know when to compile anew."""
+        """Grows with every change, so that engines know when to compile again."""
         return self._version
 
     def add(self, definition: MacroDefinition) -> None:

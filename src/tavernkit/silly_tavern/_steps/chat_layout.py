@@ -1,4 +1,4 @@
-"""The steps that fill a chat prompt: the prompt list, what every prompt has, and what stands in the chat."""
+"""The steps that fill a chat prompt: the prompt list, what every prompt has, and what is in the chat."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
 
 
 class InjectionStep(Step[SillyTavernState, NoConfig]):
-    """Makes the history of the core chat and of everything that stands in it at a depth.
+    """Makes the history of the core chat and of everything that is in it at a depth.
 
-    With ``volatile="tail"`` what stands at a depth, and prompts that change by themselves, go behind the chat. Reads
+    With ``volatile="tail"`` what is at a depth, and prompts that change by themselves, go behind the chat. Reads
     ``prompt_entries``, ``extensions``, ``frozen_lines`` and ``core``; writes ``layout`` (history, prefill,
     beside_main), or ``draft``.
     """

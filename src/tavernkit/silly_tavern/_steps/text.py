@@ -72,7 +72,7 @@ class StoryStringStep(Step[SillyTavernState, NoConfig]):
 
 
 class TextInjectionStep(Step[SillyTavernState, NoConfig]):
-    """Puts what stands in the chat at a depth into it, and the post-history instructions at its end."""
+    """Puts what is in the chat at a depth into it, and the post-history instructions at its end."""
 
     name = "injection"
 

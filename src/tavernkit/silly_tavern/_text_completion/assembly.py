@@ -1,4 +1,4 @@
-"""SillyTavern's budget of a text prompt: what stands in the chat first, then the chat, then example dialogue."""
+"""SillyTavern's budget of a text prompt: what is in the chat first, then the chat, then example dialogue."""
 
 from __future__ import annotations
 

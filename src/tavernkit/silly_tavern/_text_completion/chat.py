@@ -33,7 +33,7 @@ ALIGNMENT = Origin(
 
 
 def place_in_chat(state: SillyTavernState) -> None:
-    """Put everything that stands in the chat into it: by depth, and the post-history instructions at its end."""
+    """Put everything that is in the chat into it: by depth, and the post-history instructions at its end."""
     context, draft = state.context, state.draft
     continuing = context.prompt_type == "continue"
     draft.messages = [*reversed(state.core)]

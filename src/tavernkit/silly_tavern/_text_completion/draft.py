@@ -34,7 +34,7 @@ class TextDraft:
     behind: list[TextMessage] = field(default_factory=list["TextMessage"])
     """pinned_groups: what ``volatile="tail"`` takes out of the story string, in its order."""
     messages: list[ChatEntry] = field(default_factory=list["ChatEntry"])
-    """injection: the chat, newest first, with everything that stands in it."""
+    """injection: the chat, newest first, with everything that is in it."""
     injected: list[int] = field(default_factory=list[int])
     """injection: places in ``messages`` for which the budget makes room first."""
     items: list[HistoryItem] = field(default_factory=list[HistoryItem])

@@ -1,4 +1,4 @@
-"""The chat of a text prompt: its messages, what stands between them at a depth, and the post-history instructions."""
+"""The chat of a text prompt: its messages, what is between them at a depth, and the post-history instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POST_HISTORY, _AFTER_CHAT = TITLES["jailbreak"], "stands at the end of the chat
 
 @dataclass(frozen=True, slots=True)
 class TextMessage:
-    """A message of the chat, or one made of prompts that stand in it."""
+    """A message of the chat, or one made of prompts that are in it."""
 
     name: str
     text: str

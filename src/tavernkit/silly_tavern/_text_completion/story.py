@@ -27,7 +27,7 @@ from tavernkit.silly_tavern._world_info.result import lore_reason
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
 STORY_STRING = "__STORY_STRING__"
-"""The registry key of a story string that stands in the chat."""
+"""The registry key of a story string that is in the chat."""
 
 TEMPLATE = Origin(
     "storyString",

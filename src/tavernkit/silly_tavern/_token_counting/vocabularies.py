@@ -1,4 +1,4 @@
-"""The vocabularies behind SillyTavern's tokenizer families, and what stands in for those that are not bundled."""
+"""The vocabularies behind SillyTavern's tokenizer families, and the stand-ins for those that are not bundled."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def vocabulary_of(family: str) -> str:
 
 
 def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> VocabularyInUse:
-    """Load a vocabulary: the bundled one where it is exact, else the file's, else the bundled one that stands in.
+    """Load a vocabulary: the bundled one where it is exact, else the file's, else the bundled stand-in.
 
     Args:
         name: A key of ``VOCABULARIES``, or ``ESTIMATE``.
@@ -256,7 +256,7 @@ class _Split:
 
 
 class _WithSymbols:
-    """Counts the strings that are one token wherever they stand, and the text between them."""
+    """Counts the strings that are one token wherever they are, and the text between them."""
 
     def __init__(self, count: Callable[[str], int], symbols: list[str]) -> None:
         self._count = count

@@ -41,7 +41,7 @@ class NearMisses:
         self._beginnings = {text[at : at + _BEGINNING] for at in range(len(text))}
 
     def hint(self, entry: Entry) -> str | None:
-        """Say why a plain key of an entry that stands in some text did not count, if there is one."""
+        """Say why a plain key of an entry that is in some text did not count, if there is one."""
         for key in map(trim, entry.keys):
             folded = js_lower(key)
             if not key or (len(folded) >= _BEGINNING and folded[:_BEGINNING] not in self._beginnings):

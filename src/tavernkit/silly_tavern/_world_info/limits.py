@@ -13,7 +13,7 @@ MAX_CHECKS = 200_000
 """Times that an entry is checked in one scan, all passes together."""
 
 MAX_SEARCHED_CHARS = 500_000_000
-"""Characters of text that regex keys and keys with macros search in one scan, each pass anew."""
+"""Characters of text that regex keys and keys with macros search in one scan, each pass again."""
 
 MAX_HINT_CHARS = 500_000_000
 """Characters of text that are searched for keys that nearly counted."""

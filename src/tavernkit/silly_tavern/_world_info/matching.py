@@ -233,7 +233,7 @@ class Matcher:
     def find(self, key: Key, view: View | None) -> KeyMatch | None:
         """Find a key in a view."""
         if isinstance(key, MacroKey):
-            # Expanded anew each time: a macro may give another text each time.
+            # Expanded again each time: a macro may give another text each time.
             expanded = expanded_key(self._expand(key.text), key.case_sensitive, key.whole_word)
             match = self.find(expanded, view)
             return None if match is None else KeyMatch(key.text, match.piece, match.offset)

@@ -132,7 +132,7 @@ class MacroContext(RenderContext):
         return TracedOutput(buf.template, used) if isinstance(buf, TracedOutput) else output_buffer(used)
 
     def work(self, size: int) -> None:
-        """Count the work on a value of so many bytes or elements."""
+        """Count the work on a value of this many bytes or elements."""
         self.step(size // _STEP_SIZE)
 
     def step(self, count: int = 1) -> None:

@@ -23,13 +23,13 @@ _INTEGER_SIZE = 8
 
 
 def truncate(value: object, length: object = 50, ellipsis: object = "...") -> str:
-    """Cut a text to so many characters, the ellipsis counted."""
+    """Cut a text to this many characters, the ellipsis counted."""
     text, end, most = _text(value), _text(ellipsis), to_whole_number(length)
     return text[: max(most - len(end), 0)] + end if len(text) > most else text
 
 
 def truncatewords(value: object, count: object = 15, ellipsis: object = "...") -> str:
-    """Cut a text to so many words."""
+    """Cut a text to this many words."""
     text, most = _text(value), max(to_whole_number(count), 1)
     words = _BLANKS.split(text.lstrip("\0\t\n\v\f\r "), maxsplit=most)
     return text if len(words) <= most else " ".join(words[:most]) + _text(ellipsis)
@@ -78,7 +78,7 @@ def size(value: object) -> int:
 
 
 def slice_(value: object, start: object, length: object = None) -> object:
-    """Cut so many characters or elements out, one if nothing is said; a start below zero counts from the end."""
+    """Cut this many characters or elements out, one if nothing is said; a start below zero counts from the end."""
     first, count = to_whole_number(start), 1 if given(length) is None else to_whole_number(length)
     whole = list(value) if is_sequence(value) else _text(value)
     first += len(whole) if first < 0 else 0

@@ -15,7 +15,7 @@ _heads: LRUCache[str, re.Pattern[str]] = LRUCache(_PATTERNS_KEPT)
 
 @dataclass(frozen=True, slots=True)
 class FoundTag:
-    """One tag in a text: where it stands, and what it is."""
+    """One tag in a text: where it is, and what it is."""
 
     start: int
     end: int

@@ -98,7 +98,7 @@ def average(call: CBSCall) -> str:
 
 @functions("fixnum", "fixnumber", args=("number", "digits"), pure=True)
 def fixnum(call: CBSCall) -> str:
-    """The number with so many decimals."""
+    """The number with this many decimals."""
     digits = to_integer(call.number(1))
     if not 0 <= digits <= 100:
         raise FunctionFailure("there can be 0 to 100 decimals")

@@ -116,11 +116,11 @@ def wait(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2UpdateGUI")
 def update_screen(run: Run, effect: Effect) -> None:
-    """Draw everything anew."""
+    """Draw everything again."""
     run.world.reload_screen += 1
 
 
 @effects.effect("v2UpdateChatAt")
 def update_message(run: Run, effect: Effect) -> None:
-    """Draw a message anew."""
+    """Draw a message again."""
     run.world.reload_message(effect.fields.get("index", UNDEFINED))

@@ -32,13 +32,13 @@ def log(call: LuaCall, arguments: list[Json]) -> None:
 
 @functions.function("reloadDisplay", access=Access.SAFE, kind="void")
 def reload_display(call: LuaCall, arguments: list[Json]) -> None:
-    """Draw everything anew."""
+    """Draw everything again."""
     call.world.reload_screen += 1
 
 
 @functions.function("reloadChat", access=Access.SAFE, kind="void")
 def reload_message(call: LuaCall, arguments: list[Json]) -> None:
-    """Draw a message anew."""
+    """Draw a message again."""
     call.world.reload_message(argument(arguments, 0))
 
 

@@ -114,7 +114,7 @@ class LuaRunner:
             raise
 
     def _forget(self, sandbox: LuaSandbox, mode: str) -> None:
-        """Start a script that was stopped anew next time: its state is unknown."""
+        """Restart a script that was stopped: its state is unknown."""
         if sandbox.failed is not None:
             self._sandboxes.drop(mode, sandbox)
         self._sandboxes.free_memory(self._world.warn)

@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a tag stands: the contexts around it, innermost first, the data of loops, and names given to values."""
+    """Where a tag is: the contexts around it, innermost first, the data of loops, and names given to values."""
 
     contexts: tuple[object, ...]
     data: tuple[Mapping[str, object], ...]

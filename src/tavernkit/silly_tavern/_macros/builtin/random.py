@@ -68,7 +68,7 @@ def _choices(call: MacroCall) -> list[str]:
 
 @macros.macro("random", list=MacroListArgument(), category="random", example="{{random::red::green::blue}}")
 def random(call: MacroCall) -> str:
-    """One of the items, chosen anew each time."""
+    """One of the items, chosen again each time."""
     choices = _choices(call)
     return choices[int(call.environment.random() * len(choices))] if choices else ""
 
