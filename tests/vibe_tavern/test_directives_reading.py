@@ -89,7 +89,7 @@ def test_repair_reads_what_is_nearly_json(text: str) -> None:
     assert parse_json(text, repair=True).value == {"a": 1}
 
 
-@pytest.mark.parametrize("text", ["no json here", "{", "just { a brace"])
+@pytest.mark.parametrize("text", ["no json here", "{", "just { a brace", '{"```json```2'])
 def test_repair_does_not_invent(text: str) -> None:
     assert parse_json(text, repair=True).code == "INVALID_JSON"
 
