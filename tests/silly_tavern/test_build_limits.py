@@ -101,6 +101,64 @@ def test_risu_ai_counts_alike() -> None:
     assert any("take too much together" in warning for warning in plan.warnings)
 
 
+KEPT = Limits(max_build_memory=100_000)
+"""Less than ten descriptions."""
+
+
+@pytest.mark.parametrize("modern", [True, False])
+def test_texts_that_a_build_keeps_have_a_limit(modern: bool) -> None:
+    settings = st.Settings.from_json({"power_user": {"experimental_macro_engine": modern}})
+    plan = build(40, "{{user}} " + "x" * 10_000, limits=KEPT, settings=settings, context_length=10**6)
+    assert plan.warnings.count(TOLD) == 1
+    whole = "\n".join(str(message.content) for message in plan.messages)
+    assert 3 < whole.count("Ann x") < 10
+    assert whole.count("{{user}} x") == 40 - whole.count("Ann x")  # what is over the limit stays text
+
+
+@pytest.mark.parametrize(("letter", "fitting"), [("x", 9), ("\u00e9", 2)])
+def test_variables_that_a_build_writes_have_a_limit(letter: str, fitting: int) -> None:
+    """What is kept is estimated by characters, alike on every machine."""
+    value = letter * 10_000
+    text = "".join(f"{{{{setvar::v{number}::{value}}}}}" for number in range(20))
+    plan = build(0, "", description=text, limits=KEPT)
+    assert len(plan.variables.values["local"]) == fitting
+    assert any("keeps too much: the variable 'v9' is not written" in warning for warning in plan.warnings)
+
+
+def test_a_variable_that_is_written_again_counts_once() -> None:
+    text = "".join(f"{{{{setvar::v::{letter * 10_000}}}}}" for letter in "abcdefghijklmnopqrst")
+    plan = build(0, "", description=text, limits=KEPT)
+    assert plan.variables.values["local"]["v"] == "t" * 10_000
+    assert not any("keeps too much" in warning for warning in plan.warnings)
+
+
+def risu_builder(template: list[dict[str, object]], **character: object) -> risu_ai.Builder:
+    return risu_ai.Builder(
+        character=risu_ai.RisuCharacter.from_json({"name": "Aria", **character}),
+        user=User(name="Ann"),
+        preset=risu_ai.Preset.from_json({"promptTemplate": template, "maxContext": 10**9}),
+    )
+
+
+def test_risu_ai_keeps_no_more_messages_than_it_may() -> None:
+    """Every card of a template may print the whole description: three thousand cards made a prompt of 3 GB."""
+    cards: list[dict[str, object]] = [{"type": "description"}, {"type": "chat", "rangeStart": 0, "rangeEnd": "end"}]
+    builder = risu_builder(cards * 50, desc="x" * 9000, firstMessage="hello")
+    plan = builder.build(message="hi", on_overflow="return", warn=None, limits=KEPT)
+    assert sum(len(str(message.content)) for message in plan.messages) <= 100_000
+    assert "the template prints more than the build may keep: the rest is left out" in plan.warnings
+    with pytest.raises(TavernKitError, match="more than the build may keep"):
+        builder.build(message="hi", warn=None, limits=KEPT, strict=True)
+
+
+def test_risu_ai_keeps_no_more_variables_than_it_may() -> None:
+    effects = [{"type": "setvar", "operator": "=", "var": f"v{n}", "value": "x" * 10_000} for n in range(20)]
+    trigger = {"comment": "t", "type": "start", "conditions": [], "effect": effects}
+    plan = risu_builder([], triggerscript=[trigger]).build(message="hi", warn=None, limits=KEPT)
+    assert any("keeps too much: the variable" in warning for warning in plan.warnings)
+    assert len(plan.variables.values["local"]) == 9
+
+
 WHOLE = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))

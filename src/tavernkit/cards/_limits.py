@@ -48,6 +48,12 @@ MAX_BUILD_STEPS = 1_000_000
 MAX_BUILD_CHARACTERS = 50_000_000
 """Characters that the macros of all texts of one build may give together."""
 
+MAX_BUILD_MEMORY = 512 * MIB
+"""What one build may keep: the texts it made, the variables it wrote, the messages that a template prints.
+
+Estimated as one byte a character, four in a text that is not ASCII: what the interpreter takes would depend on it.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -86,6 +92,7 @@ class Limits:
     max_build_steps: int = MAX_BUILD_STEPS
     """Macros that all texts of one build may run together (1,000,000)."""
     max_build_characters: int = MAX_BUILD_CHARACTERS
+    max_build_memory: int = MAX_BUILD_MEMORY
     """Characters that the macros of all texts of one build may produce together (50,000,000)."""
     allow_encrypted: bool = False
     """Open archives that have encrypted members. Those members cannot be read either way."""

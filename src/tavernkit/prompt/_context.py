@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from tavernkit._arguments import check_values, require
 from tavernkit._dataclass import dataclass
-from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping, thaw_object
+from tavernkit._macros.budget import BuildBudget, size_of
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenJson,
+    FrozenObject,
+    Json,
+    freeze,
+    freeze_object,
+    is_mapping,
+    thaw_object,
+)
 from tavernkit.cards._character import Participant
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.errors import ConfigError, StrictModeError, Warn, WarningCounts, log_warning
@@ -248,7 +258,11 @@ class BuildState(Generic[ContextT_co]):
     def __init__(self, context: ContextT_co) -> None:
         self._context = context
         self._inputs_open = False
-        self.variables: VariablesOverlay = VariablesOverlay(context.variables or InMemoryVariablesStore())
+        self.build_budget = BuildBudget(context.limits)
+        """What the texts of this build have used together, and what it keeps."""
+        self.variables: VariablesOverlay = VariablesOverlay(
+            context.variables or InMemoryVariablesStore(), self._keep_variable
+        )
         """The chat's variables: what the build writes is kept here until its turn is received."""
         self.blocks: list[Block] = []
         self.plan: Plan | None = None
@@ -299,6 +313,14 @@ class BuildState(Generic[ContextT_co]):
             raise StrictModeError(message)
         if self._context.warn is not None:
             self._context.warn(message)
+
+    def _keep_variable(self, name: str, old: Json, value: Json) -> bool:
+        """Count a variable that is written; return True if it is kept."""
+        before = -len(name) if old is None else size_of(old)
+        if self.build_budget.keep(size_of(value) - before):
+            return True
+        self.warn(f"the build keeps too much: the variable {name!r:.80} is not written")
+        return False
 
     def omit(self, omission: Omission) -> None:
         """Record something that was left out, with the reason."""

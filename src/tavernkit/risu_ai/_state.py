@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tavernkit._macros.budget import BuildBudget
 from tavernkit._text.script_budget import ScriptBudget
 from tavernkit._values import Json
 from tavernkit.errors import MaxTokensExceededError, PipelineError
@@ -66,7 +65,6 @@ class RisuState(BuildState[RisuAIContext]):
         """prepare: who speaks: the selected character, or a member of the group."""
         self.fields: CharacterFields = character_fields(self.character)
         """prepare: the speaking character's own prompts."""
-        self._cbs_budget = BuildBudget(context.limits)
         self.numbers = DrawnNumbers(context.random) if context.random is not None and context.seed is None else None
         """The random numbers of the application, if it gives them."""
         self.texts: Texts = self.new_texts()
@@ -150,7 +148,7 @@ class RisuState(BuildState[RisuAIContext]):
     def new_texts(self) -> Texts:
         """Bind the CBS engine to the inputs as they are now."""
         context = self.context.for_texts(self.preset, self.character, self.variables)
-        context = context.replace(cbs_budget=self._cbs_budget, random=self.numbers or context.random)
+        context = context.replace(cbs_budget=self.build_budget, random=self.numbers or context.random)
         return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
 
     def card_writer(self) -> CardWriter:

@@ -119,8 +119,6 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self._text_counter: TextCounter | None = None
         self.counting_note = ""
         """How far token counts may be off."""
-        self.macro_budget = BuildBudget(context.limits)
-        """What the macros of all texts have used."""
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None
@@ -187,7 +185,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """Bind the macro engine to the inputs as they are now."""
         lines = tuple(self.context.log.lines)
         environment = macro_environment(
-            self.context, lines, self.variables, self.memory, self.random, self.macro_budget
+            self.context, lines, self.variables, self.memory, self.random, self.build_budget
         )
         services = self.services
         modern = self.context.settings.power_user.experimental_macro_engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -175,10 +175,15 @@ class VariablesOverlay:
     """A ``VariablesStore`` that reads from another one and keeps what is written to itself.
 
     A build works on one: nothing changes until its turn is received.
+
+    Args:
+        base: The store below.
+        keep: Given the name, the old and the new value of what is written; what it does not return True for is not.
     """
 
-    def __init__(self, base: VariablesStore) -> None:
+    def __init__(self, base: VariablesStore, keep: Callable[[str, Json, Json], bool] | None = None) -> None:
         self._base = base
+        self._keep = keep
         self._written: dict[tuple[str, str], Json] = {}
         self._deleted: set[tuple[str, str]] = set()
         self._read: dict[tuple[str, str], Json] = {}
@@ -219,6 +224,8 @@ class VariablesOverlay:
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
         """Keep a value."""
         key = (_scope_key(scope), _name_key(name))
+        if self._keep is not None and not self._keep(name, self._written.get(key), value):
+            return
         self._deleted.discard(key)
         self._written[key] = value
         self._version += 1

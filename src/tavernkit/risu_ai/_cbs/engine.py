@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from tavernkit._macros.budget import BuildBudget
+from tavernkit._macros.budget import BuildBudget, size_of
 from tavernkit._text.js_values import join_surrogates
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn, log_warning
@@ -88,7 +88,10 @@ class CBSEngine:
         session = Session(self, report, strict=strict)
         text = join_surrogates(text)
         try:
-            return session.parse(text, ParseArguments(context, calls))
+            expanded = session.parse(text, ParseArguments(context, calls))
+            if budget is None or budget.keep(size_of(expanded)):
+                return expanded
+            return self._refuse(text, budget, report, strict=strict)
         except FunctionFailure as failure:
             if strict:
                 raise CBSError(str(failure)) from failure

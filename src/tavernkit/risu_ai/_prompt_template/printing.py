@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, MutableSequence
 from typing import TypeVar
 
+from tavernkit._macros.budget import size_of
 from tavernkit._text.traced import join
 from tavernkit._values import FrozenObject
 from tavernkit.errors import Warn, log_warning
@@ -27,10 +28,10 @@ class Printer:
     A card that is printed again joins a message with itself, which doubles it: what would become too long is left out.
     """
 
-    def __init__(self, model: str, warn: Warn = log_warning) -> None:
+    def __init__(self, model: str, warn: Warn = log_warning, keep: Callable[[int], bool] = lambda _size: True) -> None:
         self._messages: list[PromptMessage] = []
         self._merges = merges_system(model)
-        self._warn = warn
+        self._warn, self._keep = warn, keep
         self._warned = False
         self._joined: list[str] = []  # what is still to be added to the last message, so that it is copied once
         self._merged: list[FrozenObject] = []
@@ -50,6 +51,9 @@ class Printer:
             if message is last:
                 self._finish_last()
             if message.blank:
+                continue
+            if not self._keep(size_of(message.content)):  # a message that is shown again is sent again
+                self._leave_out("the template prints more than the build may keep")
                 continue
             if last is not None and self._merges and _joinable(last, message):
                 self._join(message, place)

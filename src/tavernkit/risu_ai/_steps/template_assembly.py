@@ -60,7 +60,7 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
         _add_trigger_texts(state)
         if state.context.continued:
             state.slots.post_everything += continue_line(state.preset.ai_model)
-        printer = Printer(state.preset.ai_model, state.warn)
+        printer = Printer(state.preset.ai_model, state.warn, state.build_budget.keep)
         template, order = state.template, state.preset.formating_order
         if state.context.volatile == TAIL:
             template, order = tail_template(state), tail_order(state, order)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
+from tavernkit._macros.budget import size_of
 from tavernkit._text.traced import join, plain
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn, log_warning
@@ -217,10 +218,11 @@ class MacroEngine(Expander):
             return refused(text, budget, send)
         run = Run(self, environment, overrides, send, text)
         try:
-            return self.resolve(text, run)
+            expanded = self.resolve(text, run)
         finally:
             if budget is not None:
                 budget.spend(run.budget.work, run.budget.produced)
+        return expanded if budget is None or budget.keep(size_of(expanded)) else refused(text, budget, send)
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete."""

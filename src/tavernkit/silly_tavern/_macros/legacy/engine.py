@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
+from tavernkit._macros.budget import size_of
 from tavernkit.silly_tavern._macros.call import Diagnostic, Report
 from tavernkit.silly_tavern._macros.engine import Expander
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
@@ -44,6 +45,8 @@ class LegacyMacroEngine(Expander):
         finally:
             if budget is not None:
                 budget.spend(run.budget.work, run.budget.produced)
+        if budget is not None and not budget.keep(size_of(expanded)):
+            return refused(text, budget, send)
         if "{{" in expanded:
             _report_left_over(run, expanded)
         return expanded
