@@ -18,7 +18,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist dist-extras clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ mutation: $(READY) ## Change code and see whether tests notice (ARGS="trimmer"; 
 
 dist: $(READY) ## Build wheel and sdist, and run the quickstart from them in a clean environment
 	$(BIN)/python -m tests.release
+
+dist-extras: $(READY) ## The same, then each extra alone in a clean environment of its own (EXTRAS="lua server")
+	$(BIN)/python -m tests.release --extras $(EXTRAS)
 
 clean: ## Remove everything that the targets made
 	rm -rf $(VENV) .venvs $(PAGE_TOOLS) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist

@@ -1,6 +1,8 @@
 """``make dist``: build wheel and sdist, install the wheel alone into a clean environment, and run the quickstart there.
 
-Prints what a new user gets: how large the install is and how long ``import tavernkit`` takes.
+Prints what a new user gets: how large the install is and how long ``import tavernkit`` takes. The wheel is built from
+the sdist, so both are tried. ``make dist-extras`` then does the same for each extra alone, with its check in
+``tests/extras.py``; ``EXTRAS="lua server"`` chooses some.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import venv
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import tavernkit
+from tests.extras import CHECKS
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
@@ -26,7 +31,7 @@ SITE_PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
 MODULES = "import sys, tavernkit; print(tavernkit.__version__, tavernkit.__file__)"
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Build, install, run; any failure ends it."""
     version = tavernkit.__version__
     shutil.rmtree(DIST, ignore_errors=True)
@@ -47,7 +52,21 @@ def main() -> int:
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; {sdist.name}: {sdist.stat().st_size / 1e6:.1f} MB")
         print(f"base install with dependencies, pip left out: {(with_dependencies - _pip_size(site)) / 1e6:.0f} MB")
         print(f"import tavernkit: {imports[len(imports) // 2] * 1000:.0f} ms")
+    if arguments[:1] == ["--extras"]:
+        for name in arguments[1:] or CHECKS:
+            _try_extra(name, wheel)
     return 0
+
+
+def _try_extra(name: str, wheel: Path) -> None:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        python = _clean_environment(Path(folder), wheel, name)
+        installed = time.monotonic()
+        shutil.copy(ROOT / "tests" / "extras.py", folder)
+        _output(python, "extras.py", name, folder=Path(folder))
+    ended = time.monotonic()
+    print(f"{name}: works ({installed - started:.0f} s to install, {ended - installed:.0f} s to check)", flush=True)
 
 
 def _check_contents(wheel: Path, sdist: Path, version: str) -> None:
@@ -60,10 +79,12 @@ def _check_contents(wheel: Path, sdist: Path, version: str) -> None:
     assert wanted <= members, wanted - members
 
 
-def _clean_environment(folder: Path, wheel: Path) -> Path:
+def _clean_environment(folder: Path, wheel: Path, extra: str = "") -> Path:
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", f"{wheel}[{extra}]" if extra else str(wheel)], check=True
+    )
     return python
 
 
@@ -95,4 +116,4 @@ def _output(python: Path, *arguments: str, folder: Path | None = None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
