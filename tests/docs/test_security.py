@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 LIMITS = [
-    f"{js_regex.DEFAULT_TIMEOUT:g} s of processor time a call",
+    f"{js_regex.DEFAULT_TIMEOUT:g} s of processor time per call",
     f"{js_regex.MAX_SOURCE_LENGTH:,} UTF-16 units, {js_regex.MAX_PARTS:,} parts and {js_regex.MAX_DEPTH} levels",
     f"{TriggerLimits().lua_instructions:,} instructions, {TriggerLimits().lua_seconds:g} s of processor time",
-    f"{TriggerLimits().lua_memory // 10**6} MB a script",
+    f"{TriggerLimits().lua_memory // 10**6} MB per script",
     f"keep between calls | {LUA_KEPT_MEMORY // 10**6} MB",
     f"{risu_ai.MAX_TEMPLATE_SECONDS:g} s of processor time, {risu_ai.MAX_TEMPLATE_OUTPUT:,} characters",
     f"{Limits().max_build_steps:,} steps, {Limits().max_build_characters:,} characters",
@@ -55,5 +55,5 @@ def test_every_test_that_is_named_is_there() -> None:
 
 def test_every_promise_of_a_table_names_a_test() -> None:
     before_fuzzing = PAGE.partition("## Fuzzing")[0]
-    rows = [line for line in before_fuzzing.splitlines() if line.startswith("| ") and not line.endswith("| held by |")]
+    rows = [line for line in before_fuzzing.splitlines() if line.startswith("| ") and not line.endswith("| tested by |")]
     assert [row for row in rows if "::test_" not in row.rsplit("|", 2)[1]] == []
