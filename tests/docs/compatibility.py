@@ -1,4 +1,4 @@
-"""The compatibility page, made of the conformance results: ``make tables`` writes it anew."""
+"""The compatibility page, generated from the conformance results by ``make tables``."""
 
 from __future__ import annotations
 
@@ -116,28 +116,28 @@ BEYOND = """
 ## Deliberately different
 
 - **Nothing hangs.** Macros, regular expressions, templates, Lua and triggers have limits, where the programs would
-  freeze or use all memory. What is beyond a limit stays as text or is left out, with a warning; see
+  freeze or use all memory. Text beyond a limit stays as it is or is left out, with a warning; see
   [Security](security.md).
-- **Nothing is dropped silently.** Where the programs ignore a broken field, entry or line, it is ignored here as
-  well, and a warning says so. `strict=True` makes it an error.
-- **Chance has a seed.** `{{random}}`, `{{roll}}`, probabilities and RisuAI's dice are drawn from `seed`; the same
-  build gives the same prompt. The clock is an input, too (`now`).
-- **A build changes nothing.** Variables, timed lore and chats change when a turn is received, not while its prompt is
+- **Nothing is dropped silently.** Where the programs ignore a broken field, entry or line, TavernKit ignores it too,
+  but warns. `strict=True` makes it an error.
+- **Random choices have a seed.** `{{random}}`, `{{roll}}`, probabilities and RisuAI's dice depend on `seed`: the same
+  build gives the same prompt. The clock is an input too (`clock`).
+- **A build changes nothing.** Variables, timed lore and chats change when the reply arrives, not while the prompt is
   built.
-- **Other people's addresses stay unused.** A card cannot make TavernKit fetch anything. RisuAI's low-level Lua
-  functions and tool servers of modules are off until the application allows them.
-- **Tokens that cannot be counted exactly say so.** Where a model's vocabulary is not at hand, the plan names the
-  tokenizer that stood in. Files can be given: `tokenizers=DIR`, `tavernkit tokenizers fetch`.
+- **Cards cannot use the network.** A card cannot make TavernKit fetch anything. RisuAI's low-level Lua functions and
+  the tool servers of modules are off until the application allows them.
+- **Inexact token counts are marked.** If a model's vocabulary is missing, the plan names the tokenizer that was used
+  instead. You can supply files: `tokenizers=DIR`, `tavernkit tokenizers fetch`.
 
 ## Not supported
 
-- Extensions and plugins that run code of their own. `tavernkit doctor` and `folder.unsupported()` name those that a
-  folder has; [RisuAI plugins](guides/risuai-plugins.md) shows what to use in their place.
-- Quick Replies and scripts of SillyTavern's slash commands; they are read, and not run.
+- Extensions and plugins that run their own code. `tavernkit doctor` and `folder.unsupported()` name those in a folder;
+  [RisuAI plugins](guides/risuai-plugins.md) shows what to use instead.
+- Quick Replies and scripts of SillyTavern's slash commands. They are read but not run.
 - Speech, image generation and translation services of the programs. Their texts in prompts (pictures, captions,
   translations through your function or model) are supported.
 - AI Horde, and the chat source that SillyTavern itself has switched off.
-- Files of older versions are read; their prompts are built by the rules of the versions above.
+- The rules of older versions. Their files are read, but prompts are built by the rules of the versions above.
 """
 
 
@@ -160,10 +160,10 @@ def render(rows: list[Row]) -> str:
     lines = [
         "# Compatibility",
         "",
-        "The same files in, the same prompt out, byte for byte: that is checked with cases that were recorded from the",
-        "real programs. This page is made of the results (`make tables`), and the test suite holds it to be true.",
+        "The same files in, the same prompt out, byte for byte. Cases recorded from the real programs check this. This",
+        "page shows the results (`make tables` writes it), and the test suite makes sure that it is true.",
         "",
-        f"**{same:,} of {total:,} recorded cases come out the same.**",
+        f"**{same:,} of {total:,} recorded cases give the same result.**",
     ]
     for platform, title in PLATFORMS.items():
         mine = [row for row in rows if row.surface.startswith(f"{platform}/")]

@@ -55,5 +55,7 @@ def test_every_test_that_is_named_is_there() -> None:
 
 def test_every_promise_of_a_table_names_a_test() -> None:
     before_fuzzing = PAGE.partition("## Fuzzing")[0]
-    rows = [line for line in before_fuzzing.splitlines() if line.startswith("| ") and not line.endswith("| tested by |")]
+    rows = [
+        line for line in before_fuzzing.splitlines() if line.startswith("| ") and not line.endswith("| tested by |")
+    ]
     assert [row for row in rows if "::test_" not in row.rsplit("|", 2)[1]] == []
