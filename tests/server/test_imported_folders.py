@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern import DataFolder
+from tavernkit.silly_tavern import DataFolder, TextPlan
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 from tests.server.test_imports import finished
@@ -145,3 +145,81 @@ async def test_an_uploaded_folder_keeps_its_settings_to_its_own_chats(start: Sta
     assert mine["payload"] == plan.to_messages("openai")
     assert "Own note." in str(mine["payload"])
     assert "Notes on the tide, page 2." in str(mine["payload"])
+
+
+class TextModel(ScriptedModel):
+    """A server that takes texts."""
+
+    dialect = "text"
+
+
+def text_folder(folder: Path, copy: Path, api: str) -> Path:
+    """The folder with settings that select text completion, instruct mode on and a preset's regex script allowed."""
+    copy.mkdir()
+    for path in folder.iterdir():
+        if path.name != "settings.json":
+            (copy / path.name).symlink_to(path)
+    settings = made.settings() | {"main_api": api, "max_context": 1500}
+    settings["power_user"] |= {
+        "instruct": {"enabled": True, "input_sequence": "### You:", "output_sequence": "### {{char}}:", "wrap": True},
+        "sysprompt": {"enabled": True, "content": "Be {{char}}, in a few words."},
+    }
+    settings["extension_settings"]["preset_allowed_regex"] = {api: ["Calm"]}
+    samplers = {"temp": 0.7, "top_p": 0.9, "preset": "Calm", "server_urls": {"ooba": "http://hunter2"}}
+    own = {"regex_scripts": [made.script("of the preset", "/old/", "ancient")]}
+    settings["textgenerationwebui_settings"] = {**samplers, "type": "koboldcpp", "extensions": own}
+    settings["kai_settings"] = {**samplers, "api_server": "http://hunter2"}
+    settings["nai_settings"] = {"temperature": 0.6, "model_novel": "kayra-v1"}
+    made.write_json(copy / "settings.json", settings)
+    return copy
+
+
+@pytest.mark.parametrize("api", ["textgenerationwebui", "kobold", "novel"])
+async def test_folders_that_select_text_completion_give_the_librarys_texts(
+    start: StartApp, folder: Path, tmp_path: Path, api: str
+) -> None:
+    copy = text_folder(folder, tmp_path / "default-user", api)
+    data = DataFolder(copy)
+    async with start(TextModel("Aye."), from_sillytavern=copy) as client:
+        known = await sessions(client)
+        for index in range(0, made.CHATS, STEP if api == "textgenerationwebui" else 5 * STEP):
+            name, chat = made.name_of(index % made.CHARACTERS), made.chat_name(index)
+            plan = data.builder(name, chat).build(message="Go on.", warn=None)
+            assert isinstance(plan, TextPlan)
+            mine = await built(client, known[chat]["id"])
+            assert mine["request"]["prompt"] == plan.prompt, chat
+            assert mine["request"] == {**plan.request("text").body(), "model": mine["request"]["model"]}, chat
+            assert "ancient" in plan.prompt
+        group = next(iter(data.groups()))
+        chat, member = data.group_chats(group)[0], data.group(group).members[0]
+        plan = data.builder(chat=chat, group=group).build(speaker=member, message="Go on.", warn=None)
+        mine = await built(client, known[chat]["id"], speaker=Path(member).stem.lower().replace(" ", "-"))
+        assert isinstance(plan, TextPlan)
+        assert mine["request"]["prompt"] == plan.prompt
+
+
+async def test_a_folder_of_text_completion_is_answered_by_an_upstream_that_takes_texts(
+    start: StartApp, folder: Path, tmp_path: Path
+) -> None:
+    copy = text_folder(folder, tmp_path / "default-user", "textgenerationwebui")
+    models: dict[str, ScriptedModel] = {"chat": ScriptedModel(), "text": TextModel("Aye.")}
+    upstreams = {"chat": {}, "text": {"dialect": "text"}}
+    async with start(models=models, upstreams=upstreams, from_sillytavern=copy) as client:
+        base = f"/api/sessions/{(await sessions(client))['chat 0']['id']}"
+        answer = await client.post(f"{base}/messages", json={"content": "Go on."})
+        assert (answer.status_code, answer.json()["warnings"]) == (200, [])
+    assert "### Lyra Vale:" in str(models["text"].requests[0]["prompt"])
+
+
+async def test_without_such_an_upstream_messages_are_sent_and_that_is_said(
+    start: StartApp, folder: Path, tmp_path: Path
+) -> None:
+    copy = text_folder(folder, tmp_path / "default-user", "textgenerationwebui")
+    model = ScriptedModel("Aye.", name="gpt-4o")
+    async with start(model, from_sillytavern=copy) as client:
+        base = f"/api/sessions/{(await sessions(client))['chat 0']['id']}"
+        answer = await client.post(f"{base}/messages", json={"content": "Go on."})
+        shown = await built(client, base.rpartition("/")[2], dialect="text")
+    assert "select text completion" in answer.json()["warnings"][0]
+    assert "messages" in model.requests[0]
+    assert "### Lyra Vale:" in str(shown["payload"])

@@ -36,8 +36,12 @@ NAMES = (
     "reasoning",
     "instruct",
     "context",
+    "sysprompt",
+    "always_force_name2",
+    "tokenizer",
+    "token_padding",
 )
-"""What of ``power_user`` shapes chat completions or is part of the clean-up of replies."""
+"""What of ``power_user`` shapes prompts or is part of the clean-up of replies."""
 
 
 def chosen_settings(power_user: Mapping[str, object]) -> JsonObject:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import mimetypes
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -17,6 +18,8 @@ from tavernkit import silly_tavern as st
 from tavernkit._values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
 from tavernkit.server.storage.items import Kind, Ref, infos, item_file, slug
 from tavernkit.silly_tavern._files.preset import SENSITIVE_KEYS
+from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API
+from tavernkit.silly_tavern._text_completion.planning import SETTINGS as TEXT_SETTINGS
 
 FOLDER: Kind = "folder"
 FILE: Kind = "file"
@@ -28,9 +31,11 @@ DATA_BANKS = ("attachments", "character_attachments")
 """Settings of extensions that list the files of the Data Bank."""
 KEPT_SETTINGS = (
     *("username", "user_avatar", "main_api", "amount_gen", "max_context"),
-    *("power_user", "world_info_settings", "extension_settings", "tag_map", "oai_settings"),
+    *("power_user", "world_info_settings", "extension_settings", "tag_map", "oai_settings", *TEXT_SETTINGS),
 )
 """What of ``settings.json`` shapes prompts."""
+_CONNECTION = re.compile(r"url|server|proxy|password|secret|api_?key", re.IGNORECASE)
+"""Names of settings of text completion that are about connections."""
 KEPT_EXTENSIONS = (
     *("note", "memory", "cfg", "vectors", "attachments", "character_attachments", "regex", "disabledExtensions"),
     *("character_allowed_regex", "preset_allowed_regex", "disabled_attachments"),
@@ -56,6 +61,11 @@ class StoredFolder:
         """The book of a name."""
         return "book", self.books.get(name) or slug(name)
 
+    @property
+    def completes_text(self) -> bool:
+        """Return True if the settings select text completion."""
+        return self.settings.main_api != CHAT_COMPLETION_API
+
     def has(self, character: str | None, group: str | None) -> bool:
         """Return True if a character or a group belongs to the folder."""
         return character in self.avatars if character is not None else group in self.groups
@@ -69,6 +79,10 @@ def kept_settings(settings: Mapping[str, object]) -> JsonObject:
         found["extension_settings"] = {key: extensions[key] for key in KEPT_EXTENSIONS if key in extensions}
     if is_object(preset):
         found["oai_settings"] = {key: value for key, value in preset.items() if key not in SENSITIVE_KEYS}
+    for name in TEXT_SETTINGS:
+        samplers = found.pop(name, None)
+        if is_object(samplers):
+            found[name] = {key: value for key, value in samplers.items() if _CONNECTION.search(key) is None}
     return found
 
 

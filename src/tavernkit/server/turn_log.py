@@ -61,6 +61,8 @@ class OpenTurn:
     """For whom what it takes is counted."""
     exchanged: list[Exchanged] = field(default_factory=list[Exchanged])
     """What models have been asked, and have answered."""
+    notes: list[str] = field(default_factory=list[str])
+    """What the client gets besides."""
 
     def uses(self, plan: Plan | None = None) -> list[Use]:
         """What the turn took."""
@@ -72,8 +74,11 @@ class OpenTurn:
     def warnings(self) -> list[str]:
         """What the client gets."""
         if not self.unread:
-            return []
-        return [f"the session is long: its first {self.unread} messages are no longer read for prompts"]
+            return self.notes
+        return [
+            f"the session is long: its first {self.unread} messages are no longer read for prompts",
+            *self.notes,
+        ]
 
 
 class TurnLog:

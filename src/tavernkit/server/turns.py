@@ -43,6 +43,8 @@ from tavernkit.server.upstream_errors import as_service_error, failure_reason, k
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import Upstreams
 
+TEXT = "text"
+"""The dialect of upstreams that take texts."""
 Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
 """The upstreams to ask, and the failures after which each is."""
 
@@ -107,6 +109,8 @@ class Turns:
             unread=unread,
             options=options,
         )
+        if upstream is not None:
+            upstream = self._fitting(request, opened, [(upstream, frozenset())])[0][0]
         try:
             given = await self._talk_input(request, opened, upstream, request.dialect)
             built = await self._talks.of(selection.platform).build(given)
@@ -147,6 +151,7 @@ class Turns:
             opened = await self.log.open(request)
             if isinstance(opened, TurnOutcome):
                 return opened
+            route = self._fitting(request, opened, route)
             heartbeat = asyncio.create_task(self.log.keep(opened, listener))
             try:
                 return await self._talk(request, opened, route, listener)
@@ -158,6 +163,22 @@ class Turns:
                 raise
             finally:
                 heartbeat.cancel()
+
+    def _fitting(self, request: TurnRequest, opened: OpenTurn, route: Route) -> Route:
+        """The route of a turn: a folder that selects text completion goes to an upstream that takes texts.
+
+        Without one its prompts are messages, and the client is told.
+        """
+        folder = opened.cast.folder
+        wanted = folder is not None and folder.completes_text and request.upstream is None and request.dialect is None
+        if not wanted or route[0][0].model.dialect == TEXT:
+            return route
+        if self._upstreams.speaks(TEXT):
+            return [(self._upstreams.get(None, TEXT), frozenset())]
+        opened.notes.append(
+            "the settings of the folder select text completion, and no upstream takes texts: messages are sent"
+        )
+        return route
 
     async def _talk(self, request: TurnRequest, opened: OpenTurn, route: Route, listener: Listener) -> TurnOutcome:
         given = await self._talk_input(request, opened, route[0][0])

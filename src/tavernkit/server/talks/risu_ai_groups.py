@@ -41,7 +41,9 @@ def with_kept_fields(raw: Mapping[str, object]) -> JsonObject:
     others = raw.get("extentions")  # as RisuAI spells it
     extensions: JsonObject = thaw_object(others) if is_mapping(others) else {}
     extensions[KEPT_IN] = {key: thaw(raw[key]) for key in KEPT_FIELDS if raw.get(key)}
-    return {key: thaw(value) for key, value in raw.items() if key != "extentions"} | {"extentions": extensions}
+    card: JsonObject = {key: thaw(value) for key, value in raw.items()}
+    card["extentions"] = extensions
+    return card
 
 
 def character_of(bundle: Bundle) -> risu_ai.RisuCharacter:

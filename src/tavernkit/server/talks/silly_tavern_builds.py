@@ -13,6 +13,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.stored_folders import StoredFolder, StoredMedia, StoredTexts
 from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.talks.talk import TalkInput
+from tavernkit.silly_tavern._files.data_folder import preset_scripts
 from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 API = "openai"
@@ -36,7 +37,7 @@ class Builds:
         preset = own_preset(cast)
         inputs: st.SillyTavernInputs = {
             "response_length": given.response_length,
-            "context_length": given.context_size(preset.openai_max_context if preset is not None else None),
+            "context_length": given.context_size(_own_context(given, preset)),
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
             "stop_strings": _stop_strings(given.options.get("stop")),
             "limits": given.limits,
@@ -114,6 +115,13 @@ def own_preset(cast: Cast) -> st.Preset | None:
     if isinstance(cast.preset, st.Preset):
         return cast.preset
     return cast.folder.settings.preset if cast.folder is not None else None
+
+
+def _own_context(given: TalkInput, preset: st.Preset | None) -> int | None:
+    """The context that the folder or the preset has set."""
+    if given.dialect == "text" and given.cast.folder is not None:
+        return given.cast.folder.settings.max_context
+    return preset.openai_max_context if preset is not None else None
 
 
 def _extras(cast: Cast, character: str, scripts: st.RegexScripts | None) -> st.CharacterExtras:
@@ -217,12 +225,13 @@ def _folder_scripts(
     if cast.character is not None and cast.selection.character is not None:
         of_cards[id(cast.character.character)] = cast.selection.character
     member = of_cards.get(id(card))
+    extensions, name = preset_scripts(folder.settings, preset)
     return st.RegexScripts.from_settings(
         folder.settings.extension_settings,
         card_data={"extensions": card.extensions} if card is not None else None,
         avatar=cast.avatar(member) if member is not None else None,
-        preset={"extensions": preset.extensions} if preset is not None else None,
-        preset_name=preset.name if preset is not None else None,
+        preset={"extensions": extensions},
+        preset_name=name,
         api=folder.settings.main_api,
         warn=_ignore,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
@@ -14,6 +16,8 @@ from tavernkit.silly_tavern._files.attached_files import FolderMedia, FolderText
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._files.folder_files import AVATARS, FolderFiles
 from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
+from tavernkit.silly_tavern._files.preset import Preset
+from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._groups.character_extras import CharacterExtras
 from tavernkit.silly_tavern._groups.group import Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
@@ -147,12 +151,7 @@ class DataFolder(FolderFiles):
 
     def _scripts(self, card: Character, avatar: str) -> RegexScripts:
         settings = self.settings
-        extensions, name = settings.preset.extensions, settings.preset.name
-        if settings.main_api != CHAT_COMPLETION_API:
-            samplers = settings.source.get("textgenerationwebui_settings")
-            stored = samplers if is_mapping(samplers) else EMPTY_OBJECT
-            found = stored.get("extensions")
-            extensions, name = found if is_mapping(found) else EMPTY_OBJECT, str(stored.get("preset") or "")
+        extensions, name = preset_scripts(settings)
         return RegexScripts.from_settings(
             settings.extension_settings,
             card_data={"extensions": card.extensions},
@@ -167,3 +166,19 @@ class DataFolder(FolderFiles):
         by_avatar = self.settings.source.get("tag_map")
         tags = by_avatar.get(avatar) if is_mapping(by_avatar) else None
         return tuple(str(tag) for tag in tags) if is_sequence(tags) else ()
+
+
+def preset_scripts(settings: Settings, preset: Preset | None = None) -> tuple[Mapping[str, object], str]:
+    """The extensions of the preset in use, which may hold regex scripts, and its name.
+
+    Args:
+        settings: The settings, whose API says which preset is in use.
+        preset: Another preset of chat completion than that of the settings.
+    """
+    if settings.main_api == CHAT_COMPLETION_API:
+        chosen = preset if preset is not None else settings.preset
+        return chosen.extensions, chosen.name
+    samplers = settings.source.get("textgenerationwebui_settings")
+    stored = samplers if is_mapping(samplers) else EMPTY_OBJECT
+    found = stored.get("extensions")
+    return found if is_mapping(found) else EMPTY_OBJECT, str(stored.get("preset") or "")
