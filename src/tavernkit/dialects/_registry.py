@@ -8,15 +8,13 @@ from typing import Literal, TypeAlias, overload
 
 from tavernkit._arguments import require
 from tavernkit._values import JsonObject
-from tavernkit.dialects import _ai21 as ai21
 from tavernkit.dialects import _anthropic as anthropic
 from tavernkit.dialects import _cohere as cohere
 from tavernkit.dialects import _google as google
-from tavernkit.dialects import _mistral as mistral
 from tavernkit.dialects import _openai as openai
 from tavernkit.dialects import _text as text
-from tavernkit.dialects import _xai as xai
 from tavernkit.dialects._messages import MessageLike, as_messages
+from tavernkit.dialects._role_content import role_and_content
 from tavernkit.errors import ConfigError
 
 Dialect: TypeAlias = Callable[..., object]
@@ -27,9 +25,9 @@ BUILT_IN: Mapping[str, Dialect] = {
     "anthropic": anthropic.convert,
     "google": google.convert,
     "cohere": cohere.convert,
-    "ai21": ai21.convert,
-    "mistral": mistral.convert,
-    "xai": xai.convert,
+    "ai21": role_and_content("ai21"),
+    "mistral": role_and_content("mistral"),
+    "xai": role_and_content("xai"),
     "text": text.convert,
 }
 """The dialects every registry starts with."""
