@@ -183,7 +183,7 @@ class RisuState(BuildState[RisuAIContext]):
     def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:
         if mode == "editprocess" and "{" not in text and "<" not in text and not self.has_scripts(mode):
             return text
-        result = self.runner.run_unchecked(
+        result = self.runner.run(
             edit_text(self, text, mode, index),
             mode,
             self.scripts,

@@ -81,7 +81,7 @@ def create_app(
         try:
             await service.start()
             if own_process:
-                await asyncio.to_thread(_settle_down)
+                await asyncio.to_thread(_warm_up)
             yield
         finally:
             if app.state.studios is not None:
@@ -146,7 +146,7 @@ def worker_app() -> FastAPI:
     return create_app(config, own_process=True)
 
 
-def _settle_down() -> None:
+def _warm_up() -> None:
     """Load what the first turn would wait for; what is there then stays, and need not be searched for garbage again."""
     count_tokens("Beldunhal")  # no single token: its table of merges is made, too
     gc.collect()

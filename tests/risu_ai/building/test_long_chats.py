@@ -59,7 +59,7 @@ def test_the_5000th_message_costs_what_the_50th_does(
     written: list[int] = []
     read: list[int] = []
     run: list[str] = []
-    write, extend, scripted = HistoryWriter.write, KnownMessages.extended, RegexScriptRunner.run_unchecked
+    write, extend, scripted = HistoryWriter.write, KnownMessages.extended, RegexScriptRunner.run
     monkeypatch.setattr(
         HistoryWriter, "write", lambda self, line, at, *rest: (written.append(at), write(self, line, at, *rest))[1]
     )
@@ -70,7 +70,7 @@ def test_the_5000th_message_costs_what_the_50th_does(
     )
     monkeypatch.setattr(
         RegexScriptRunner,
-        "run_unchecked",
+        "run",
         lambda self, text, *rest, **named: (run.append(text), scripted(self, text, *rest, **named))[1],
     )
     counts: dict[int, tuple[int, int, int]] = {}

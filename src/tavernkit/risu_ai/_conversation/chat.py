@@ -261,14 +261,14 @@ class Chat(ChatState):
         try:
             taken = await asker.work(send.take_message)
         finally:
-            self._adopt(send)
+            self._apply(send)
         failure = None
         if taken:
             before = len(self.chat.messages)
             try:
                 failure = await self._drive(send, asker, send.generate())
             finally:
-                self._adopt(send)
+                self._apply(send)
                 self.rerolls.offer(send.choices)
                 self.rerolls.push(self.chat.messages[before:])
                 await self.host.checkpoint()
@@ -286,7 +286,7 @@ class Chat(ChatState):
         failure: ModelError | None = None
         while True:
             step = await asker.work(lambda answer=answer: _advance(steps, answer))
-            self._adopt(send)
+            self._apply(send)
             if not isinstance(step, ModelRequest):
                 return failure
             await self.host.checkpoint()
@@ -306,7 +306,7 @@ class Chat(ChatState):
                 asker.streaming = True
             steps.send(Chunk(asker.unsent + piece.text))
             asker.unsent = ""
-            self._adopt(send)
+            self._apply(send)
 
         try:
             reply = await self._with_tools(request, take, asker)
@@ -359,7 +359,7 @@ class Chat(ChatState):
         try:
             return await asker.work(lambda: function(operation))
         finally:
-            self._adopt(operation)
+            self._apply(operation)
             self.error, self.warnings = None, tuple(operation.warnings)
 
     def _operation(self, asker: Asker | None, *, message: str = "") -> Operation:
@@ -385,7 +385,7 @@ class Chat(ChatState):
     def _helpers(self, asker: Asker) -> Helpers:
         return Helpers(asker, self._preset or self.settings.preset, self.settings)
 
-    def _adopt(self, operation: Operation) -> None:
+    def _apply(self, operation: Operation) -> None:
         """Take over what an operation has changed so far."""
         self._set_chat(operation.chat)
         operation.variables.changes().apply(self.variables)

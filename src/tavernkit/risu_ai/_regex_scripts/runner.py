@@ -70,32 +70,12 @@ class RegexScriptRunner:
         before: EditHook | None = None,
         warn: Warn | None = None,
         budget: ScriptBudget | None = None,
+        remembered: RememberedTexts | None = None,
     ) -> ScriptResult:
         """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none.
 
-        ``budget`` is what all texts of a build share; without one a text has its own.
-        """
-        return self.run_unchecked(
-            text, mode, scripts, context, index=index, chat_role=chat_role, before=before, warn=warn, budget=budget
-        )
-
-    def run_unchecked(
-        self,
-        text: str,
-        mode: ScriptMode,
-        scripts: Sequence[RegexScript],
-        context: CBSContext,
-        *,
-        index: int = -1,
-        chat_role: str = "",
-        before: EditHook | None = None,
-        warn: Warn | None = None,
-        budget: ScriptBudget | None = None,
-        remembered: RememberedTexts | None = None,
-    ) -> ScriptResult:
-        """Do the same for a build, whose histories have thousands of texts, without a look at the arguments.
-
-        Results that are not made again are put into ``remembered``; for a source map they are taken from it.
+        ``budget`` is what all texts of a build share; without one a text has its own. Results that are not made again
+        are put into ``remembered``; for a source map they are taken from it.
         """
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)

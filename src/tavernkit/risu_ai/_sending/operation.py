@@ -67,7 +67,7 @@ class Operation:
         """Store what the user wrote before anybody is chosen to answer it; False if an input trigger failed."""
         if not self._context.message and not self._context.say_nothing:
             return True
-        state = self._settled()
+        state = self._state_with_speaker()
         try:
             take_message(state)
         except TriggerError as error:
@@ -81,7 +81,7 @@ class Operation:
 
     def command(self, line: str) -> bool:
         """Run a command line; False if it has an unknown command: what came before that one stays done."""
-        state = self._settled()
+        state = self._state_with_speaker()
         try:
             return run_command(state, line)
         finally:
@@ -91,7 +91,7 @@ class Operation:
         """Run the manual triggers of a name, as a click on an element that names them does; groups have none."""
         if self._context.owner.is_group:
             return
-        state = self._settled()
+        state = self._state_with_speaker()
         try:
             run_build_triggers(state, "manual", name=name, trigger_id=trigger_id)
         finally:
@@ -99,7 +99,7 @@ class Operation:
 
     def click(self, name: str) -> None:
         """Call the Lua handlers of a button."""
-        state = self._settled()
+        state = self._state_with_speaker()
         try:
             click_button(state, name)
         finally:
@@ -107,15 +107,15 @@ class Operation:
 
     def display(self, index: int) -> str:
         """Return what the screen would show of a message, or of the greeting (-1), before Markdown."""
-        return shown_text(self._settled(), index)
+        return shown_text(self._state_with_speaker(), index)
 
     def expand(self, text: str) -> str:
         """Expand a text of the application's; what it would write is left in it."""
-        return self._settled().texts(text)
+        return self._state_with_speaker().texts(text)
 
     def translated(self, text: str) -> str:
         """Run the scripts for translated texts over a translation."""
-        state = self._settled()
+        state = self._state_with_speaker()
         try:
             return run_translation_scripts(
                 text, translation_scripts_of(state.texts.context, warn=self._warn), warn=self._warn
@@ -124,7 +124,7 @@ class Operation:
             self._warn(f"a script for translations has no effect: {error}")
             return text
 
-    def _settled(self) -> RisuState:
+    def _state_with_speaker(self) -> RisuState:
         state = self._new_state(self._context.replace(history=self.chat))
         find_speaker(state, chained=False)
         return state

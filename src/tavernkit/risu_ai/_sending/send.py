@@ -98,7 +98,7 @@ class Send(Operation):
         """Translate what the user typed, if the settings or the application want it; do that before it is stored."""
         language = self._context.send_steps.translate_input
         if language and self._context.message:
-            text = yield from self._translate(self._settled(), self._context.message, language)
+            text = yield from self._translate(self._state_with_speaker(), self._context.message, language)
             if text is not None:
                 self._context = self._context.replace(message=text)
 
@@ -139,7 +139,7 @@ class Send(Operation):
         language, suggests = steps.reply_language(settings), steps.suggest
         if not language and not suggests:
             return
-        state = self._settled()
+        state = self._state_with_speaker()
         new = [each for each in self.chat.messages if each.role == "char" and before.get(chat_id(each)) != each.data]
         for message in new if language else ():
             text = yield from self._translate(state, message.data, language)

@@ -144,7 +144,7 @@ def move_to_tail(
             if message.depth:
                 _report(state, message, f"in the chat at depth {message.depth}", DEPTH_REASON)
     texts = raw_texts(state.context, state.lore_result)
-    from_head = [*_volatile_prompts(state, texts), *_volatile_beside_main(layout, texts)]
+    from_head = [*_volatile_prompts(state, texts), *_volatile_around_main(layout, texts)]
     for prompt, place, reason in reversed(from_head):
         own = InChatPrompt(prompt.identifier, prompt.source, prompt.role, prompt.content, 0)
         message = Injected(prompt.role or "system", prompt.content, 0, 100, prompts=(own,))
@@ -165,17 +165,17 @@ def _volatile_prompts(state: SillyTavernState, texts: dict[tuple[str, str], str]
     return found
 
 
-def _volatile_beside_main(layout: Layout, texts: dict[tuple[str, str], str]) -> list[tuple[Prompt, str, str]]:
+def _volatile_around_main(layout: Layout, texts: dict[tuple[str, str], str]) -> list[tuple[Prompt, str, str]]:
     found: list[tuple[Prompt, str, str]] = []
     kept: list[Prompt] = []
-    for prompt in layout.beside_main:
+    for prompt in layout.around_main:
         if prompt.source.get("id") in REWRITTEN:
             found.append((prompt, "beside the main prompt", REWRITTEN_REASON))
         elif changes(prompt.source, texts):
             found.append((prompt, "beside the main prompt", MACRO_REASON))
         else:
             kept.append(prompt)
-    layout.beside_main[:] = kept
+    layout.around_main[:] = kept
     return found
 
 

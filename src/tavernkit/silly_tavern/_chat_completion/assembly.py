@@ -133,7 +133,7 @@ class _Assembly:
         control = MessageCollection("controlPrompts", [self.message(prompt) for prompt in layout.control])
         slots.reserve(control.tokens)
         self.place_own_prompts()
-        self.insert_beside_main()
+        self.insert_around_main()
         if layout.tools_text is not None:
             slots.reserve(self.counter.message("user", layout.tools_text))
         if layout.prefill is not None:
@@ -180,11 +180,11 @@ class _Assembly:
             group="lore" if prompt.identifier in LORE_PROMPTS else "system",
         )
 
-    def insert_beside_main(self) -> None:
+    def insert_around_main(self) -> None:
         main = self.slots.get(MAIN)
         if main is None:
             return
-        for prompt in self.layout.beside_main:
+        for prompt in self.layout.around_main:
             self.slots.insert(main, self.message(prompt), at_start=prompt.position == START)
 
     def prefill_message(self, entry: CoreMessage) -> PlacedMessage:

@@ -149,7 +149,7 @@ class Layout:
     generation_type: str
     control: list[Prompt] = field(default_factory=list[Prompt])
     bias: bool = False
-    beside_main: list[Prompt] = field(default_factory=list[Prompt])
+    around_main: list[Prompt] = field(default_factory=list[Prompt])
     tools_text: str | None = None
     core: Sequence[CoreMessage] = ()
     history: list[HistoryEntry] = field(default_factory=list["HistoryEntry"])

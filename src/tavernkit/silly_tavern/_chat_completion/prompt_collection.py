@@ -247,7 +247,7 @@ def override_by_card(collection: PromptCollection, card: CardTexts, expand: Call
         collection.override(identifier, text, expand, found)
 
 
-def beside_main(collection: PromptCollection) -> list[Prompt]:
+def around_main(collection: PromptCollection) -> list[Prompt]:
     """Registry prompts that are before or after the main prompt, in the order they are inserted."""
     named = (collection.get(identifier) for identifier in BESIDE_MAIN)
     found = [prompt for prompt in named if prompt is not None]

@@ -27,7 +27,7 @@ from tavernkit.silly_tavern._chat_completion.prompt_collection import (
     START,
     BuildTexts,
     Prompt,
-    beside_main,
+    around_main,
     collect,
     merge_built_ins,
     override_by_card,
@@ -133,7 +133,7 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
 
     With ``volatile="tail"`` what is at a depth, and prompts that change by themselves, go behind the chat. Reads
     ``prompt_entries``, ``extensions``, ``frozen_lines`` and ``core``; writes ``layout`` (history, prefill,
-    beside_main), or ``draft``.
+    around_main), or ``draft``.
     """
 
     name = "injection"
@@ -143,7 +143,7 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
         layout = Layout(state.prompt_entries, state.context.prompt_type, core=state.core)
         state.layout = layout
         in_chat = [_in_chat(prompt) for prompt in state.prompt_entries if prompt.in_chat]
-        _place_beside_main(state, layout, in_chat)
+        _place_around_main(state, layout, in_chat)
         newest_first: list[HistoryEntry] = [*reversed(state.core)]
         _take_prefill(state, layout, newest_first)
         groups = injections(in_chat, state.extensions.in_chat(), state.macros)
@@ -172,14 +172,14 @@ def _in_chat(prompt: Prompt) -> InChatPrompt:
     )
 
 
-def _place_beside_main(state: SillyTavernState, layout: Layout, in_chat: list[InChatPrompt]) -> None:
+def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[InChatPrompt]) -> None:
     """Prompts beside the main prompt go where it goes: into the chat with it, or nowhere if it is nowhere."""
     main = state.prompt_entries.get(MAIN)
-    for prompt in beside_main(state.prompt_entries):
+    for prompt in around_main(state.prompt_entries):
         if main is None:
             state.omit(_without_main(prompt))
         elif not main.in_chat:
-            layout.beside_main.append(prompt)
+            layout.around_main.append(prompt)
         else:
             place = next(index for index, each in enumerate(in_chat) if each.identifier == MAIN)
             beside = InChatPrompt(
