@@ -101,8 +101,30 @@ def generation_id(message: RisuMessage) -> str:
     return found if isinstance(found, str) else ""
 
 
-def message_with_id(message: RisuMessage, index: int) -> RisuMessage:
-    """Give a message an id that depends on its place and text only."""
+def with_ids(chat: RisuChat, without: Sequence[int] | None = None) -> RisuChat:
+    """Give every message an id. An id we make depends on place and text only, so the next turn makes the same.
+
+    Args:
+        chat: The chat.
+        without: The places of messages that have none, if they are known.
+    """
+    if without is None:
+        without = [place for place, message in enumerate(chat.messages) if not has_id(message)]
+    if not without:
+        return chat
+    messages = list(chat.messages)
+    for place in without:
+        messages[place] = _with_id(messages[place], place)
+    return with_messages(chat, messages)
+
+
+def has_id(message: RisuMessage) -> bool:
+    """Return True if a message has an id."""
+    found = message.raw.get("chatId")
+    return type(found) is str and bool(found)
+
+
+def _with_id(message: RisuMessage, index: int) -> RisuMessage:
     made = made_id("message", index, message.role, message.data)
     return dataclasses.replace(message, raw={**message.raw, "chatId": made})
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import is_tracing
 from tavernkit._values import LRUCache, same_start
-from tavernkit.risu_ai._chat.chat_log import message_with_id
+from tavernkit.risu_ai._chat.chat_log import has_id, with_ids
 from tavernkit.risu_ai._limits import REMEMBERED_CHATS
 from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 
@@ -41,13 +40,11 @@ class KnownMessages:
         without_id, with_cbs, disabled = list(self.without_id), list(self.with_cbs), list(self.disabled)
         for place in range(len(self.messages), len(messages)):
             message = messages[place]
-            data, raw = message.data, message.raw
-            found = raw.get("chatId")
-            if not (type(found) is str and found):
+            if not has_id(message):
                 without_id.append(place)
-            if may_have_cbs(data):
+            if may_have_cbs(message.data):
                 with_cbs.append(place)
-            if raw.get("disabled"):
+            if message.raw.get("disabled"):
                 disabled.append(place)
         return KnownMessages(messages, without_id, with_cbs, disabled)
 
@@ -77,11 +74,5 @@ class ChatMemory:
         return known
 
     def with_ids(self, chat: RisuChat) -> RisuChat:
-        """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
-        without = self.know(chat.messages).without_id
-        if not without:
-            return chat
-        messages = list(chat.messages)
-        for place in without:
-            messages[place] = message_with_id(messages[place], place)
-        return dataclasses.replace(chat, messages=tuple(messages))
+        """Give every message an id."""
+        return with_ids(chat, self.know(chat.messages).without_id)
