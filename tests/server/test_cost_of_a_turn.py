@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -25,18 +26,36 @@ MAX_CALLS = 16_000
 
 @contextmanager
 def statements(client: Client) -> Generator[list[str]]:
-    """The statements that are run meanwhile."""
+    """The statements that are run meanwhile; drivers tell of them, whoever runs them."""
     found: list[str] = []
 
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        found.append(statement.split(" ", 1)[0])
+    def note(statement: Any) -> None:
+        text = statement if isinstance(statement, str) else statement.query
+        found.append(text.split(" ", 1)[0])
 
-    engine = client.service.database.engine.sync_engine
-    event.listen(engine, "before_cursor_execute", note)
+    def begin(connection: Any, *_: object) -> None:
+        driver = connection.driver_connection
+        driver.direct.set_trace_callback(note) if database.sqlite else driver.add_query_logger(note)
+
+    def end(connection: Any, _: object) -> None:
+        driver = connection.driver_connection
+        driver.direct.set_trace_callback(None) if database.sqlite else driver.remove_query_logger(note)
+
+    def note_first(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if not database.sqlite:  # asyncpg does not tell of what SQLAlchemy runs
+            note(statement)
+
+    database = client.service.database
+    engine = database.engine.sync_engine
+    event.listen(engine, "before_cursor_execute", note_first)
+    event.listen(engine, "checkout", begin)
+    event.listen(engine, "checkin", end)
     try:
         yield found
     finally:
-        event.remove(engine, "before_cursor_execute", note)
+        event.remove(engine, "before_cursor_execute", note_first)
+        event.remove(engine, "checkout", begin)
+        event.remove(engine, "checkin", end)
 
 
 async def say(client: Client, text: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,23 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server import ServerConfig
 from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage import chats, items
 from tavernkit.server.storage.chats import ChatLine, Selection, new_line
-from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.storage.columns import dump_json, storable, storable_json
 from tavernkit.server.storage.database import Database, migration_config
 from tavernkit.server.storage.items import item_file, save_item, slug
+from tavernkit.server.storage.sqlite_driver import COMMITS_BESIDE, CommitPace
 from tavernkit.server.storage.tables import Base
 from tavernkit.server.storage.turns import read_globals, write_globals
+from tests.server.databases import POSTGRES
 
 
 @pytest.fixture
@@ -81,6 +88,69 @@ async def test_what_no_database_holds_is_replaced(database: Database) -> None:
     assert stored.native == {"a\ufffd": ["\ufffd", None, {"b": "ok"}]}
     assert storable("plain") == "plain"
     assert storable_json(("x", 1)) == ["x", 1]
+
+
+TEXTS = st.text(st.characters()) | st.sampled_from(["\x00", "\ud83d", "\\u0000", "NaN", "\U0001f30a"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_json_is_written_as_it_can_be_stored(value: object) -> None:
+    text = dump_json(value)
+    assert json.loads(text) == storable_json(value)
+    assert "\x00" not in json.loads(f"[{text}]").__repr__()
+    text.encode()
+
+
+async def test_errors_of_the_driver_are_those_of_sqlalchemy(database: Database) -> None:
+    line = new_line("user", "a secret", {})
+    async with database.write() as connection:
+        chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), [line])
+
+    async def fail(write: Callable[[AsyncConnection], Awaitable[None]]) -> None:
+        async with database.write() as connection:
+            await chats.get_chat(connection, chat.id)
+            await write(connection)
+
+    with pytest.raises(IntegrityError) as failed:
+        await fail(lambda connection: chats.insert_lines(connection, chat.id, [line], now=1.0))
+    assert "a secret" not in str(failed.value)
+    with pytest.raises(IntegrityError):
+        await fail(lambda connection: chats.update_chat(connection, chat, owner=None))
+    async with database.read() as connection:
+        assert await chats.count_lines(connection, chat.id) == 1
+
+
+@pytest.mark.skipif(bool(POSTGRES), reason="about SQLite")
+async def test_a_transaction_waits_for_those_of_other_processes(database: Database, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "tavernkit.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def store() -> None:
+        async with database.write() as connection:
+            await chats.create_chat(connection, "o", "s", Selection(character="c"))
+
+    writing = asyncio.create_task(store())
+    done, _ = await asyncio.wait([writing], timeout=0.1)
+    assert not done
+    other.execute("COMMIT")
+    other.close()
+    await writing
+
+
+def test_commits_wait_beside_the_event_loop_while_the_disk_is_slow() -> None:
+    pace = CommitPace()
+    for seconds in (1.0, 0.0, 1.0):  # a slow one now and then is nothing
+        assert pace.is_quick()
+        pace.note(seconds)
+    assert pace.is_quick()
+    pace.note(1.0)
+    assert [pace.is_quick() for _ in range(COMMITS_BESIDE)] == [False] * COMMITS_BESIDE
+    assert pace.is_quick()
 
 
 async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:

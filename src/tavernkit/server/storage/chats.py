@@ -15,6 +15,7 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.storage.database import advisory_lock
+from tavernkit.server.storage.direct import fetch, fetch_one, run
 from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
 
@@ -100,7 +101,7 @@ async def find_chat(
 ) -> ChatState | None:
     """The chat a client knows by an id of its own."""
     query = select_by(Chat, _CHAT, ("owner", "external_id"), lock=lock)
-    row = (await connection.execute(query, {"owner": owner, "external_id": external_id})).one_or_none()
+    row = await fetch_one(connection, query, {"owner": owner, "external_id": external_id})
     return None if row is None else _chat(row)
 
 
@@ -109,7 +110,7 @@ async def get_chat(
 ) -> ChatState:
     """A chat by its id; with an owner, only if it is theirs."""
     by = {"id": chat_id} if owner is None else {"id": chat_id, "owner": owner}
-    row = (await connection.execute(select_by(Chat, _CHAT, tuple(by), lock=lock), by)).one_or_none()
+    row = await fetch_one(connection, select_by(Chat, _CHAT, tuple(by), lock=lock), by)
     if row is None:
         raise not_found("session", chat_id)
     return _chat(row)
@@ -193,7 +194,7 @@ async def create_chat(
         "created_at": now,
         "updated_at": now,
     }
-    await connection.execute(insert_into(Chat), values)
+    await run(connection, insert_into(Chat), values)
     await insert_lines(connection, chat.id, [replace(line, position=at) for at, line in enumerate(lines)], now=now)
     return chat
 
@@ -201,14 +202,13 @@ async def create_chat(
 async def update_chat(connection: AsyncConnection, chat: ChatState, **changes: object) -> None:
     """Change columns of a chat; its version grows."""
     values = {"version": chat.version + 1, "updated_at": time.time(), **changes}
-    await connection.execute(*change(Chat, values, id=chat.id))
+    await run(connection, *change(Chat, values, id=chat.id))
 
 
 async def end_turn(connection: AsyncConnection, chat: ChatState, **changes: object) -> bool:
     """Change a chat and give it back; gives no if another turn has taken it over, and changes nothing then."""
     values = {"turn_id": None, "lease_until": 0.0, "version": chat.version + 1, "updated_at": time.time(), **changes}
-    ended = await connection.execute(*change(Chat, values, id=chat.id, turn_id=chat.turn_id, version=chat.version))
-    return ended.rowcount == 1
+    return await run(connection, *change(Chat, values, id=chat.id, turn_id=chat.turn_id, version=chat.version)) == 1
 
 
 async def clear_chat(connection: AsyncConnection, chat: ChatState, details: JsonObject) -> None:
@@ -234,9 +234,9 @@ async def read_lines(
     """The last lines of a chat, or the last before a place, oldest first."""
     by: dict[str, object] = {"session_id": chat_id, "most": limit}
     if before is None:
-        rows = (await connection.execute(_LAST_LINES, by)).all()
+        rows = await fetch(connection, _LAST_LINES, by)
     else:
-        rows = (await connection.execute(_LINES_BEFORE, {**by, "before": before})).all()
+        rows = await fetch(connection, _LINES_BEFORE, {**by, "before": before})
     return [_line(row) for row in reversed(rows)]
 
 
@@ -258,7 +258,7 @@ async def count_lines(connection: AsyncConnection, chat_id: str) -> int:
 async def get_line(connection: AsyncConnection, chat_id: str, line_id: str) -> ChatLine:
     """A line of a chat by its id."""
     by = {"session_id": chat_id, "id": line_id}
-    row = (await connection.execute(select_by(Line, _LINE, ("session_id", "id")), by)).one_or_none()
+    row = await fetch_one(connection, select_by(Line, _LINE, ("session_id", "id")), by)
     if row is None:
         raise not_found("message", line_id)
     return _line(row)
@@ -296,7 +296,7 @@ async def insert_lines(
         }
         for line in lines
     ]
-    await connection.execute(insert_into(Line), rows)
+    await run(connection, insert_into(Line), *rows)
 
 
 async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> None:
@@ -304,7 +304,7 @@ async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> 
     now = time.time()
     for line in lines:
         values = {"position": line.position, "turn_id": line.turn_id, "updated_at": now}
-        await connection.execute(*change(Line, values, id=line.id))
+        await run(connection, *change(Line, values, id=line.id))
 
 
 def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
@@ -340,7 +340,7 @@ async def store_lines(
     for line in placed:
         if line.id in before and line != before[line.id]:
             values = {name: getattr(line, name) for name in ("role", "content", "native", "status", "position")}
-            await connection.execute(*change(Line, {**values, "updated_at": now}, id=line.id))
+            await run(connection, *change(Line, {**values, "updated_at": now}, id=line.id))
     await insert_lines(
         connection, chat_id, [line for line in placed if line.id not in before], now=now, turn_id=turn_id
     )

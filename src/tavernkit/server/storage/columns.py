@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
 
-from sqlalchemy import JSON, Dialect, Text
+from sqlalchemy import Dialect, Text
 from sqlalchemy.types import TypeDecorator
 
 from tavernkit._values import is_object, is_sequence
@@ -41,12 +42,15 @@ class CleanText(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
-class CleanJSON(TypeDecorator[Any]):
-    """JSON without such characters."""
+def dump_json(value: object) -> str:
+    """Write JSON for a column, as ``storable_json()`` has it: what needs no change is only looked at."""
+    try:
+        text = _ENCODER.encode(value)
+        text.encode()
+    except ValueError:  # no number of JSON's, or half a character
+        return _ENCODER.encode(storable_json(value))
+    return _ENCODER.encode(storable_json(value)) if _ESCAPED_NUL in text else text
 
-    impl = JSON
-    cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Clean a value on its way in."""
-        return storable_json(value)
+_ESCAPED_NUL = "\\u0000"
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, inspect, select
 from sqlalchemy.engine import URL, Connection, make_url
@@ -18,11 +18,12 @@ from sqlalchemy.util import await_only
 
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.migrations import HEAD
+from tavernkit.server.storage.columns import dump_json
+from tavernkit.server.storage.sqlite_driver import BUSY_MILLISECONDS, PromptConnection, connector
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-BUSY_MILLISECONDS = 30_000
 POOL_SIZE = 10
 MAX_OVERFLOW = 20
 POOL_SECONDS = 10.0
@@ -32,7 +33,6 @@ MIGRATION_LOCK = 0x7461766B
 
 PRAGMAS = (f"busy_timeout={BUSY_MILLISECONDS}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
-_WRITES = "tavernkit_writes"
 _PAUSE = 0.01
 
 
@@ -55,12 +55,12 @@ class Database:
         options: dict[str, Any] = {"pool_pre_ping": True}
         pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
-            from tavernkit.server.storage.sqlite_driver import connector
-
             options = {"async_creator": connector(parsed.database)}
         # Errors are logged: the values of their statements are prompts, replies and hashes of keys.
         try:
-            self.engine = create_async_engine(parsed, hide_parameters=True, **pool, **options)
+            self.engine = create_async_engine(
+                parsed, hide_parameters=True, json_serializer=dump_json, **pool, **options
+            )
         except (SQLAlchemyError, ModuleNotFoundError) as error:
             raise ConfigError(f"the database cannot be used: {error}", code="INVALID_DATABASE") from error
         # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
@@ -83,9 +83,21 @@ class Database:
                 yield connection
             return
         async with self._writers, self.engine.connect() as connection:
-            await connection.execution_options(**{_WRITES: True})
-            async with connection.begin():
+            driver = driver_of(connection)
+            assert isinstance(driver, PromptConnection)
+            await driver.begin_writing()
+            try:
                 yield connection
+            except BaseException:
+                await driver.rollback()
+                raise
+            try:
+                await driver.end_writing()
+            except BaseException:
+                await connection.invalidate()  # its thread may still be about to commit
+                raise
+            if connection.in_transaction():
+                await connection.commit()  # nothing is left to commit, which SQLAlchemy cannot know
 
     async def migrate(self) -> None:
         """Bring the tables up to date."""
@@ -112,6 +124,11 @@ class Database:
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
+
+
+def driver_of(connection: AsyncConnection) -> Any:
+    """The driver's own connection: aiosqlite's or asyncpg's."""
+    return cast("Connection", connection.sync_connection).connection.driver_connection
 
 
 async def advisory_lock(connection: AsyncConnection, name: str) -> None:
@@ -213,5 +230,6 @@ def _set_pragma(cursor: Any, pragma: str) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver = cast("PromptConnection", connection.connection.driver_connection)
+    if not driver.in_transaction:  # one that writes has begun before SQLAlchemy was asked for anything
+        connection.exec_driver_sql("BEGIN")

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.server.errors import not_found
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.storage.database import advisory_lock
+from tavernkit.server.storage.direct import fetch
 from tavernkit.server.storage.statements import select_several, table_of
 from tavernkit.server.storage.tables import Item
 
@@ -91,7 +92,7 @@ async def infos(connection: AsyncConnection, refs: Collection[Ref]) -> dict[Ref,
         some = ordered[start : start + _MOST_AT_ONCE]
         by = {f"kind{number}": kind for number, (kind, _) in enumerate(some)}
         by |= {f"id{number}": item_id for number, (_, item_id) in enumerate(some)}
-        rows = (await connection.execute(select_several(Item, _INFO, ("kind", "id"), len(some)), by)).all()
+        rows = await fetch(connection, select_several(Item, _INFO, ("kind", "id"), len(some)), by)
         found |= {(info.kind, info.id): info for info in map(_info, rows)}
     return found
 

@@ -1,24 +1,93 @@
 """SQLite without a change of threads for every step.
 
 aiosqlite hands each call to a thread of its own. Most calls of a short transaction take microseconds, far less than
-the way there and back; only those that may wait for the disk or for another process's lock, or that may have much to
-do, go that way here.
+the way there and back; only those that may have much to do, or to wait for a slow disk, go that way here. Beside a busy
+event loop a thread gets its turn every few milliseconds only, and nobody else can write to the file meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
+import random
 import sqlite3
+import time
 from collections.abc import Callable
 from typing import Any
 
 import aiosqlite
 
-WAITING_STATEMENTS = ("BEGIN IMMEDIATE", "PRAGMA", "DELETE")
+BUSY_MILLISECONDS = 30_000
+"""How long a transaction waits for those of other processes."""
+WAITING_STATEMENTS = ("PRAGMA", "DELETE")
 """What may take long: a chat is deleted with its 100,000 messages."""
+QUICK_COMMIT_SECONDS = 0.002
+SLOW_COMMITS = 2
+"""After so many commits in a row that were not quick, the next ones wait in the thread."""
+COMMITS_BESIDE = 100
+FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.01
+"""Seconds between tries to begin a transaction while another process writes; SQLite's own pauses are longer."""
+
+
+class CommitPace:
+    """Remembers how quick the disk is: the time of a commit is that of its flush."""
+
+    def __init__(self) -> None:
+        self._slow = 0
+        self._beside = 0
+
+    def is_quick(self) -> bool:
+        """Return True if the next commit need not wait in the thread."""
+        if self._beside:
+            self._beside -= 1
+            return False
+        return True
+
+    def note(self, seconds: float) -> None:
+        """Note how long a commit took that was made at once."""
+        self._slow = self._slow + 1 if seconds > QUICK_COMMIT_SECONDS else 0
+        if self._slow >= SLOW_COMMITS:
+            self._slow, self._beside = 0, COMMITS_BESIDE
 
 
 class PromptConnection(aiosqlite.Connection):
     """A connection whose quick calls are made at once."""
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection], pace: CommitPace) -> None:
+        super().__init__(connector, 64)
+        self._pace = pace
+
+    @property
+    def direct(self) -> sqlite3.Connection:
+        """SQLite's own connection, for statements that take no time."""
+        return self._conn
+
+    async def begin_writing(self) -> None:
+        """Begin a transaction that no other one writes beside."""
+        until, pause = time.monotonic() + BUSY_MILLISECONDS / 1000, FIRST_PAUSE
+        while not self._try_to_begin(last=time.monotonic() >= until):
+            await asyncio.sleep(pause * (0.5 + random.random()))
+            pause = min(pause * 1.5, LAST_PAUSE)
+
+    def _try_to_begin(self, *, last: bool) -> bool:
+        self._conn.execute("PRAGMA busy_timeout=0")
+        try:
+            self._conn.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if last or "locked" not in str(error):
+                raise
+            return False
+        finally:
+            self._conn.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+        return True
+
+    async def end_writing(self) -> None:
+        """Commit: at once while the disk is quick."""
+        if not self._pace.is_quick():
+            await self.commit()
+            return
+        began = time.perf_counter()
+        self._conn.commit()
+        self._pace.note(time.perf_counter() - began)
 
     async def _connect(self) -> aiosqlite.Connection:
         try:
@@ -37,9 +106,10 @@ class PromptConnection(aiosqlite.Connection):
 
 def connector(path: str) -> Callable[[], PromptConnection]:
     """Makes connections to a file; each is used by one task at a time, whatever the thread."""
+    pace = CommitPace()
 
     def connect() -> PromptConnection:
-        made = PromptConnection(lambda: sqlite3.connect(path, check_same_thread=False), 64)
+        made = PromptConnection(lambda: sqlite3.connect(path, check_same_thread=False), pace)
         made._thread.daemon = True  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as SQLAlchemy does
         return made
 
@@ -48,6 +118,7 @@ def connector(path: str) -> Callable[[], PromptConnection]:
 
 def _may_wait(fn: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     name = getattr(fn, "__name__", "")
-    if isinstance(getattr(fn, "__self__", None), sqlite3.Connection):
-        return name in ("commit", "close")
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, sqlite3.Connection):
+        return name == "close" or (name == "commit" and owner.in_transaction)
     return name == "execute" and bool(args) and str(args[0]).startswith(WAITING_STATEMENTS)

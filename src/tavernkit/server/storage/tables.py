@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tavernkit._values import Json, JsonObject
-from tavernkit.server.storage.columns import CleanJSON, CleanText
+from tavernkit.server.storage.columns import CleanText
 
 
 class Base(DeclarativeBase):
     """All tables."""
 
-    type_annotation_map: ClassVar = {str: CleanText(), JsonObject: CleanJSON(), list[Json]: CleanJSON()}
+    type_annotation_map: ClassVar = {str: CleanText(), JsonObject: JSON(), list[Json]: JSON()}
 
 
 class Item(Base):

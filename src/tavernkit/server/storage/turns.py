@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.server.storage.database import advisory_lock
+from tavernkit.server.storage.direct import fetch, fetch_one, run
 from tavernkit.server.storage.statements import change, insert_into, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
 
@@ -47,13 +48,13 @@ _GLOBALS = select_by(GlobalVariables, ("name", "value"), ("owner", "platform"))
 async def turn_by_key(connection: AsyncConnection, owner: str, key: str) -> TurnState | None:
     """The turn of an idempotency key."""
     query = select_by(Turn, _TURN, ("owner", "idempotency_key"), lock=True)
-    return _state((await connection.execute(query, {"owner": owner, "idempotency_key": key})).one_or_none())
+    return _state(await fetch_one(connection, query, {"owner": owner, "idempotency_key": key}))
 
 
 async def turn_of_message(connection: AsyncConnection, session_id: str, message_id: str) -> TurnState | None:
     """The last turn that was begun with a message."""
     by = {"session_id": session_id, "message_id": message_id}
-    return _state((await connection.execute(_LAST_OF_MESSAGE, by)).one_or_none())
+    return _state(await fetch_one(connection, _LAST_OF_MESSAGE, by))
 
 
 async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
@@ -67,23 +68,23 @@ async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object
         "created_at": now,
         "updated_at": now,
     }
-    await connection.execute(insert_into(Turn), {"id": turn_id, **row, **values})
+    await run(connection, insert_into(Turn), {"id": turn_id, **row, **values})
 
 
 async def update_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
     """Change a turn."""
-    await connection.execute(*change(Turn, {"updated_at": time.time(), **values}, id=turn_id))
+    await run(connection, *change(Turn, {"updated_at": time.time(), **values}, id=turn_id))
 
 
 async def note_said(connection: AsyncConnection, turn_id: str, said: list[JsonObject]) -> None:
     """Store what a running turn has said so far."""
     values = {"response": {SAID: said}, "updated_at": time.time()}
-    await connection.execute(*change(Turn, values, id=turn_id, status=RUNNING))
+    await run(connection, *change(Turn, values, id=turn_id, status=RUNNING))
 
 
 async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tuple[str, list[JsonObject]]:
     """The kind of a turn whose process is gone, and what it had said."""
-    row = (await connection.execute(select_by(Turn, ("kind", "response"), ("id",)), {"id": turn_id})).one_or_none()
+    row = await fetch_one(connection, select_by(Turn, ("kind", "response"), ("id",)), {"id": turn_id})
     if row is None:
         return "", []
     said = row[1].get(SAID) if is_object(row[1]) else None
@@ -93,22 +94,21 @@ async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tupl
 async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:
     """Give up a turn that no process works on any more."""
     values = {"status": FAILED, "error": error, "updated_at": time.time()}
-    await connection.execute(*change(Turn, values, id=turn_id, status=RUNNING))
+    await run(connection, *change(Turn, values, id=turn_id, status=RUNNING))
 
 
 async def renew(connection: AsyncConnection, turn_id: str, session_id: str | None, until: float) -> bool:
     """Keep a turn; gives no if somebody else has taken over. The chat is locked before the turn, as everywhere."""
     if session_id is not None:
-        held = await connection.execute(*change(Chat, {"lease_until": until}, id=session_id, turn_id=turn_id))
-        if held.rowcount != 1:
+        held = await run(connection, *change(Chat, {"lease_until": until}, id=session_id, turn_id=turn_id))
+        if held != 1:
             return False
-    found = await connection.execute(*change(Turn, {"lease_until": until}, id=turn_id, status=RUNNING))
-    return found.rowcount == 1
+    return await run(connection, *change(Turn, {"lease_until": until}, id=turn_id, status=RUNNING)) == 1
 
 
 async def read_globals(connection: AsyncConnection, owner: str, platform: str) -> JsonObject:
     """The variables that an owner's chats share."""
-    rows = (await connection.execute(_GLOBALS, {"owner": owner, "platform": platform})).all()
+    rows = await fetch(connection, _GLOBALS, {"owner": owner, "platform": platform})
     return {name: value["value"] for name, value in rows}
 
 
@@ -132,7 +132,7 @@ async def write_globals(
         if name in after
     ]
     if rows:
-        await connection.execute(insert_into(GlobalVariables), rows)
+        await run(connection, insert_into(GlobalVariables), *rows)
 
 
 _MISSING: Json = {"\0": None}

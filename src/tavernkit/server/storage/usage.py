@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit.server.storage.direct import fetch, run
 from tavernkit.server.storage.statements import Rows, table_of
 from tavernkit.server.storage.tables import ApiKey, Usage
 
@@ -54,12 +55,12 @@ async def add_uses(connection: AsyncConnection, owner: str, day: str, uses: Sequ
     # In one order everywhere, so that two transactions never wait for each other.
     ordered = sorted(uses, key=lambda use: (use.character, use.upstream, use.model))
     rows = [{"owner": owner, "day": day, "part": part, **asdict(use)} for use in ordered]
-    await connection.execute(_adding(on_sqlite=on_sqlite), rows)
+    await run(connection, _adding(on_sqlite=on_sqlite), *rows)
 
 
 async def spent(connection: AsyncConnection, owner: str, day: str) -> tuple[int, float]:
     """The tokens and the money that an owner has used on a day."""
-    tokens, cost = (await connection.execute(_SPENT, {"owner": owner, "day": day})).one()
+    ((tokens, cost),) = await fetch(connection, _SPENT, {"owner": owner, "day": day})
     return int(tokens or 0), float(cost or 0.0)
 
 
