@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tavernkit.risu_ai import RisuMessage
 from tavernkit.server.known_lines import KnownLines
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import new_line
+from tavernkit.server.talks.risu_ai_lines import user_line as risu_line
 from tavernkit.silly_tavern import ChatMessage
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -61,8 +63,42 @@ async def test_the_5000th_message_is_read_and_converted_as_the_50th(
             stored = (await client.get(f"{base}/messages?limit=5")).json()["data"]
             assert [each["content"] for each in stored][-4:] == ["first", "Yes.", "second", "Yes."]
     assert counts[50][0] > 0
-    assert counts[5000][0] <= 5 * counts[50][0]  # a hundred lines and more may change, fifty are all there are
+    assert counts[5000][0] <= counts[50][0] + 20  # twenty to forty lines may change
     assert counts[5000][1] == counts[50][1] == 0
+
+
+async def test_messages_of_risuai_are_made_and_compared_once(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start(ScriptedModel(*["Yes."] * 10)) as client:
+        body = {"model": "aria", "greeting": 0, "tavernkit": {"platform": "risu_ai"}}
+        made = (await client.post("/api/sessions", json=body)).json()["id"]
+        lines = [replace(risu_line(f"m{number}", user_name="User"), position=number) for number in range(500)]
+        async with client.service.database.write() as connection:
+            chat = await chats.get_chat(connection, made)
+            await chats.insert_lines(connection, made, lines, now=time.time())
+            await chats.update_chat(connection, chat, next_position=len(lines))
+        path = f"/api/sessions/{made}/messages"
+        await client.post(path, json={"content": "first"})
+        stored: list[int] = []
+        store = chats.store_lines
+
+        async def counting(connection: Any, chat_id: str, old: Any, placed: Any, turn_id: str | None = None) -> None:
+            stored.append(sum(before is not after for before, after in zip(old, placed, strict=False)))
+            await store(connection, chat_id, old, placed, turn_id)
+
+        made_again: list[object] = []
+        from_json = RisuMessage.from_json
+
+        def noted(data: Any) -> RisuMessage:
+            made_again.append(data)
+            return from_json(data)
+
+        monkeypatch.setattr(RisuMessage, "from_json", noted)
+        monkeypatch.setattr(chats, "store_lines", counting)
+        assert (await client.post(path, json={"content": "second"})).status_code == 200
+        now = (await client.get(f"{path}?limit=4")).json()["data"]
+    assert [each["content"] for each in now] == ["first", "Yes.", "second", "Yes."]
+    assert len(made_again) < 10
+    assert stored[0] <= 1
 
 
 def test_lines_of_chats_are_forgotten_when_there_are_too_many() -> None:

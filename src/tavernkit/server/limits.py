@@ -62,9 +62,10 @@ MAX_CACHED_CHAT_LINES: Final = 10_000
 """Longer chats are read again each turn."""
 MAX_CACHED_LINES: Final = 400_000
 """Lines of all chats together that a process remembers."""
-CHANGEABLE_LINES: Final = 100
-"""Lines at the end of a chat that a turn may change; those before are converted once, for several chats."""
-CONVERTED_CHATS: Final = 64
+CHANGEABLE_LINES: Final = 20
+"""Lines at the end of a chat that a turn may change; those before are converted once."""
+CHANGEABLE_GROUP_LINES: Final = 100
+"""The same of a group, whose rounds may be long."""
 
 MEMORY_EVERY: Final = 20
 """After how many messages a session with a memory is summarised again."""

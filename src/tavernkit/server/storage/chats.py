@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import and_, bindparam, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -18,6 +18,8 @@ from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.direct import fetch, fetch_one, run
 from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
+
+T = TypeVar("T")
 
 COMPLETE, PARTIAL = "complete", "partial"
 FOLDER = "folder"
@@ -79,6 +81,28 @@ class ChatLine:
     turn_id: str | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+    _converted: object = field(default=None, init=False, repr=False, compare=False)
+
+    def converted(self, convert: Callable[[JsonObject], T]) -> T:
+        """What a platform makes of the line, made once: a process that remembers a chat does not do it every turn.
+
+        Args:
+            convert: Makes a message, which nobody changes, of ``native``.
+        """
+        found = cast("T | None", self._converted)
+        if found is None:
+            found = convert(self.native)
+            object.__setattr__(self, "_converted", found)
+        return found
+
+    def is_message(self, message: object) -> bool:
+        """Return True if a message is the very one that was made of the line."""
+        return self._converted is message
+
+    @property
+    def is_converted(self) -> bool:
+        """Return True if a platform has made something of the line before."""
+        return self._converted is not None
 
 
 def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPLETE) -> ChatLine:
@@ -309,11 +333,13 @@ async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> 
 
 def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
     """Give lines their places, and the next free one. Places only grow; if the order changed, all get new ones."""
-    before = {line.id: line for line in old}
+    same = _same(old, new)
+    before = {line.id: line for line in old[same:]}
     position = chat.next_position
-    ordered = _in_order(new, before)
-    placed: list[ChatLine] = []
-    for line in new:
+    if not (ordered := _in_order(new[same:], before)):
+        same, before = 0, {line.id: line for line in old}
+    placed = list(new[:same])
+    for line in new[same:]:
         stored = before.get(line.id)
         if stored is not None and ordered:
             placed.append(line if line.position == stored.position else replace(line, position=stored.position))
@@ -332,6 +358,8 @@ async def store_lines(
 ) -> None:
     """Make the stored lines of a chat these lines; lines are matched by id."""
     now = time.time()
+    same = _same(old, placed)
+    old, placed = old[same:], placed[same:]
     before = {line.id: line for line in old}
     kept = {line.id for line in placed}
     gone = [line.id for line in old if line.id not in kept]
@@ -344,6 +372,12 @@ async def store_lines(
     await insert_lines(
         connection, chat_id, [line for line in placed if line.id not in before], now=now, turn_id=turn_id
     )
+
+
+def _same(old: Sequence[ChatLine], new: Sequence[ChatLine]) -> int:
+    """How many lines from the first on are the very same ones: all but the last few of a long chat."""
+    most = min(len(old), len(new))
+    return next((at for at in range(most) if old[at] is not new[at]), most)
 
 
 def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:

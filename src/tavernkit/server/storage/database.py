@@ -105,7 +105,9 @@ class Database:
             if await connection.run_sync(_is_current):
                 return
         async with self.write() as connection:
-            if not self.sqlite:
+            if self.sqlite:
+                await connection.begin()  # what Alembic finds begun it does not commit step by step
+            else:
                 await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             await connection.run_sync(_upgrade)
 

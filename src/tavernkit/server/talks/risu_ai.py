@@ -256,12 +256,7 @@ def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
     size = given.context_size(preset.max_context if preset is not None else None)
     inputs: risu_ai.RisuAIInputs = {
         "variables": InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables}),
-        "history": {
-            lines_of_chats.GREETING: lines_of_chats.NO_GREETING,
-            **given.details,
-            "id": given.chat_id,
-            "message": [line.native for line in lines],
-        },
+        "history": lines_of_chats.chat_of(given, lines),
         "inlays": lines_of_chats.inlays_of(given.lines),
         "limits": given.limits,
         "strategy": given.caching.strategy,

@@ -104,14 +104,27 @@ def system_messages(lines: Sequence[ChatLine]) -> list[JsonObject]:
     return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
 
 
+def chat_of(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
+    """The chat that a turn begins with.
+
+    Args:
+        given: The turn.
+        lines: The lines that RisuAI knows, without what is being sent.
+    """
+    found = risu_ai.RisuChat.from_json({GREETING: NO_GREETING, **given.details, "id": given.chat_id, "message": []})
+    messages = tuple([line.converted(risu_ai.RisuMessage.from_json) for line in lines])
+    return dataclasses.replace(found, messages=messages)
+
+
 def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
     """The lines of a chat; stored ones are found again by RisuAI's own ids, neutral ones stay where they are."""
-    kept = given.lines
+    same = _same(chat.messages, given.lines)
+    kept = given.lines[same:]
     known = {str(line.native.get("chatId")): line for line in own_lines(kept)}
     followers = _followers(kept)
     pending = next((line for line in kept if line.id == given.pending), None)
-    lines = followers.pop("", [])
-    for message in chat.messages:
+    lines = [*given.lines[:same], *followers.pop("", [])]
+    for message in chat.messages[same:]:
         native = thaw_object(message.to_json())
         line = known.pop(str(native.get("chatId")), None)
         if line is None and pending is not None and message.role == "user":
@@ -125,6 +138,12 @@ def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
             line = dataclasses.replace(line, content=message.data, native=native, status=COMPLETE)
         lines += [line, *followers.pop(line.id, [])]
     return lines
+
+
+def _same(messages: Sequence[risu_ai.RisuMessage], lines: Sequence[ChatLine]) -> int:
+    """How many lines from the first on are what they were: their messages are the very ones that were made of them."""
+    most = min(len(messages), len(lines))
+    return next((at for at in range(most) if not lines[at].is_message(messages[at])), most)
 
 
 def swiped(old: ChatLine, new: ChatLine) -> ChatLine:

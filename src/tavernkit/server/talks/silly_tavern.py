@@ -18,7 +18,7 @@ from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
-from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, EarlierMessages, StoredLines
+from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines, earlier_messages, unchanged
 from tavernkit.server.talks.silly_tavern_long_chats import moved
 from tavernkit.server.talks.talk import (
     Ask,
@@ -44,7 +44,6 @@ class SillyTavernTalk:
         self._build_executor = build_executor
         self._clean_up = clean_up
         self._builds = Builds()
-        self._earlier = EarlierMessages()
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
         """Who may begin a chat, and how many greetings each has."""
@@ -123,13 +122,13 @@ class SillyTavernTalk:
         lines = list(given.lines)
         if pending_line(given) is not None and given.kind == "normal":
             lines.pop()
-        cut = self._earlier.cut(lines)
+        cut = unchanged(lines, in_group=given.cast.group is not None)
         stored = StoredLines(lines, cut)
-        chat = self._chat(host, stored.lines)
-        chat.state.before = self._earlier.messages(given.chat_id, lines[:cut])
+        chat = self._chat(host, stored.lines, cut)
+        chat.state.before = earlier_messages(lines[:cut])
         return stored, chat
 
-    def _chat(self, host: _Host, lines: Sequence[JsonObject]) -> st.Chat:
+    def _chat(self, host: _Host, lines: Sequence[JsonObject], cut: int = 0) -> st.Chat:
         given = host.given
 
         async def work(function: Callable[[], T], /) -> T:
@@ -141,7 +140,7 @@ class SillyTavernTalk:
             run_tools=False,
             clean_up=self._clean_up,
             work=work,
-            **self._builds.inputs(given),
+            **self._builds.inputs(given, cut),
         )
         variables: JsonObject = {"variables": given.local_variables} if given.local_variables else {}
         chat.restore(

@@ -31,8 +31,13 @@ class Builds:
         """The builder of a cast."""
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
 
-    def inputs(self, given: TalkInput) -> st.SillyTavernInputs:
-        """What this turn's builds are given besides the chat."""
+    def inputs(self, given: TalkInput, cut: int = 0) -> st.SillyTavernInputs:
+        """What this turn's builds are given besides the chat.
+
+        Args:
+            given: The turn.
+            cut: How many lines, from the first on, are known to have nothing to do with tools.
+        """
         cast = given.cast
         preset = own_preset(cast)
         inputs: st.SillyTavernInputs = {
@@ -63,7 +68,7 @@ class Builds:
         if given.seed is not None:
             inputs["seed"] = given.seed
         tools = given.options.get("tools")
-        if tools or any(is_about_tools(line) for line in given.lines):
+        if tools or any(is_about_tools(line) for line in given.lines[cut:]):
             preset = self.builder(cast).make_context().active_preset
             inputs["preset"] = preset.replace(function_calling=True)
             inputs["tools"] = _tools(tools)

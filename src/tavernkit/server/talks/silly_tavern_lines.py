@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
-from tavernkit._values import Json, JsonObject, LRUCache, is_mapping, is_object
+from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.limits import CHANGEABLE_LINES, CONVERTED_CHATS
+from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 
@@ -88,38 +88,24 @@ def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -
     return new_line("assistant", text, message.to_json(), status=PARTIAL)
 
 
-class EarlierMessages:
-    """Messages of long chats that a turn does not change, converted once and kept between turns."""
+def unchanged(lines: Sequence[ChatLine], *, in_group: bool) -> int:
+    """How many lines of a chat, from the first on, a turn does not change: none of a short one, or after tools.
 
-    def __init__(self) -> None:
-        self._kept: LRUCache[str, tuple[list[JsonObject], list[st.ChatMessage]]] = LRUCache(CONVERTED_CHATS)
+    Args:
+        lines: The lines.
+        in_group: The chat is a group's: its last round may have many.
+    """
+    step = CHANGEABLE_GROUP_LINES if in_group else CHANGEABLE_LINES
+    cut = max(len(lines) - step, 0)
+    cut -= cut % step
+    if not cut or "{{" in lines[0].content:  # the first message is expanded for good by the next turn
+        return 0
+    return 0 if any(NEUTRAL in line.native for line in lines[: cut + 1] if not line.is_converted) else cut
 
-    def cut(self, lines: Sequence[ChatLine]) -> int:
-        """How many lines of a chat are such: none of a short one, or if tools were called before."""
-        cut = max(len(lines) - CHANGEABLE_LINES, 0)
-        cut -= cut % CHANGEABLE_LINES
-        if not cut or "{{" in lines[0].content:  # the first message is expanded for good by the next turn
-            return 0
-        return 0 if any(NEUTRAL in line.native for line in lines[: cut + 1]) else cut
 
-    def messages(self, chat_id: str, lines: Sequence[ChatLine]) -> Sequence[st.ChatMessage]:
-        """The messages of lines; those that are the same as last time are not read again.
-
-        Args:
-            chat_id: The session.
-            lines: The lines, without neutral ones.
-        """
-        if not lines:
-            return ()
-        natives = [line.native for line in lines]
-        known, messages = self._kept.get(chat_id) or ([], [])
-        same = next(
-            (at for at, (new, old) in enumerate(zip(natives, known, strict=False)) if new is not old),
-            min(len(natives), len(known)),
-        )
-        messages = [*messages[:same], *map(st.ChatMessage.from_json, natives[same:])]
-        self._kept.put(chat_id, (natives, messages))
-        return messages
+def earlier_messages(lines: Sequence[ChatLine]) -> list[st.ChatMessage]:
+    """The messages of lines that are not neutral."""
+    return [line.converted(st.ChatMessage.from_json) for line in lines]
 
 
 class StoredLines:
