@@ -11,7 +11,9 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from tavernkit.silly_tavern._world_info import (
     SelectedBooks,
     WorldBook,
     WorldInfoEngine,
+    WorldInfoResult,
     WorldInfoSettings,
 )
 
@@ -76,6 +79,22 @@ def test_compile(benchmark: BenchmarkFixture, entries: int, limit: float) -> Non
     scanned = workload(entries)
     benchmark.pedantic(lambda: WorldInfoEngine().compile(scanned.books, scanned.settings), rounds=3)
     check(benchmark, limit)
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
+@pytest.mark.parametrize("entries", [10_000, 40_000, 100_000])
+def test_first_use(benchmark: BenchmarkFixture, tmp_path: Path, entries: int, indexed: bool) -> None:
+    """From the file to the first result."""
+    scanned = workload(entries)
+    path = tmp_path / "lore.json"
+    path.write_text(scanned.books.global_[0].dumps(), encoding="utf-8")
+    if indexed:
+        WorldBook.load(path).index()
+
+    def use() -> WorldInfoResult:
+        return WorldInfoEngine().scan(replace(scanned, books=SelectedBooks(global_=(WorldBook.load(path),))))
+
+    assert len(benchmark.pedantic(use, rounds=3).activated) >= 20
 
 
 def test_twice_the_entries_that_do_not_match(benchmark: BenchmarkFixture) -> None:

@@ -31,6 +31,7 @@ from tavernkit.silly_tavern._macros import MacroEngine
 from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
 ROUNDS = 5
+LARGE = (10_000, 40_000, 100_000)
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,13 @@ def scan_messages(messages: int) -> Callable[[], object]:
     return lambda: engine.scan(longer)
 
 
-def first_use(entries: int) -> Callable[[], object]:
+def first_use(entries: int, *, index: bool = False) -> Callable[[], object]:
     made = workloads.lore(entries)
     path = Path(tempfile.mkdtemp()) / "book.json"
     path.write_text(json.dumps(made["book"]), encoding="utf-8")
     messages = [f"{line['name']}: {line['mes']}" for line in reversed(made["chat"])]
+    if index:
+        silly_tavern.WorldBook.load(path).index()
 
     def use() -> object:
         books = SelectedBooks(global_=(silly_tavern.WorldBook.load(path),))
@@ -208,7 +211,13 @@ def count_tokens(words: int) -> Callable[[], object]:
 OPERATIONS = (
     Operation("World Info: scan 100 messages", "entries of the book", (400, 4_000, 40_000), scan),
     Operation("World Info: scan 1,000 entries", "messages within the depth", (10, 100, 1_000), scan_messages),
-    Operation("World Info: a book's first use, from its file", "entries of the book", (400, 4_000, 40_000), first_use),
+    Operation("World Info: first use of a book, from its file", "entries of the book", LARGE, first_use),
+    Operation(
+        "World Info: first use, with an index",
+        "entries of the book",
+        LARGE,
+        lambda entries: first_use(entries, index=True),
+    ),
     Operation("SillyTavern: next turn, 16k context", "messages of the chat", (50, 500, 5_000), next_turn),
     Operation("SillyTavern: next turn of 50 messages", "prompts", (10, 100, 1_000), next_turn_with_prompts),
     Operation("SillyTavern: next turn of 300 messages", "regex scripts", (1, 10, 100), next_turn_with_scripts),

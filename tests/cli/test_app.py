@@ -22,6 +22,7 @@ SUBCOMMANDS = [
     ["lore", "scan"],
     ["lore", "test"],
     ["lore", "convert"],
+    ["lore", "index"],
     ["macros", "list"],
     ["macros", "eval"],
     ["cbs", "list"],

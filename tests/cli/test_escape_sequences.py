@@ -53,6 +53,7 @@ COMMANDS = {
     "lore_scan": ["lore", "scan", "{book}", "--text", "{attack}"],
     "lore_test": ["lore", "test", "{book}", "--text", "hi", "--expect", "{attack}"],
     "lore_coverage": ["lore", "coverage", "{book}", "--chat", "{chat}"],
+    "lore_index": ["lore", "index", "{book}", "--output", "{folder}/book.index"],
     "lore_convert": ["lore", "convert", "{book}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "preset_convert": ["preset", "convert", "{preset}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "tokens": ["tokens", "{card}", "--show"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit._values import JsonObject
 from tavernkit.cli.files import STDIN, naming, read_bytes, shown
-from tavernkit.conversation._books import parse_book, risu_entries, world_book
+from tavernkit.conversation._books import indexed_book, parse_book, risu_entries, world_book
 from tavernkit.errors import log_warning
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def load_world(path: Path) -> WorldBook:
     """Read a book of any kind as a world book."""
-    return world_book(read_book(path), "stdin" if str(path) == STDIN else path.stem)
+    if str(path) == STDIN:
+        return world_book(read_book(path), "stdin")
+    indexed = indexed_book(path, log_warning)
+    return world_book(read_book(path), path.stem) if indexed is None else indexed
 
 
 def read_risu_lore(path: Path) -> list[JsonObject]:

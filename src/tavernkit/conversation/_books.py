@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tavernkit._values import JsonObject, is_object, thaw_object
 from tavernkit.cards import CharacterBook, load, parse_json
+from tavernkit.cards._source import read_file
 from tavernkit.errors import FileFormatError, LoreParseError, Warn, WarningLog
 
 if TYPE_CHECKING:
@@ -46,14 +46,33 @@ def world_book(book: JsonObject, name: str) -> WorldBook:
     """Turn a book into a world book, as SillyTavern does when it imports the book or the card that has it.
 
     Args:
-        book: The JSON of the book.
+        book: The JSON of the book, which must not be changed from then on.
         name: The name of the world.
     """
-    from tavernkit.silly_tavern import WorldBook, import_world
+    from tavernkit.silly_tavern import WorldBook
+    from tavernkit.silly_tavern._world_info.importers import import_json
 
     if CharacterBook.fits(book):
         return WorldBook.from_character_book(book, name=name)
-    return import_world(f"{name}.json", json.dumps(book), strict=True) or WorldBook(name, book)
+    return import_json(f"{name}.json", book)
+
+
+def indexed_book(path: Path, warn: Warn) -> WorldBook | None:
+    """Read a world file with the index beside it, see ``WorldBook.index()``; nothing if no index can be used.
+
+    Args:
+        path: The world file.
+        warn: Called if the index cannot be used.
+    """
+    from tavernkit.silly_tavern._world_info.book import index_of, load_indexed
+    from tavernkit.silly_tavern._world_info.importers import world_name
+    from tavernkit.silly_tavern._world_info.limits import MAX_BOOK_BYTES
+
+    index = index_of(path)
+    if index is None or world_name(f"{path.stem}.json") != path.stem:
+        return None
+    content = read_file(path, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
+    return load_indexed(content, index, path.stem, path, warn)
 
 
 def risu_entries(book: JsonObject, warn: Warn) -> list[JsonObject]:

@@ -16,7 +16,7 @@ from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character, User
 from tavernkit.cards._loading import load
 from tavernkit.cards._source import FileContent, called, read_file
-from tavernkit.conversation._books import parse_book, risu_module, world_book
+from tavernkit.conversation._books import indexed_book, parse_book, risu_module, world_book
 from tavernkit.conversation._formats import NO_HOST, restore_state
 from tavernkit.conversation._stores import ConversationStore, FileStore, SavedChat
 from tavernkit.conversation._tools import ToolBox
@@ -316,6 +316,9 @@ def _silly_tavern_group(given: Materials, members: Mapping[str, Character]) -> G
 def _world(book: BookInput, warn: Warn) -> WorldBook:
     if isinstance(book, WorldBook):
         return book
+    indexed = indexed_book(Path(book), warn) if isinstance(book, (str, os.PathLike)) else None
+    if indexed is not None:
+        return indexed
     name, content = _book(book, warn)
     return world_book(content, name)
 

@@ -6,6 +6,7 @@ import copy
 import json
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -167,12 +168,14 @@ def sort(entries: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str,
     return sorted(entries, key=lambda pair: -pair[1]["order"])
 
 
-def check_scan_equals_the_straightforward_one(scenario: dict[str, Any]) -> None:
+def check_scan_equals_the_straightforward_one(
+    scenario: dict[str, Any], make_book: Callable[[str, Any], WorldBook] = WorldBook
+) -> None:
     """Run several turns on both; everything that a scan gives has to be equal in each."""
     engine = WorldInfoEngine()
     names = [f"book{number}" for number in range(len(scenario["books"]))]
     books = tuple(
-        WorldBook(name, {"entries": {str(entry["uid"]): entry for entry in book}})
+        make_book(name, {"entries": {str(entry["uid"]): entry for entry in book}})
         for name, book in zip(names, scenario["books"], strict=True)
     )
     listed = sort([(book.name, dict(entry.raw)) for book in books for entry in book.entries])

@@ -239,6 +239,34 @@ def convert(
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
+@app.command("index")
+def index(
+    book: Annotated[Path, typer.Argument(help="A world file of SillyTavern's.", show_default=False)],
+    target: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it (default: beside the book).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Write an index beside a large book, with which it is read three times as fast.
+
+    It is used wherever the book is read, until the book is changed: then write it again.
+
+    \b
+    tavernkit lore index world.json
+    """
+    from tavernkit.cli.files import naming
+    from tavernkit.cli.terminal import counted, show, show_report
+    from tavernkit.silly_tavern import WorldBook
+
+    with naming(book):
+        read = WorldBook.load(book, index=None, warn=lambda message: None)
+        written = read.index(target)
+    if as_json:
+        show_report({"file": str(written), "entries": len(read), "bytes": written.stat().st_size})
+    else:
+        show(f"{written}: {counted(len(read), 'entry', 'entries')}, {written.stat().st_size:,} bytes")
+
+
 def _messages(text: list[str] | None, chat: Path | None) -> Messages:
     said = [("user", each) for each in text or ()]
     if chat is None:

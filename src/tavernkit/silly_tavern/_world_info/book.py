@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TypeGuard
 
 from tavernkit._arguments import checked, require
 from tavernkit._text.js_values import own_keys
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.cards._source import FileContent, read_file, stem
-from tavernkit.errors import StrictModeError, Warn, log_warning
+from tavernkit.errors import ConfigError, StrictModeError, Warn, log_warning
+from tavernkit.silly_tavern._world_info.book_index import BadIndexError, IndexedBook, make_index
 from tavernkit.silly_tavern._world_info.book_table import BookTable, make_table, read_columns
 from tavernkit.silly_tavern._world_info.character_book import character_book_to_world, world_to_character_book
 from tavernkit.silly_tavern._world_info.entry import Entry, problem_with
@@ -26,6 +29,9 @@ LARGE_FILE = 1_000_000
 
 MANY_ENTRIES = 1_000
 """From how many entries on the same is true of a table."""
+
+INDEX_SUFFIX = ".index"
+"""What the name of an index has after that of its book."""
 
 JSON_VALUE: object = Mapping[str, object] | Sequence[object] | str | float | bool | None
 PARSED_FILE = "a parsed file, such as {'entries': {}}"
@@ -40,10 +46,12 @@ class WorldBook:
     Args:
         name: The book's name.
         raw: The file's parsed JSON.
+        file: The file, if it is from one.
     """
 
-    def __init__(self, name: str, raw: Json) -> None:
+    def __init__(self, name: str, raw: Json, *, file: Path | None = None) -> None:
         self.name = name
+        self._file = file
         self._raw = raw
 
     @classmethod
@@ -59,20 +67,72 @@ class WorldBook:
 
         What cannot be read gives an empty book and a warning, or ``LoreParseError`` in strict mode.
         """
-        try:
-            return cls(name, parse_world(text))
-        except LoreParseError as error:
-            if strict:
-                raise
-            warn(f"world book {name!r} is taken as empty: {error}")
-            return cls(name, {"entries": {}})
+        return cls(name, _read_world(text, name, warn, strict=strict))
 
     @classmethod
     @checked
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
-        """Read a world file; the book is named after it."""
+    def load(
+        cls,
+        source: FileContent,
+        *,
+        index: FileContent | None = None,
+        warn: Warn = log_warning,
+        strict: bool = False,
+    ) -> WorldBook:
+        """Read a world file; the book is named after it.
+
+        With an index, see ``index()``, only entries that are needed are parsed. One that does not belong to the file,
+        or is damaged, is reported and not used.
+
+        Args:
+            source: The file.
+            index: Its index; by default the one beside it, if there is one: ``lore.json.index``.
+            warn: Takes warnings.
+            strict: Raise ``LoreParseError`` instead.
+        """
         content = read_file(source, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
-        return cls.loads(content, name=stem(source), warn=warn, strict=strict)
+        name, file = stem(source), None if isinstance(source, bytes) else Path(source)
+        if index is None and file is not None:
+            index = index_of(file)
+        indexed = None if index is None else load_indexed(content, index, name, file, warn, strict=strict)
+        return indexed if indexed is not None else cls(name, _read_world(content, name, warn, strict=strict), file=file)
+
+    def index(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Write an index of the book's file, with which ``load()`` takes about a third of the time.
+
+        It holds for exactly the bytes that the file has now; ``load()`` does not use it for any others.
+
+        Args:
+            path: Where to write it; by default beside the file, where ``load()`` looks for it.
+
+        Returns:
+            The path of the index.
+
+        Raises:
+            ConfigError: If the book was not loaded from a file, the file has changed since, or it is one of another
+                program's.
+            LoreParseError: If the file cannot be read any more.
+        """
+        from tavernkit.silly_tavern._world_info.importers import convert_foreign_world  # it imports this module
+
+        if self._file is None:
+            raise ConfigError("only a book that was loaded from a file can have an index", code="NO_FILE")
+        content = read_file(self._file, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
+        raw = parse_world(content)
+        if raw != self._raw:
+            raise ConfigError(
+                f"{str(self._file)!r} has changed since it was loaded: load it again", code="FILE_CHANGED"
+            )
+        if not is_object(raw.get("entries")) or convert_foreign_world(raw) is not None:
+            raise ConfigError("only SillyTavern's own world files can have an index", code="FOREIGN_FILE")
+        book = WorldBook(self.name, raw)
+        entries = [*book.raw_entries()]
+        usable = [number for number, (_, each) in enumerate(entries) if problem_with(each) is None]
+        target = Path(f"{self._file}{INDEX_SUFFIX}" if path is None else path)
+        part = target.with_name(f"{target.name}.part")
+        part.write_bytes(make_index(content, [key for key, _ in entries], usable, book.table))
+        part.replace(target)
+        return target
 
     @classmethod
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
@@ -137,7 +197,7 @@ class WorldBook:
 
     def __getstate__(self) -> dict[str, object]:
         """A pickle has the file, not what was made of it."""
-        return {"name": self.name, "_raw": self._raw}
+        return {"name": self.name, "_raw": self._raw, "_file": self._file}
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -151,8 +211,65 @@ class WorldBook:
         return f"WorldBook({self.name!r}, {len(self)} entries)"
 
 
+def index_of(file: Path) -> Path | None:
+    """Give the index beside a world file, if there is one."""
+    beside = Path(f"{file}{INDEX_SUFFIX}")
+    return beside if beside.is_file() else None
+
+
 def _are_objects(raws: list[Json]) -> TypeGuard[list[JsonObject]]:
     return {*map(type, raws)} == {dict}
+
+
+class _IndexedWorldBook(WorldBook):
+    """A book whose entries are parsed when they are asked for."""
+
+    def __init__(self, name: str, indexed: IndexedBook, file: Path | None) -> None:
+        self.name = name
+        self._file = file
+        self._indexed = indexed
+
+    @cached_property
+    def _raw(self) -> Json:  # pyright: ignore[reportIncompatibleVariableOverride]  # an attribute, made late
+        return parse_world(self._indexed.content)
+
+    @cached_property
+    def table(self) -> BookTable:
+        return self._indexed.table
+
+    def raw_entries(self) -> Iterator[tuple[str, Json]]:
+        return self._indexed.raw_entries()
+
+    def __len__(self) -> int:
+        return len(self._indexed)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return WorldBook, (self.name, self._raw)
+
+
+def load_indexed(
+    content: bytes, index: FileContent, name: str, file: Path | None, warn: Warn, *, strict: bool = False
+) -> WorldBook | None:
+    """Read a book with its index, or report why the index cannot be used."""
+    try:
+        indexed = IndexedBook(content, read_file(index, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES"))
+    except BadIndexError as error:
+        message = f"the index of world book {name!r} is not used: {error}; write it anew"
+        if strict:
+            raise StrictLoreParseError(message) from None
+        tell_problem(warn, message)
+        return None
+    return _IndexedWorldBook(name, indexed, file)
+
+
+def _read_world(text: str | bytes, name: str, warn: Warn, *, strict: bool) -> JsonObject:
+    try:
+        return parse_world(text)
+    except LoreParseError as error:
+        if strict:
+            raise
+        warn(f"world book {name!r} is taken as empty: {error}")
+        return {"entries": {}}
 
 
 def tell_problem(warn: Warn, message: str) -> None:

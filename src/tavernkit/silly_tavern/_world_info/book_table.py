@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from functools import lru_cache
 from itertools import chain, compress, repeat
 from operator import itemgetter, not_
@@ -26,6 +26,8 @@ SEPARATOR = "\x01"
 """Stands before every message of a haystack. A key that holds it can reach across messages."""
 
 _WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]+)*")
+MAX_INTEGER = 2**53
+
 _OFF = (0, None)
 """Values that switch nothing on; ``False`` is equal to the first."""
 
@@ -51,7 +53,7 @@ class KeyColumn(NamedTuple):
     """Plain keys of one kind, and the entry that each belongs to."""
 
     texts: list[str]
-    owners: list[int]
+    owners: MutableSequence[int]
 
 
 class Entries(Protocol):
@@ -174,7 +176,11 @@ def make_table(raws: Sequence[JsonObject], columns: Columns, problems: Sequence[
     return BookTable(
         entries=ParsedEntries(raws),
         problems=tuple(problems),
-        orders=[order if type(order) is int else number(order) for order in columns.order],
+        # JavaScript has no larger integers: those become floats, as anything else that is a number.
+        orders=[
+            order if type(order) is int and -MAX_INTEGER <= order <= MAX_INTEGER else number(order)
+            for order in columns.order
+        ],
         constant=sorted({*_switched_on(columns.constant), *_activated(columns.content)}),
         timed=sorted({*_switched_on(columns.sticky), *_switched_on(columns.cooldown)}),
         # true is the first level

@@ -17,6 +17,7 @@ from tavernkit.cards._png import SIGNATURE, walk
 from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.silly_tavern._world_info.book import WorldBook, parse_json
 from tavernkit.silly_tavern._world_info.entry import template_entry
+from tavernkit.silly_tavern._world_info.fields import check_depth
 from tavernkit.silly_tavern.errors import LoreParseError
 
 KEYWORD = b"naidata"
@@ -73,10 +74,33 @@ def import_world(
 
 
 def _import(filename: str, content: str | bytes, warn: Warn) -> WorldBook:
+    name = _require_name(filename)
+    return _world_of(name, _parse(content, warn))
+
+
+def import_json(filename: str, parsed: Json) -> WorldBook:
+    """Import a parsed world file, see ``import_world()``. The JSON must not be changed from then on.
+
+    Args:
+        filename: The file's name.
+        parsed: The file's JSON.
+
+    Raises:
+        LoreParseError: If SillyTavern would refuse it.
+    """
+    check_depth(parsed)
+    return _world_of(_require_name(filename), parsed)
+
+
+def _require_name(filename: str) -> str:
     name = world_name(filename)
     if name is None:
         raise LoreParseError("its name cannot be the name of a world")
-    parsed = _parse(content, warn)
+    return name
+
+
+def _world_of(name: str, parsed: Json) -> WorldBook:
+    """Make a world of a parsed file."""
     converted = convert_foreign_world(parsed)
     if converted is not None:
         return WorldBook(name, converted)
