@@ -16,10 +16,11 @@ from tavernkit import silly_tavern as st
 from tavernkit._values import JsonObject
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
-from tavernkit.prompt import HookRegistry
+from tavernkit.prompt import HookRegistry, Pipeline
 from tavernkit.prompt._source_map import SourceMap, shared
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.silly_tavern._sources import SHORT_CHAT
 from tavernkit.stores import InMemoryVariablesStore
 from tests.quickness import at_most
 from tests.source_map.recorded import problems
@@ -286,6 +287,52 @@ def test_lines_of_a_chat_that_did_not_fit_are_known_with_the_reason() -> None:
         (new,) = plan.uses(f"/{line}/mes")
         assert (len(new.places), new.missing, new.reason) == (1, (), "")
         assert new.tokens > 0
+
+
+def test_of_a_long_chat_only_a_part_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    plan = build(history=CHAT, context_length=100000)
+    run = Pipeline.run
+
+    def counting(self: Pipeline[Any], state: Any) -> None:
+        built.append(len(state.context.log.lines))
+        run(self, state)
+
+    monkeypatch.setattr(Pipeline, "run", counting)
+    found = plan.source_map()
+    assert found.exact
+    assert list(problems(found)) == []
+    assert built == [SHORT_CHAT + 1]
+    for line in (1, 200, 399):
+        (place,) = found.where(f"said in line {line}.")
+        assert [source.pointer for source in place.spans[0].sources] == [f"/{line}/mes"]
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Message {{lastMessageId}}.", "{{firstIncludedMessageId}}", "Of {{lastUserMessage}}"]
+)
+def test_prompts_that_count_the_lines_of_a_long_chat_are_exact(prompt: str) -> None:
+    plan = build(history=CHAT, context_length=100000, character=CARD.replace(system_prompt=prompt))
+    found = plan.source_map()
+    assert found.exact
+    assert list(problems(found)) == []
+
+
+def test_lines_with_the_same_words_are_told_apart() -> None:
+    chat = list(CHAT)
+    for line in (0, 20, 200, 300):
+        chat[line] = {"role": "user", "content": "{{char}} nods."}
+    found = build(history=chat, context_length=100000).source_map()
+    assert [place.spans[1].sources[0].pointer for place in found.where("Aria nods.")] == [
+        f"/{line}/mes" for line in (0, 20, 200, 300)
+    ]
+
+
+def test_a_second_map_knows_what_was_given_as_well() -> None:
+    builder = st.Builder(character=CARD, user=User(name="Ann"), books=[BOOK], seed=1)
+    first, second = (builder.build(message="Hello.").source_map().given for _ in range(2))
+    assert first == second
+    assert any(source.kind == "preset" for source in second) or any(source.kind == "settings" for source in second)
 
 
 def test_messages_of_a_long_risu_ai_chat_lead_to_their_places() -> None:

@@ -7,6 +7,8 @@ from itertools import islice
 
 import pytest
 
+from tavernkit.risu_ai import _sources as risu_ai_sources
+from tavernkit.silly_tavern import _sources as silly_tavern_sources
 from tests.source_map.recorded import CHAT, RISU_AI, TEXT, count, plans, problems
 
 LEAST_KNOWN = 0.97
@@ -36,3 +38,14 @@ def test_every_character_has_one_place_and_stands_there(surface: str) -> None:
     ours = sum(total[kind] for kind in ("verbatim", "expanded", "replaced", "aligned"))
     assert total["known"] >= LEAST_KNOWN * ours
     assert total["unnamed"] <= MOST_UNNAMED * ours
+
+
+@pytest.mark.parametrize("surface", ["silly_tavern/build_chat", "silly_tavern/chat_extras", "risu_ai/build"])
+def test_a_map_made_of_a_part_of_the_chat_is_as_exact(surface: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long chats are cut for their maps; recorded ones are short, so here they are cut to almost nothing."""
+    for module in (silly_tavern_sources, risu_ai_sources):
+        monkeypatch.setattr(module, "SHORT_CHAT", 2)
+    for case, plan in plans(surface, 12):
+        found = plan.source_map()
+        assert found.exact, case
+        assert list(islice(problems(found), 3)) == [], case

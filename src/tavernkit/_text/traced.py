@@ -91,6 +91,24 @@ def tracing() -> Generator[list[Origin]]:
             _builds -= 1
 
 
+@contextmanager
+def collected() -> Generator[list[Origin]]:
+    """Give the origins of texts that are traced meanwhile, for ``give()``."""
+    given: list[Origin] = []
+    token = _given.set(given)
+    try:
+        yield given
+    finally:
+        _given.reset(token)
+
+
+def give(origins: Iterable[Origin]) -> None:
+    """Let the running build for a source map have these origins as well."""
+    given = _given.get()
+    if given is not None:
+        given.extend(origins)
+
+
 class Traced(str):
     """A text with the pieces it is made of; they cover it from its start to its end."""
 

@@ -91,11 +91,11 @@ class Block:
 
     def enable(self) -> Block:
         """Return an enabled copy."""
-        return _with_flag(self, enabled=True)
+        return with_field(self, "enabled", True)
 
     def disable(self) -> Block:
         """Return a disabled copy."""
-        return _with_flag(self, enabled=False)
+        return with_field(self, "enabled", False)
 
     @property
     def disabled(self) -> bool:
@@ -132,12 +132,18 @@ class Block:
         return {each.name: thaw(getattr(self, each.name)) for each in dataclasses.fields(self)}
 
 
-def _with_flag(block: Block, *, enabled: bool) -> Block:
-    # Trimming switches thousands of blocks: every other field was checked and frozen when the block was made.
+def with_field(block: Block, changed: str, value: bool | str) -> Block:
+    """Return a copy with another flag or text: every other field was checked and frozen when the block was made.
+
+    Args:
+        block: The block.
+        changed: The name of the field.
+        value: Its new value.
+    """
     twin = object.__new__(Block)
     for name in Block.__slots__:
         object.__setattr__(twin, name, getattr(block, name))
-    object.__setattr__(twin, "enabled", enabled)
+    object.__setattr__(twin, changed, value)
     return twin
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from tavernkit._arguments import require
-from tavernkit._values import Json, JsonObject
+from tavernkit._values import Json, JsonObject, LazySequence
 from tavernkit.prompt._source_spans import KINDS, Cost, MappedText, Place, Span, TextSource, Use
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ class SourceMap:
     """
 
     def __init__(self, texts: TracedTexts) -> None:
-        self.exact = texts.exact
         self._texts = texts
 
     def __getstate__(self) -> dict[str, object]:
@@ -36,17 +35,28 @@ class SourceMap:
             "costs": self.costs,
             "given": self.given,
             "_unused": self._unused,
+            "_words": [text.text for text in self.messages],
         }
 
     @cached_property
-    def messages(self) -> tuple[MappedText, ...]:
-        """Every message that is sent, or the text prompt, with its spans."""
-        return tuple(map(self._texts.message, range(len(self._texts.messages))))
+    def exact(self) -> bool:
+        """Whether the prompt could be built again as it was."""
+        return self._texts.exact
 
     @cached_property
-    def blocks(self) -> tuple[MappedText, ...]:
+    def messages(self) -> Sequence[MappedText]:
+        """Every message that is sent, or the text prompt, with its spans, which are made when it is asked for."""
+        return LazySequence(len(self._texts.messages), cache(self._texts.message))
+
+    @cached_property
+    def blocks(self) -> Sequence[MappedText]:
         """Every block that is sent, with its spans and tokens."""
-        return self._texts.mapped_blocks()
+        return LazySequence(len(self._texts.blocks), cache(self._texts.block))
+
+    @cached_property
+    def _words(self) -> Sequence[str]:
+        """The texts of the messages."""
+        return [text.traced for text in self._texts.messages]
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:
@@ -76,11 +86,11 @@ class SourceMap:
         """Find words in the prompt, and say where they came from."""
         require("words", words, str)
         found: list[Place] = []
-        for index, text in enumerate(self.messages):
-            at = text.text.find(words) if words else -1
+        for index, text in enumerate(self._words):
+            at = text.find(words) if words else -1
             while at >= 0:
-                found.append(_place(index, text, at, at + len(words)))
-                at = text.text.find(words, at + len(words))
+                found.append(_place(index, self.messages[index], at, at + len(words)))
+                at = text.find(words, at + len(words))
         return found
 
     def at(self, message: int, offset: int) -> Span:

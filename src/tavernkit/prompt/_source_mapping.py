@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -10,12 +11,15 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import Change, Origin, Piece, align, pieces_of, plain, trace, tracing
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
+from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._source_map import SourceMap
 from tavernkit.prompt._source_spans import MappedText, Span, TextSource
 
 if TYPE_CHECKING:
-    from tavernkit.prompt._block import Block
     from tavernkit.prompt._plan import Plan
+
+Place: TypeAlias = Callable[[Block], object]
+"""Gives where a block stands, as far as two builds have that in common."""
 
 Payload: TypeAlias = Callable[["Plan"], object]
 """Gives what is sent to a provider, as JSON."""
@@ -30,6 +34,8 @@ class TracedBuild:
     """Gives the text of a block, if some were left plain that are in an input as a whole."""
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Traced texts that the build was given and did not use, each with the reason."""
+    exact: bool = False
+    """True if its blocks are known to be those of the first build, one for one."""
 
 
 Again: TypeAlias = Callable[["Plan"], TracedBuild]
@@ -65,44 +71,111 @@ class _Text(NamedTuple):
     tokens: int = 0
 
 
+def with_traced_texts(
+    plan: Plan, traced: Plan, place: Place, traced_place: Place, whole: Container[int]
+) -> Plan | None:
+    """Return a plan with the texts of a build of a part of its chat; None if that does not have all of them.
+
+    Args:
+        plan: The plan.
+        traced: What was built of a part of the chat, with traced texts.
+        place: Gives the place of a block of the plan that is its own (a line of the chat), or one that it shares.
+        traced_place: The same for blocks of the other one.
+        whole: Ids of blocks whose texts are not needed.
+    """
+    known: dict[tuple[object, str], list[str]] = {}
+    for block in traced.blocks:
+        known.setdefault((traced_place(block), plain(block.content)), []).append(block.content)
+    blocks: list[Block] = []
+    used: set[tuple[object, str]] = set()
+    for block in plan.blocks:
+        if id(block) in whole or not block.enabled:
+            blocks.append(block)
+            continue
+        key = place(block), block.content
+        found = known.get(key)
+        if not found:
+            return None
+        used.add(key)
+        blocks.append(_with_text(block, found.pop(0)))
+    if any(known[key] for key in used):  # the same text stands there more often: which one it is cannot be told
+        return None
+    return traced.with_blocks(blocks)
+
+
 class TracedTexts:
     """The texts of a plan, traced; spans are made of them when they are asked for."""
 
     def __init__(self, plan: Plan, build: TracedBuild, given: Sequence[Origin], payload: Payload | None) -> None:
         self.count: Callable[[str], int] = plan.count_tokens if plan.count_tokens is not None else len
         self._spans = _SpanMaker()
+        self._plan = plan
         self._build = build
         self._given = given
-        traced = build.plan
-        sent, known = _sent(plan, payload), _sent(traced, payload)
-        text_of = build.text_of
+        self._payload = payload
+
+    @property
+    def exact(self) -> bool:
+        """Whether the prompt was built again as it was."""
+        return self._build.exact or all(text.same for text in self.messages)
+
+    @property
+    def messages(self) -> list[_Text]:
+        """Every message that is sent, or the text prompt, without its spans."""
+        return self._texts[0]
+
+    @property
+    def blocks(self) -> list[_Text]:
+        """Every block that is sent, without its spans."""
+        return self._texts[1]
+
+    @cached_property
+    def _texts(self) -> tuple[list[_Text], list[_Text]]:
+        with tracing():
+            return self._find_texts()
+
+    def _find_texts(self) -> tuple[list[_Text], list[_Text]]:
+        plan, payload, traced = self._plan, self._payload, self._build.plan
+        known = _sent(traced, payload)
+        text_of = self._build.text_of
         whole = {} if text_of is None else {id(block.content): block for block in traced.blocks}
         if text_of is not None and not all(id(text) in whole for _, _, text in known):
             # Blocks were joined or changed on their way into messages: their texts must be traced before that.
             traced = traced.with_blocks(_with_text(block, text_of(block)) for block in traced.blocks)
             known, whole = _sent(traced, payload), {}
+        if self._build.exact:
+            return (
+                [_Text(text, True, whole.get(id(text)), role, place) for place, role, text in known],
+                [
+                    _Text(each.content, True, whole.get(id(each.content)), each.role, each.id, _tokens(plan, each))
+                    for each in traced.blocks
+                    if each.enabled
+                ],
+            )
         # What the application put on the plan after the build stands in no file: its block is the source.
         built = {block.id for block in traced.blocks}
         own = {block.content: block for block in plan.blocks if block.id not in built}
-        texts = [text for _, _, text in known]
-        self.messages = [
-            _Text(*_twin(text, texts, index, whole, own), role, place) for index, (place, role, text) in enumerate(sent)
-        ]
+        sent, texts = _sent(plan, payload), [text for _, _, text in known]
         contents = [block.content for block in traced.blocks]
-        self._blocks = [
-            _Text(*_twin(block.content, contents, index, whole, own), block.role, block.id, _tokens(plan, block))
-            for index, block in enumerate(plan.blocks)
-            if block.enabled
-        ]
-        self.exact = all(text.same for text in self.messages)
+        return (
+            [
+                _Text(*_twin(text, texts, index, whole, own), role, place)
+                for index, (place, role, text) in enumerate(sent)
+            ],
+            [
+                _Text(*_twin(block.content, contents, index, whole, own), block.role, block.id, _tokens(plan, block))
+                for index, block in enumerate(plan.blocks)
+                if block.enabled
+            ],
+        )
 
     def message(self, index: int) -> MappedText:
         """Return a message with its spans."""
         return self._mapped(self.messages[index])
 
-    def mapped_blocks(self) -> tuple[MappedText, ...]:
-        """Return all blocks with their spans."""
-        return tuple(map(self._mapped, self._blocks))
+    def block(self, index: int) -> MappedText:
+        """Return a block with its spans."""
+        return self._mapped(self.blocks[index])
 
     def given(self) -> Iterator[TextSource]:
         """Return what the build was given; a source may come twice."""
@@ -124,7 +197,7 @@ class TracedTexts:
 
 
 def _with_text(block: Block, text: str) -> Block:
-    return block if text is block.content else block.replace(content=text)
+    return block if text is block.content else with_field(block, "content", text)
 
 
 def _sent(plan: Plan, payload: Payload | None) -> list[tuple[str, str, str]]:

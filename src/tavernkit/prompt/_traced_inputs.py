@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from tavernkit._text.traced import Origin, trace
-from tavernkit._values import FrozenJson, is_mapping, is_sequence
+from tavernkit._text.traced import Origin, collected, give, trace
+from tavernkit._values import FrozenJson, LRUCache, is_mapping, is_sequence
 from tavernkit.cards._character import CARD_FIELDS, Character, Participant, User, fields_home
 from tavernkit.cards._fields import TEXT_FIELDS
 
 T = TypeVar("T")
 
+MAX_COPIES = 64
+"""Cards, presets and settings whose traced copies are kept."""
+
 NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
 """Keys whose texts are names of things, not words for a prompt."""
+
+
+class TracedCopies:
+    """Traced copies of inputs, kept from map to map for as long as the inputs are the same objects."""
+
+    def __init__(self) -> None:
+        self._made: LRUCache[tuple[object, ...], tuple[object, object, Sequence[Origin]]] = LRUCache(MAX_COPIES)
+
+    def of(self, value: T, make: Callable[[T], T], *more: str) -> T:
+        """Return the traced copy of a value.
+
+        Args:
+            value: The value, which does not change.
+            make: Makes the copy; always the same function.
+            more: What else the copy depends on.
+        """
+        key = id(value), make, *more
+        known = self._made.get(key)
+        if known is None or known[0] is not value:
+            with collected() as origins:
+                known = value, make(value), origins
+            self._made.put(key, known)
+        give(known[2])
+        return cast("T", known[1])
 
 
 def traced_text(text: str, kind: str, name: str, pointer: str, title: str = "") -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Self, Unpack
 
 from tavernkit._arguments import require
@@ -14,7 +15,8 @@ from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._source_mapping import TracedBuild
+from tavernkit.prompt._source_mapping import TracedBuild, with_traced_texts
+from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._chat.groups import speakers
 from tavernkit.risu_ai._context import RisuAIContext
@@ -31,9 +33,6 @@ from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.stores._variables import VariablesOverlay
-
-NEWEST_LINES = 8
-"""How many of the newest messages are traced in any case: functions such as ``{{lastmessage}}`` give them."""
 
 SHORT_TEXT = 8
 """Builders add separators and names of their own; longer texts stand somewhere."""
@@ -103,23 +102,27 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         numbers: DrawnNumbers | None,
         variables: VariablesOverlay,
         remembered: RememberedTexts,
+        dropped: Sequence[Sequence[Dropped]],
         plan: Plan,
     ) -> TracedBuild:
         """Build a context again with traced texts; the application's models are not asked again.
 
-        Messages of the chat that are blocks of the plan as they stand, but for the newest, are given their places
-        afterwards. If words of them turn up elsewhere, all are traced.
+        Messages of the chat that are blocks of the plan as they stand are given their places afterwards, so most of
+        them need not be there: if the texts of a short chat are those of the plan, they are taken. If words of
+        messages that were not traced turn up elsewhere, all are.
         """
-        from tavernkit.risu_ai._sources import MessageTexts, traced_context
+        from tavernkit.risu_ai._sources import MessageTexts, place_of, traced_context
 
-        def run(context: RisuAIContext) -> RisuState:
+        assert isinstance(plan, RisuPlan)
+        texts = MessageTexts(chat, plan)
+
+        def run(context: RisuAIContext) -> RisuPlan:
             state = RisuState(context, self.services.for_tracing())
             state.remembered = remembered
-            self.run_state(state)
-            return state
+            return self.run_state(state)
 
-        def build(plain: Container[int]) -> RisuState:
-            traced = traced_context(context, chat, numbers, variables.as_read(), plain)
+        def build(kept: Sequence[int], wanted: Container[int]) -> RisuPlan:
+            traced = traced_context(context, chat, numbers, variables.as_read(), kept, wanted, self.services.traced)
             try:
                 return run(traced)
             except PipelineError as error:
@@ -127,24 +130,33 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                     raise
                 return run(traced.replace(memory=None))  # memory would have to ask something else
 
-        texts = MessageTexts(chat, plan)
-        plain = texts.whole - set(range(len(chat.messages) - NEWEST_LINES, len(chat.messages)))
-        state = build(plain)
-        unknown = [
-            part
-            for block in state.need_plan().blocks
-            if not texts.has(block)
-            for part in unknown_parts(block.content, SHORT_TEXT)
-        ]
-        if unknown and any(part in chat.messages[index].data for index in plain for part in unknown):
-            state = build(())
+        def has_lost_messages(traced: Plan) -> bool:
+            unknown = [
+                part
+                for block in traced.blocks
+                if id(block) not in texts.whole and not texts.has(block)
+                for part in unknown_parts(block.content, SHORT_TEXT)
+            ]
+            return bool(unknown) and any(part in message.data for message in chat.messages for part in unknown)
 
-        def unused() -> Iterator[tuple[str, str]]:
-            if state.lore_result is not None:
-                yield from ((row.content, row.reason) for row in state.lore_result.rows() if not row.active)
-            yield from texts.unused(state)
+        def unused(traced: Plan) -> Iterator[tuple[str, str]]:
+            if plan.lore_result is not None and traced.lore_result is not None:
+                reasons = {row.id: row.reason for row in plan.lore_result.rows() if not row.active}
+                rows = traced.lore_result.rows()
+                yield from ((row.content, reasons[row.id]) for row in rows if row.id in reasons)
+            yield from texts.unused(plan, chain(*dropped))
 
-        return TracedBuild(state.need_plan(), texts.of_block, unused)
+        kept = texts.kept(context)
+        traced = build(kept, texts.changed)
+        same = with_traced_texts(plan, traced, place_of, partial(place_of, messages=kept), texts.whole)
+        if same is not None and not has_lost_messages(same):
+            return TracedBuild(same, texts.of_block, partial(unused, traced), exact=True)
+        every = range(len(chat.messages))
+        if len(kept) < len(every):
+            traced = build(every, texts.changed)
+        if has_lost_messages(traced):
+            traced = build(every, every)
+        return TracedBuild(traced, texts.of_block, partial(unused, traced))
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""
@@ -158,7 +170,10 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         """Run the pipeline over a workspace, which the caller keeps."""
         context = state.context
         state.is_standard = self.pipeline is PIPELINE
-        state.again = partial(self._trace, context, context.chat, state.numbers, state.variables, state.remembered)
+        dropped = state.left_out, state.dropped
+        state.again = partial(
+            self._trace, context, context.chat, state.numbers, state.variables, state.remembered, dropped
+        )
         self.pipeline.run(state)
         state.plan = plan = finished_plan(state)
         assert isinstance(plan, RisuPlan)

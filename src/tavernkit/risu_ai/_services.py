@@ -10,6 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.prompt._inputs import Estimator
+from tavernkit.prompt._traced_inputs import TracedCopies
 from tavernkit.risu_ai._budget.token_counting import MessageCounter
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
@@ -57,14 +58,18 @@ class Services:
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)
+        self.traced = TracedCopies()
+        """For source maps: inputs whose texts know their places."""
+        self._traced_lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)
         self._compiled_before: Sequence[CompiledLore] = ()
         """For a source map: lore that has the same entries, but for the places of their texts."""
         self._lock = threading.Lock()
 
     def for_tracing(self) -> Services:
-        """Others with the same engine and counters: what a build for a source map makes is not for the next one."""
+        """Others with the same engine and counters: what scripts make for a source map is not for the next one."""
         twin = Services(engine=self.engine)
         twin._counters = self._counters
+        twin._lore = self._traced_lore
         twin._script_lists = self._script_lists
         twin.blocks = self.blocks  # which has none with traced texts
         twin._compiled_before = [lore.compiled for lore in self._lore.values()]

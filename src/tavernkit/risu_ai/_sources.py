@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
-from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._traced_inputs import traced_fields, traced_json, traced_text, traced_user, twin
+from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
+from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages, with_ids
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset import Preset
@@ -16,7 +16,6 @@ from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._prompt_template.cards import TemplateCard
-from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._steps.plan_assembly import STOPPED
 from tavernkit.stores._variables import VariablesStore
 
@@ -47,13 +46,19 @@ _SETTINGS_TEXTS = {
     "additional_prompt": "additionalPrompt",
     "description_prefix": "descriptionPrefix",
 }
+NEWEST_MESSAGES = 8
+"""How many of the newest messages are traced in any case: functions such as ``{{lastmessage}}`` give them."""
+
+SHORT_CHAT = 40
+"""How many of the newest messages a build for a source map has, if that gives the same texts."""
+
 _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 
 
 class MessageTexts:
     """Gives messages of the chat, traced to their places in it."""
 
-    def __init__(self, chat: RisuChat, plan: Plan) -> None:
+    def __init__(self, chat: RisuChat, plan: RisuPlan) -> None:
         """Look which messages are in a plan as they stand.
 
         Args:
@@ -62,33 +67,61 @@ class MessageTexts:
         """
         self.chat = chat
         self._name = chat_name(chat)
-        stored = plan.chat.messages if isinstance(plan, RisuPlan) else ()
+        self.whole: dict[int, int] = {}
+        """Messages that are blocks as they stand, by the ids of these."""
+        messages, stored = chat.messages, plan.chat.messages
+        count = len(messages)
+        self.changed: set[int] = set(range(max(count - NEWEST_MESSAGES, 0), count))
+        """Messages that are in the plan in another form, and the newest ones."""
         # A block has the place of its message among those that are sent; the build may have added the user's.
-        count = len(chat.messages)
-        told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
-        places = map(self._place, plan.blocks) if told_apart else ()
-        self.whole = frozenset(
-            place for place in places if place is not None and stored[place].data == chat.messages[place].data
-        )
-        """Places of messages that are blocks as they stand."""
+        self.told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
+        if not self.told_apart:
+            self.changed.update(range(count))
+            return
+        for block in plan.blocks:
+            place = place_of_block(block)
+            if place is None or place >= count:
+                continue
+            if messages[place].data == block.content and stored[place].data == block.content:
+                self.whole[id(block)] = place
+            else:
+                self.changed.add(place)
+
+    def kept(self, context: RisuAIContext) -> Sequence[int]:
+        """Return the messages that a prompt is made of besides those that are in it as they stand, or not at all.
+
+        All of them, if what the build did may depend on how many there are.
+        """
+        count = len(self.chat.messages)
+        counted = not self.told_apart or context.hooks is not None or context.memory is not None
+        if counted or count <= 2 * SHORT_CHAT:
+            return range(count)
+        newest = range(count - SHORT_CHAT, count)
+        return [*sorted(place for place in self.changed if place < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
         """Return True if a block is a message of the chat as it stands."""
-        return self._place(block) in self.whole
+        place = place_of_block(block) if self.told_apart else None
+        return place is not None and place < len(self.chat.messages) and self.chat.messages[place].data == block.content
 
     def of_block(self, block: Block) -> str:
         """Give the text of a block; if it is a message of the chat as it stands, with its place."""
-        place = self._place(block) if type(block.content) is str else None
-        if place is None or place not in self.whole:
+        if type(block.content) is not str or not self.has(block):
             return block.content
+        place = place_of_block(block)
+        assert place is not None
         return message_text(self.chat.messages[place], place, self._name)
 
-    def unused(self, state: RisuState) -> Iterator[tuple[str, str]]:
-        """Give the messages that are not in a prompt, each with the reason."""
-        plan = state.need_plan()
+    def unused(self, plan: RisuPlan, dropped: Iterable[Dropped]) -> Iterator[tuple[str, str]]:
+        """Give the messages that are not in a prompt, each with the reason.
+
+        Args:
+            plan: The plan.
+            dropped: What the build left out.
+        """
         used = {str(block.metadata.get("memo")) for block in plan.enabled_blocks}
         evicted = {str(block.metadata.get("memo")) for block in plan.blocks if not block.enabled}
-        reasons = {each.message.memo: each.reason for each in (*state.left_out, *state.dropped)}
+        reasons = {each.message.memo: each.reason for each in dropped}
         kept = {chat_id(each) for each in sent_messages(with_ids(self.chat))[0]}
         for index, message in enumerate(with_ids(self.chat).messages):
             memo = chat_id(message)
@@ -104,14 +137,30 @@ class MessageTexts:
                 reason = reasons.get(memo, "the prompt template has no place for it")
             yield message_text(self.chat.messages[index], index, self._name), reason
 
-    def _place(self, block: Block) -> int | None:
-        source = block.source
-        if not is_mapping(source) or source.get("stage") != "chat" or source.get("kind") != "message":
-            return None
-        place = source.get("id")
-        index = int(place) if isinstance(place, str) and place.isdecimal() else -1
-        messages = self.chat.messages
-        return index if 0 <= index < len(messages) and messages[index].data == block.content else None
+
+def place_of_block(block: Block) -> int | None:
+    """Return the place of the message that a block is made of; None if it is made of something else."""
+    source = block.metadata.get("source")
+    if not is_mapping(source) or source.get("stage") != "chat" or source.get("kind") != "message":
+        return None
+    place = source.get("id")
+    return int(place) if isinstance(place, str) and place.isdecimal() else None
+
+
+def place_of(block: Block, messages: Sequence[int] | None = None) -> object:
+    """Return what a block shares with that of another build: the place of its message, or its slot.
+
+    Args:
+        block: The block.
+        messages: The places of the messages that the build had, if those were not all.
+    """
+    place = place_of_block(block)
+    if place is None:
+        return block.slot
+    if not messages:
+        return place
+    # What the user says now comes behind them.
+    return messages[place] if place < len(messages) else messages[-1] + 1 + place - len(messages)
 
 
 def traced_context(
@@ -119,7 +168,9 @@ def traced_context(
     chat: RisuChat,
     numbers: DrawnNumbers | None,
     variables: VariablesStore,
-    plain: Container[int] = (),
+    kept: Sequence[int],
+    wanted: Container[int],
+    copies: TracedCopies,
 ) -> RisuAIContext:
     """Return the context of a build with its texts traced, which neither warns, refuses nor asks models.
 
@@ -128,7 +179,9 @@ def traced_context(
         chat: The chat as the build saw it.
         numbers: The random numbers that it has drawn, if they are the application's.
         variables: The variables as the build saw them.
-        plain: Places of messages that are not traced.
+        kept: Places of the messages that the chat is to have.
+        wanted: Places of the messages that are traced.
+        copies: Traced copies of inputs that were made before.
     """
     return context.replace(
         strict=False,
@@ -140,12 +193,12 @@ def traced_context(
         memory=None if context.memory is None else context.memory.repeating(),
         random=context.random if numbers is None else numbers.again(),
         variables=variables,
-        character=_character(context.owner),
-        members=[_character(each) for each in context.members],
-        history=_chat(chat, plain),
-        preset=_preset(context.preset, "preset", "") if context.preset is not None else None,
-        settings=_settings(context.settings),
-        modules=[_module(each, "") for each in context.modules],
+        character=copies.of(context.owner, _character),
+        members=[copies.of(each, _character) for each in context.members],
+        history=_chat(chat, kept, wanted),
+        preset=copies.of(context.preset, _preset) if context.preset is not None else None,
+        settings=copies.of(context.settings, _settings),
+        modules=[copies.of(each, _module) for each in context.modules],
         user=traced_user(context.user),
         message=traced_text(context.message, "message", "", ""),
     )
@@ -188,26 +241,26 @@ def message_text(message: RisuMessage, index: int, chat: str) -> str:
     return traced_text(message.data, "chat", chat, f"/message/{index}/data", message.role)
 
 
-def _chat(chat: RisuChat, plain: Container[int]) -> RisuChat:
+def _chat(chat: RisuChat, kept: Sequence[int], wanted: Container[int]) -> RisuChat:
     name = chat_name(chat)
-    messages = [
-        message
-        if index in plain
-        else RisuMessage(
-            role=message.role,
-            data=message_text(message, index, name),
-            time=message.time,
-            saying=message.saying,
-            raw=message.raw,
-        )
-        for index, message in enumerate(chat.messages)
-    ]
+    given = chat.messages
+    messages = [_message(given[index], index, name) if index in wanted else given[index] for index in kept]
     note = traced_text(chat.note, "author's note", name, "/note")
     changes = {"messages": tuple(messages), "note": note, "local_lore": _lore(chat.local_lore, name, "/localLore")}
     return twin(chat, changes)
 
 
-def _preset(preset: Preset, kind: str, pointer: str) -> Preset:
+def _message(message: RisuMessage, index: int, chat: str) -> RisuMessage:
+    return RisuMessage(
+        role=message.role,
+        data=message_text(message, index, chat),
+        time=message.time,
+        saying=message.saying,
+        raw=message.raw,
+    )
+
+
+def _preset(preset: Preset, kind: str = "preset", pointer: str = "") -> Preset:
     changes = traced_fields(preset, kind, preset.name, pointer, _PRESET_TEXTS)
     if preset.prompt_template is not None:
         changes["prompt_template"] = _cards(preset.prompt_template, kind, preset.name, f"{pointer}/promptTemplate")
@@ -252,5 +305,5 @@ def _settings(settings: Settings) -> Settings:
 _PERSONA_TEXTS = {"name": "name", "prompt": "personaPrompt"}
 
 
-def _module(module: RisuModule, pointer: str) -> RisuModule:
+def _module(module: RisuModule, pointer: str = "") -> RisuModule:
     return twin(module, {"lore": _lore(module.lore, module.name or module.id, f"{pointer}/lorebook")})

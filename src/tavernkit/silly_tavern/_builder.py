@@ -14,7 +14,7 @@ from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._source_mapping import TracedBuild
+from tavernkit.prompt._source_mapping import TracedBuild, with_traced_texts
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
@@ -27,7 +27,7 @@ from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 from tavernkit.stores._variables import VariablesOverlay
 
 if TYPE_CHECKING:
-    from tavernkit.silly_tavern._sources import LineTexts
+    pass
 
 SHORT_TEXT = 8
 """Builders add separators and names of their own; longer texts stand somewhere."""
@@ -104,42 +104,48 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     ) -> TracedBuild:
         """Build a context again with traced texts.
 
-        Lines of the chat that are messages of the plan as they stand are given their places afterwards, so that what
-        is remembered of them from turn to turn can be used. If words of them turn up elsewhere, all are traced.
+        Lines of the chat that are messages of the plan as they stand are given their places afterwards, so most of
+        them need not be there: if the texts of a short chat are those of the plan, they are taken. If words of lines
+        that were not traced turn up elsewhere, all are.
         """
-        from tavernkit.silly_tavern._sources import LineTexts, changed_lines
+        from tavernkit.silly_tavern._sources import EntryTexts, LineTexts, place_of, traced_context
 
-        texts = LineTexts(context, lines)
-        wanted = changed_lines(plan, lines)
-        context = context.replace(variables=variables.as_read())
-        traced = self._traced_build(context, texts, wanted, numbers)
-        unknown = [
-            part
-            for block in traced.plan.blocks
-            if not texts.has(block)
-            for part in unknown_parts(block.content, SHORT_TEXT)
-        ]
-        if unknown and any(part in line.mes for line in lines for part in unknown):
-            traced = self._traced_build(context, texts, range(len(lines)), numbers)
-        return traced
+        assert isinstance(plan, ChatPlan)
+        texts, entries = LineTexts(context, lines, plan), EntryTexts(context, self.services)
 
-    def _traced_build(
-        self, context: SillyTavernContext, texts: LineTexts, wanted: Container[int], numbers: DrawnNumbers | None
-    ) -> TracedBuild:
-        from tavernkit.silly_tavern._sources import EntryTexts, traced_context
-
-        state = SillyTavernState(traced_context(context, texts.lines, wanted, numbers), self.services)
-        state.read_entry = entries = EntryTexts(context, self.services)
-        text = context.text_completion and not self._own_pipeline
-        (TEXT_PIPELINE if text else self.pipeline).run(state)
-        plan = finished_plan(state)
+        def run(kept: Sequence[int], wanted: Container[int]) -> Plan:
+            traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), self.services.traced)
+            state = SillyTavernState(traced, self.services)
+            state.read_entry = entries
+            text = context.text_completion and not self._own_pipeline
+            (TEXT_PIPELINE if text else self.pipeline).run(state)
+            return finished_plan(state)
 
         def unused() -> Iterator[tuple[str, str]]:
-            if isinstance(state.lore_result, WorldInfoResult):
-                yield from ((entries(one.entry), one.text) for one in state.lore_result.explanations if not one.active)
+            if isinstance(plan.lore_result, WorldInfoResult):
+                yield from ((entries(one.entry), one.text) for one in plan.lore_result.explanations if not one.active)
             yield from texts.unused(plan)
 
-        return TracedBuild(plan, texts.of_block, unused)
+        def has_lost_lines(traced: Plan) -> bool:
+            unknown = [
+                part
+                for block in traced.blocks
+                if id(block) not in texts.whole and not texts.has(block)
+                for part in unknown_parts(block.content, SHORT_TEXT)
+            ]
+            return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
+
+        kept = texts.kept(context, plan)
+        traced = run(kept, texts.changed)
+        same = with_traced_texts(plan, traced, place_of, partial(place_of, lines=kept), texts.whole)
+        if same is not None and not has_lost_lines(same):
+            return TracedBuild(same, texts.of_block, unused, exact=True)
+        every = range(len(lines))
+        if len(kept) < len(lines):
+            traced = run(every, texts.changed)
+        if has_lost_lines(traced):
+            traced = run(every, every)
+        return TracedBuild(traced, texts.of_block, unused)
 
     def with_pipeline(self, pipeline: Pipeline[SillyTavernState]) -> Self:
         """Return a builder that runs another pipeline, for chat and text completion alike."""

@@ -13,16 +13,26 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._injections import InjectionRegistry
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._traced_inputs import escaped, traced_character, traced_json, traced_text, traced_user, twin
+from tavernkit.prompt._traced_inputs import (
+    TracedCopies,
+    escaped,
+    traced_character,
+    traced_json,
+    traced_text,
+    traced_user,
+    twin,
+)
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
+from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._services import Services, selected_books
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry
+from tavernkit.stores._variables import VariablesStore
 
 T = TypeVar("T")
 
@@ -45,20 +55,35 @@ _METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
 NEWEST_LINES = 8
 """How many of the newest lines of a chat are traced in any case: macros such as ``{{lastMessage}}`` give them."""
 
+SHORT_CHAT = 40
+"""How many of the newest lines a build for a source map has, if that gives the same texts."""
+
+_SUMMARY = "memory"
+"""The key of a summary of the chat, which is kept with a line."""
+
 _BUILT_IN = "SillyTavern's own"
 """The name of texts that no file of the user's has."""
 
 
 def traced_context(
-    context: SillyTavernContext, lines: Sequence[ChatMessage], wanted: Container[int], numbers: DrawnNumbers | None
+    context: SillyTavernContext,
+    lines: Sequence[ChatMessage],
+    kept: Sequence[int],
+    wanted: Container[int],
+    numbers: DrawnNumbers | None,
+    variables: VariablesStore,
+    copies: TracedCopies,
 ) -> SillyTavernContext:
     """Return the context of a build with its texts traced, which neither warns nor refuses.
 
     Args:
         context: The context.
         lines: The chat as the build saw it.
+        kept: The indices of the lines that the chat is to have.
         wanted: The indices of the lines that are traced.
         numbers: The random numbers that it has drawn, if they are the application's.
+        variables: The variables as the build saw them.
+        copies: Traced copies of inputs that were made before.
     """
     chat = _chat_name(context)
     return context.replace(
@@ -67,17 +92,18 @@ def traced_context(
         warn=None,
         instrumenter=None,
         random=context.random if numbers is None else numbers.again(),
-        character=traced_character(context.card) if context.card is not None else None,
-        members={avatar: traced_character(card) for avatar, card in context.members.items()},
+        variables=variables,
+        character=copies.of(context.card, traced_character) if context.card is not None else None,
+        members={avatar: copies.of(card, traced_character) for avatar, card in context.members.items()},
         group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
         if context.group is not None
         else None,
         user=traced_character(context.user) if isinstance(context.user, Character) else traced_user(context.user),
         persona=_fields(context.persona, "persona", "", "", ("description",)) if context.persona is not None else None,
-        preset=_preset(context.preset, "preset") if context.preset is not None else None,
-        settings=_settings(context.settings),
+        preset=copies.of(context.preset, _preset) if context.preset is not None else None,
+        settings=copies.of(context.settings, _settings),
         history=ChatLog(
-            [_line(line, index, chat) if index in wanted else line for index, line in enumerate(lines)],
+            [_line(lines[index], index, chat) if index in wanted else lines[index] for index in kept],
             user_name=context.user_name,
             character_name=context.character_name,
         ),
@@ -120,9 +146,42 @@ class _Attachments(Mapping[str, str]):
 class LineTexts:
     """Gives lines of the chat, traced to their places in it."""
 
-    def __init__(self, context: SillyTavernContext, lines: Sequence[ChatMessage]) -> None:
+    def __init__(self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: Plan) -> None:
+        """Look which lines are in a plan as they stand.
+
+        Args:
+            context: The inputs of the build.
+            lines: The chat as the build saw it.
+            plan: The plan.
+        """
         self.lines = lines
         self._chat = _chat_name(context)
+        self.whole: dict[int, int] = {}
+        """Lines that are blocks as they stand, by the ids of these."""
+        self.changed = {0, *range(max(len(lines) - NEWEST_LINES, 0), len(lines))}
+        """Lines that are in the plan in another form, have a summary with them, or are among the newest."""
+        self.changed.update([index for index, line in enumerate(lines) if _SUMMARY in line.extra])
+        for block in plan.blocks:
+            index = line_of_block(block)
+            if index is None or index >= len(lines):
+                continue
+            if plan.rendered is None and lines[index].mes == block.content:
+                self.whole[id(block)] = index
+            else:
+                self.changed.add(index)
+
+    def kept(self, context: SillyTavernContext, plan: ChatPlan) -> Sequence[int]:
+        """Return the lines that a prompt is made of besides those that are in it as they stand, or not at all.
+
+        All of them, if what the build did may depend on how many there are.
+        """
+        count = len(self.lines)
+        timed = any(plan.timed_world_info.values()) or any(context.metadata.timed_world_info.values())
+        counted = timed or context.hooks is not None or context.vectors is not None
+        if plan.rendered is not None or counted or count <= 2 * SHORT_CHAT:
+            return range(count)
+        newest = range(count - SHORT_CHAT, count)
+        return [*sorted(index for index in self.changed if index < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
         """Return True if a block is a line of the chat as it stands."""
@@ -150,16 +209,19 @@ class LineTexts:
         return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
 
 
-def changed_lines(plan: Plan, lines: Sequence[ChatMessage]) -> set[int]:
-    """Return the lines of a chat that are in a plan in another form than they stand, and the newest ones."""
-    found = {0, *range(max(len(lines) - NEWEST_LINES, 0), len(lines))}
-    for block in plan.blocks:
-        index = line_of_block(block)
-        if index is None or index >= len(lines):
-            continue
-        if plan.rendered is not None or lines[index].mes != block.content:
-            found.add(index)
-    return found
+def place_of(block: Block, lines: Sequence[int] | None = None) -> object:
+    """Return what a block shares with that of another build: its line, or its slot.
+
+    Args:
+        block: The block.
+        lines: The lines that the build had, if those were not all.
+    """
+    index = line_of_block(block)
+    if index is None:
+        return block.slot
+    if not lines:
+        return index
+    return lines[index] if index < len(lines) else lines[-1] + 1 + index - len(lines)  # what the user says now
 
 
 def line_of_block(block: Block) -> int | None:
@@ -228,7 +290,7 @@ def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) 
     return twin(value, changes)
 
 
-def _preset(preset: Preset, kind: str, where: str = "") -> Preset:
+def _preset(preset: Preset, kind: str = "preset", where: str = "") -> Preset:
     name = preset.name
     changes: dict[str, object] = {}
     for key in _PRESET_TEXTS:

@@ -15,7 +15,13 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern._macros.call import Diagnostic, Report, reporter
 from tavernkit.silly_tavern._macros.document import Document, Node
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
-from tavernkit.silly_tavern._macros.limits import MAX_CACHED_CHARS, MAX_CACHED_CHARS_IN_ALL, MAX_CACHED_TEXTS, MAX_DEPTH
+from tavernkit.silly_tavern._macros.limits import (
+    MAX_CACHED_CHARS,
+    MAX_CACHED_CHARS_IN_ALL,
+    MAX_CACHED_TEXTS,
+    MAX_CACHED_TRACED_TEXTS,
+    MAX_DEPTH,
+)
 from tavernkit.silly_tavern._macros.nodes import StrayTag
 from tavernkit.silly_tavern._macros.registry import MacroNames, MacroRegistry
 from tavernkit.silly_tavern._macros.run import DynamicMacro, Overrides, PostProcess, Run, refused
@@ -208,6 +214,7 @@ class MacroEngine(Expander):
         self._preparing = arrange(PREPARING, pre) if pre else None
         self._completing = arrange(COMPLETING, post) if post else None
         self._cache: LRUCache[str, Document] = LRUCache(MAX_CACHED_TEXTS)
+        self._traced: LRUCache[int, tuple[str, Document]] = LRUCache(MAX_CACHED_TRACED_TEXTS)
         self._cached_chars = 0
         self._version = registry.version
 
@@ -234,6 +241,7 @@ class MacroEngine(Expander):
         """Parse a text, or find it parsed."""
         if self._version != self.registry.version:
             self._cache.clear()
+            self._traced.clear()
             self._version = self.registry.version
         if self._preparing is not None:
             for process in self._preparing:
@@ -248,11 +256,16 @@ class MacroEngine(Expander):
         return document
 
     def _compile_traced(self, text: str) -> Document:
-        """Make a document of a traced text: it holds parts of that very text, so only the parser's work is shared."""
+        """Make a document of a traced text. It holds parts of that very text: others share the parser's work only."""
+        made = self._traced.get(id(text))
+        if made is not None and made[0] is text:
+            return made[1]
         document = Document.whole(self.registry, prepare(text) if self._preparing is None else text)
         known = self._cache.get(plain(text))
         if known is not None:
             document.source.take_parsed(known.source)
+        if len(text) <= MAX_CACHED_CHARS:
+            self._traced.put(id(text), (text, document))
         return document
 
     def _remember(self, text: str, document: Document) -> None:

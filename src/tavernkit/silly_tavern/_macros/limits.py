@@ -27,6 +27,7 @@ FREE_TOKENS_OF_A_STEP, TOKENS_OF_A_STEP = 8, 2
 """Tokens that belong to a macro that ran; so many others, in text that is malformed, count as a macro in a build."""
 
 MAX_CACHED_TEXTS = 2_048
+MAX_CACHED_TRACED_TEXTS = 256
 """How many parsed texts an engine keeps."""
 
 MAX_CACHED_CHARS = 1_000_000
