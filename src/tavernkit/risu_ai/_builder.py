@@ -170,11 +170,12 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         """Run the pipeline over a workspace, which the caller keeps."""
         context = state.context
         state.is_standard = self.pipeline is PIPELINE
-        dropped = state.left_out, state.dropped
+        dropped: list[Sequence[Dropped]] = []
         state.again = partial(
             self._trace, context, context.chat, state.numbers, state.variables, state.remembered, dropped
         )
         self.pipeline.run(state)
+        dropped += (state.left_out, state.dropped)
         state.plan = plan = finished_plan(state)
         assert isinstance(plan, RisuPlan)
         return plan

@@ -9,7 +9,8 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._budget.trimming import Dropped
-from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages, with_ids
+from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
+from tavernkit.risu_ai._chat.chat_memory import ChatMemory
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
@@ -122,8 +123,9 @@ class MessageTexts:
         used = {str(block.metadata.get("memo")) for block in plan.enabled_blocks}
         evicted = {str(block.metadata.get("memo")) for block in plan.blocks if not block.enabled}
         reasons = {each.message.memo: each.reason for each in dropped}
-        kept = {chat_id(each) for each in sent_messages(with_ids(self.chat))[0]}
-        for index, message in enumerate(with_ids(self.chat).messages):
+        chat = ChatMemory().with_ids(self.chat)
+        kept = {chat_id(each) for each in sent_messages(chat)[0]}
+        for index, message in enumerate(chat.messages):
             memo = chat_id(message)
             if memo in used:
                 continue
