@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pytest
-from openai import NotFoundError, OpenAI
+from openai import AsyncOpenAI, NotFoundError, OpenAI
 
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call, usage
 from tests.models.native_server import Wire, sent_json, serve_wire
@@ -206,6 +206,18 @@ async def test_embeddings_and_moderations_are_passed_on(start: StartApp) -> None
     assert sent_json(server, 0) == {"model": "small", "input": ["a"], "dimensions": 1}
     assert sent_json(server, 1)["model"] == "mod"
     assert (failed.status_code, nobody.status_code) == (502, 400)
+
+
+async def test_embeddings_and_moderations_with_openais_sdk(loopback: Loopback) -> None:
+    vectors = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "e"}
+    judged = {"id": "m", "model": "x", "results": [{"flagged": False, "categories": {}, "category_scores": {}}]}
+    async with serve_wire(Wire(vectors), Wire(judged)) as server:
+        with loopback(**at(server, embedding_model="small")) as url:
+            async with AsyncOpenAI(base_url=f"{url}/v1", api_key="anything", max_retries=0) as client:
+                embedded = await client.embeddings.create(model="any", input=["a"], encoding_format="float")
+                moderated = await client.moderations.create(model="mod", input="a")
+    assert embedded.data[0].embedding == [0.5]
+    assert moderated.results[0].flagged is False
 
 
 def test_a_model_by_its_id(loopback: Loopback) -> None:
