@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from tavernkit.cards import load, save
+from tavernkit.studio import Studio
 from tavernkit.studio._opening import open_studio
-from tests.browser.studio_page import DESK, PHONE, StudioPage, files_of, serving
-from tests.browser.webdriver import ELEMENT, Browser
+from tavernkit.studio._studio import DIALECTS
+from tests.browser.studio_page import PHONE, StudioPage, both, files_of, serving
+from tests.browser.webdriver import Browser
 
 pytestmark = pytest.mark.browser
 
+LETTERS = "calm as the sea can be on some nights"
+"""What is typed until a keystroke was quick enough: a machine that is busy with other things is slow now and then."""
 HOSTILE = "</p><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">{{char}}"
-both = pytest.mark.parametrize("page", [PHONE, DESK], ids=["phone", "desk"], indirect=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The prompt
 
 
-@both
+@both()
 def test_blocks_are_coloured_by_source_and_counted(page: StudioPage) -> None:
     browser = page.browser
     assert len(browser.all(".block")) > 10
@@ -46,10 +52,10 @@ def test_a_sentence_says_where_it_came_from_and_opens_there(page: StudioPage) ->
     assert page.selected().strip() == words.text.strip()
 
 
-@pytest.mark.parametrize("page", [PHONE], indirect=True)
+@pytest.mark.parametrize("page", [(PHONE, None)], indirect=True)
 def test_a_tap_shows_the_source_and_its_button_opens_it(page: StudioPage) -> None:
     words = page.named(".words", "ninety steps high")
-    page.browser.run("arguments[0].scrollIntoView({block: 'center'})", {ELEMENT: words.identity})
+    page.browser.run("arguments[0].scrollIntoView({block: 'center'})", words.reference)
     page.browser.point(words, "touch", press=True)
     page.wait_for_text("#origin", "Tidewatch stands on")
     page.click_text("#origin button", "Open in the editor")
@@ -71,20 +77,21 @@ def test_sentences_are_reached_with_the_keyboard_alone(page: StudioPage) -> None
     assert page.selected().strip() == focused.strip()
 
 
-@both
+@both()
 def test_the_prompt_follows_a_keystroke(page: StudioPage) -> None:
     page.part("Description")
-    times: list[int] = []
-    for letter in "calm":
-        plan = page.browser.run("return document.documentElement.dataset.plan")
+    milliseconds = 9999
+    for letter in LETTERS:
+        plan = page.browser.run("return document.documentElement.dataset.painted ?? null")
         page.write("Description", letter)
-        page.wait_for("return document.documentElement.dataset.plan !== arguments[0]", plan)
+        page.wait_for("return document.documentElement.dataset.painted !== arguments[0]", plan)
         page.go("Prompt")
-        times.append(int(page.browser.one("#latency").attribute("data-ms") or "9999"))
+        milliseconds = int(page.browser.one("#latency").attribute("data-ms") or "9999")
+        if milliseconds <= 150:
+            break
         page.part("Description")
-    page.wait_for_prompt("most people.calm")
-    # The machine may be busy with other things; an idle one shows what the page itself takes.
-    assert min(times) <= 150
+    assert milliseconds <= 150
+    page.wait_for_prompt("most people.c")
     page.tab("changes")
     assert page.browser.all(".change.changed ins")
 
@@ -106,17 +113,20 @@ def large_book(folder: Path) -> None:
 def test_the_prompt_follows_in_a_book_of_10_000_entries(large_book: None, page: StudioPage) -> None:
     page.part("tidewatch")
     assert len(page.browser.all(".entry")) < 40
-    times: list[int] = []
-    for letter in "calm":
-        plan = page.browser.run("return document.documentElement.dataset.plan")
+    milliseconds = 9999
+    for letter in LETTERS:
+        plan = page.browser.run("return document.documentElement.dataset.painted ?? null")
         page.write("Content", letter)
-        page.wait_for("return document.documentElement.dataset.plan !== arguments[0]", plan)
-        times.append(int(page.browser.one("#latency").attribute("data-ms") or "9999"))
-    assert min(times) <= 300
+        page.wait_for("return document.documentElement.dataset.painted !== arguments[0]", plan)
+        milliseconds = int(page.browser.one("#latency").attribute("data-ms") or "9999")
+        if milliseconds <= 300:
+            break
+    assert milliseconds <= 300
     page.browser.one("input[type=search]").type("Entry 7777")
     page.wait_for("return document.querySelectorAll('.entry').length === 1")
 
 
+@both()
 def test_the_details_of_a_prompt(page: StudioPage) -> None:
     browser = page.browser
     page.tab("tokens")
@@ -131,25 +141,32 @@ def test_the_details_of_a_prompt(page: StudioPage) -> None:
     page.wait_for_text("#payload-text", '"messages"')
     openai = json.loads(browser.run("return document.querySelector('#payload-text').textContent"))
     assert openai["messages"][0]["role"] == "system"
-    page.choose("#payload-dialect", "anthropic")
-    page.wait_for_text("#payload-text", '"system"')
+    parts = {"anthropic": "system", "google": "contents", "cohere": "chat_history", "text": "prompt"}
+    for dialect in DIALECTS[1:]:
+        page.choose("#payload-dialect", dialect)
+        page.wait_for("return document.querySelector('#payload-text').dataset.dialect === arguments[0]", dialect)
+        body = json.loads(browser.run("return document.querySelector('#payload-text').textContent"))
+        assert parts.get(dialect, "messages") in body, dialect
     page.tab("cache")
     page.wait_for_text(".cache", "reused")
     assert len(browser.all(".cache .bar span")) > 3
+    page.wait_for_text(".cache .broken", "Broken by World Info")
     page.tab("checks")
     page.wait_for("return document.querySelector('.findings') || /surprise/.test(document.body.innerText)")
 
 
+@both()
 def test_what_does_not_fit_is_said(page: StudioPage) -> None:
     page.part("Next turn")
     field = page.browser.one("input[data-pointer='/context_length']")
     field.type("900")
+    page.go("Prompt")
     page.wait_for("return Number(document.querySelector('[data-tab=out] small')?.textContent) > 0")
     page.tab("out")
     page.wait_for_text(".left-out", "budget")
 
 
-@both
+@both()
 def test_the_next_message_and_the_kind_of_turn(page: StudioPage) -> None:
     page.browser.one("#next-message").clear()
     page.browser.one("#next-message").type("Show me the storm glass.")
@@ -169,7 +186,7 @@ def test_the_next_message_and_the_kind_of_turn(page: StudioPage) -> None:
 # Edit, undo, save
 
 
-@both
+@both()
 def test_undo_and_redo_by_keyboard(page: StudioPage) -> None:
     page.part("Description")
     page.write("Description", " She hums.")
@@ -185,7 +202,7 @@ def test_undo_and_redo_by_keyboard(page: StudioPage) -> None:
     page.wait_for_prompt("She hums.", there=False)
 
 
-@both
+@both()
 def test_saving_shows_the_difference_first_and_keeps_a_copy(page: StudioPage) -> None:
     card = page.folder / "aria.json"
     before = card.read_bytes()
@@ -203,6 +220,7 @@ def test_saving_shows_the_difference_first_and_keeps_a_copy(page: StudioPage) ->
     page.wait_for("return !document.querySelector('#save .count') && !document.querySelector('dialog')")
 
 
+@both()
 def test_a_file_that_changed_on_disk_is_not_lost(page: StudioPage) -> None:
     card = page.folder / "aria.json"
     page.part("Description")
@@ -219,7 +237,129 @@ def test_a_file_that_changed_on_disk_is_not_lost(page: StudioPage) -> None:
     assert all("409" in error for error in page.browser.errors())
 
 
-@both
+@both()
+def test_what_is_on_disk_is_taken_instead(page: StudioPage) -> None:
+    card = page.folder / "aria.json"
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for_prompt("She hums.")
+    other = json.loads(card.read_text(encoding="utf-8"))
+    other["data"]["description"] = "Somebody else was here."
+    card.write_text(json.dumps(other), encoding="utf-8")
+    page.browser.keys("ctrl+s")
+    page.wait_for_text("dialog", "changed on disk")
+    page.click_text("dialog button", "Take what is on disk")
+    page.wait_for_text("dialog .pill", "saved")
+    page.browser.keys("escape")
+    page.wait_for_prompt("Somebody else was here.")
+    page.wait_for_prompt("She hums.", there=False)
+    assert "She hums." not in card.read_text(encoding="utf-8")
+    # Undo still leads back to what was typed.
+    page.browser.one("#undo").click()
+    page.wait_for_prompt("She hums.")
+
+
+def png_card(folder: Path) -> Studio:
+    """The example's card as a picture."""
+    save(load(folder / "aria.json"), folder / "aria.png")
+    return open_studio(files_of(folder, card=folder / "aria.png"))
+
+
+@both(png_card)
+def test_a_picture_stays_a_picture(page: StudioPage) -> None:
+    path = page.folder / "aria.png"
+    before = path.read_bytes()
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for("return document.querySelector('#save .count')?.textContent === '1'")
+    page.browser.one("#save").click()
+    page.wait_for("return document.querySelector('dialog .unified .added')?.textContent.includes('She hums.')")
+    assert path.read_bytes() == before
+    page.browser.one("#save-all").click()
+    page.wait_for_text(".notices", "Saved aria.png")
+    with Image.open(path) as after, Image.open(io.BytesIO(before)) as picture:
+        assert after.format == "PNG"
+        assert list(after.convert("RGBA").tobytes()) == list(picture.convert("RGBA").tobytes())
+    assert load(path).character.description.endswith("She hums.")
+    copies = [each for each in page.folder.iterdir() if each.name.startswith("aria.png.")]
+    assert [each.read_bytes() for each in copies] == [before]
+
+
+def card_with_book(folder: Path) -> Studio:
+    """The example's card with lore of its own."""
+    path = folder / "aria.json"
+    card = json.loads(path.read_text(encoding="utf-8"))
+    entry = {
+        "keys": ["lamp"], "content": "Lamps are lit at dusk.", "comment": "Dusk", "enabled": True,
+        "insertion_order": 10, "extensions": {}, "id": 0, "position": "before_char",
+    }  # fmt: skip
+    card["data"]["character_book"] = {"name": "Hers", "entries": [entry], "extensions": {}}
+    path.write_text(json.dumps(card), encoding="utf-8")
+    return open_studio(files_of(folder))
+
+
+@both(card_with_book)
+def test_the_book_in_a_card_is_edited(page: StudioPage) -> None:
+    page.wait_for_prompt("Lamps are lit at dusk.")
+    page.part("in the card")
+    page.wait_for("return document.querySelector('[data-pointer$=\"/comment\"]')?.value === 'Dusk'")
+    page.write("Content", "Lamps are lit at dawn.", instead=True)
+    page.wait_for_prompt("Lamps are lit at dawn.")
+    page.part("in the card")
+    page.browser.one("#add-entry").click()
+    page.wait_for("return document.querySelectorAll('.entry').length === 2")
+    page.browser.one("input[data-pointer$='/keys']").type("dark")
+    page.write("Content", "The dark is old.")
+    page.wait_for_prompt("The dark is old.")
+    page.browser.keys("ctrl+s")
+    page.browser.wait(lambda: page.browser.all("#save-all"))
+    page.browser.one("#save-all").click()
+    page.wait_for_text(".notices", "Saved aria.json")
+    written = json.loads((page.folder / "aria.json").read_text(encoding="utf-8"))["data"]["character_book"]
+    assert [each["content"] for each in written["entries"]] == ["Lamps are lit at dawn.", "The dark is old."]
+
+
+def risu_preset(folder: Path) -> Studio:
+    """The example with a preset of RisuAI's."""
+    template = [
+        {"type": "plain", "type2": "main", "role": "system", "text": "Write slowly."},
+        {"type": "description", "innerFormat": "About her: {{slot}}"},
+        {"type": "lorebook"},
+        {"type": "chat", "rangeStart": 0, "rangeEnd": "end"},
+    ]
+    preset = {"name": "Slow", "promptTemplate": template, "maxContext": 8000, "maxResponse": 300, "aiModel": "gpt4o"}
+    (folder / "slow.json").write_text(json.dumps(preset), encoding="utf-8")
+    return open_studio(files_of(folder, preset=folder / "slow.json", platform="risu_ai"))
+
+
+@both(risu_preset)
+def test_a_preset_of_risuai_is_edited(page: StudioPage) -> None:
+    page.wait_for_prompt("About her: ")
+    page.part("Prompts")
+    assert order(page) == ["plain", "description", "lorebook", "chat"]
+    page.write("Text", "Write quickly.", instead=True)
+    page.wait_for_prompt("Write quickly.")
+    page.part("Prompts")
+    page.click_text(".order .name", "description")
+    page.write("Format", "Her: {{slot}}", instead=True)
+    page.wait_for_prompt("Her: ")
+    page.part("Prompts")
+    page.browser.run("document.querySelector('.grip').focus()")
+    page.browser.keys("down")
+    page.browser.wait(lambda: order(page) == ["description", "plain", "lorebook", "chat"])
+    page.click_text(".form > button", "Add a prompt")
+    page.write("Text", "And never stop.")
+    page.wait_for_prompt("And never stop.")
+    text = page.prompt()
+    assert text.index("Her: ") < text.index("Write quickly.") < text.index("And never stop.")
+    page.part("Settings")
+    page.browser.one("input[data-pointer='/maxContext']").clear()
+    page.browser.one("input[data-pointer='/maxContext']").type("6000")
+    page.go("Prompt")
+    page.wait_for_text(".budget", "of 5,650 tokens")  # 300 are for the reply, 50 to be safe
+
+
+@both()
 def test_lore_entries_are_edited(page: StudioPage) -> None:
     page.part("tidewatch")
     page.click_text(".entry", "The Grey Fleet")
@@ -256,7 +396,7 @@ def order(page: StudioPage) -> list[str]:
     )
 
 
-@both
+@both()
 def test_prompts_are_moved_by_keyboard_and_switched_off(page: StudioPage) -> None:
     page.part("Prompts")
     before = order(page)
@@ -269,6 +409,16 @@ def test_prompts_are_moved_by_keyboard_and_switched_off(page: StudioPage) -> Non
     page.wait_for("return document.querySelector('.notices').textContent.includes('now 3 of')")
     page.browser.one("input[aria-label='Main Prompt is on']").click()
     page.wait_for_prompt("next reply in a story", there=False)
+
+
+@pytest.mark.parametrize("page", [(PHONE, None)], indirect=True)
+def test_prompts_are_moved_with_buttons(page: StudioPage) -> None:
+    page.part("Prompts")
+    before = order(page)
+    page.browser.one("button[aria-label='Move Main Prompt down']").click()
+    page.browser.wait(lambda: order(page)[:2] == [before[1], before[0]])
+    page.browser.one("button[aria-label='Move Main Prompt up']").click()
+    page.browser.wait(lambda: order(page) == before)
 
 
 def test_prompts_are_dragged(page: StudioPage) -> None:
@@ -286,6 +436,7 @@ def test_prompts_are_dragged(page: StudioPage) -> None:
     page.wait_for("return document.querySelector('.block .source').textContent !== 'preset prompt Main Prompt'")
 
 
+@both()
 def test_everything_else_that_makes_a_prompt_is_edited(page: StudioPage) -> None:
     page.part("Greetings")
     page.browser.one("#add-greeting").click()
@@ -311,6 +462,7 @@ def test_everything_else_that_makes_a_prompt_is_edited(page: StudioPage) -> None
     page.wait_for_prompt("Or so they say.")
 
 
+@both()
 def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
     page.browser.one("#files").click()
     for kind in ("regex scripts", "context template", "instruct template"):
@@ -338,7 +490,7 @@ def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
 # For everybody
 
 
-@both
+@both()
 def test_nothing_serious_for_people_with_assistive_technology(page: StudioPage) -> None:
     found: dict[str, list[str]] = {}
     for view in ("Prompt", "Edit", "Lore lab", "Talk", "Compare", "Playground"):
@@ -358,6 +510,7 @@ def test_nothing_serious_for_people_with_assistive_technology(page: StudioPage) 
     assert {name: findings for name, findings in found.items() if findings} == {}
 
 
+@both()
 def test_light_dark_and_as_the_system_says(page: StudioPage) -> None:
     def back() -> str:
         return page.browser.run("return getComputedStyle(document.body).backgroundColor")
@@ -372,6 +525,7 @@ def test_light_dark_and_as_the_system_says(page: StudioPage) -> None:
         assert back() == colour
 
 
+@both()
 def test_the_keyboard_reaches_everything(page: StudioPage) -> None:
     page.browser.run("document.activeElement.blur(); window.scrollTo(0, 0)")
     page.browser.keys("tab", "enter")
@@ -387,6 +541,41 @@ def test_the_keyboard_reaches_everything(page: StudioPage) -> None:
     page.wait_for("return !document.querySelector('dialog')")
 
 
+def tab_to(page: StudioPage, name: str, *, at_most: int = 80) -> None:
+    """Press Tab until something with this name has the focus."""
+    script = (
+        "const one = document.activeElement, inner = one?.shadowRoot?.activeElement ?? one;"
+        "return inner?.ariaLabel || inner?.textContent.trim() || ''"
+    )
+    for _ in range(at_most):
+        if page.browser.run(script) == name:
+            return
+        page.browser.keys("tab")
+    raise AssertionError(f"Tab does not lead to {name!r}")
+
+
+@both()
+def test_a_change_and_a_talk_without_a_mouse(page: StudioPage) -> None:
+    page.browser.run("document.activeElement.blur(); window.scrollTo(0, 0)")
+    tab_to(page, "Write" if page.wide else "Edit")
+    page.browser.keys("enter")
+    tab_to(page, "Description" if page.wide else "Personality")
+    if page.wide:  # the outline's button, then the field
+        page.browser.keys("enter", "tab")
+        tab_to(page, "Personality")
+    page.browser.keys("ctrl+end", *" Stubborn, too.")
+    page.wait_for("return document.querySelector('#save .count')?.textContent === '1'")
+    # Out of the text with Escape and Tab: Tab alone must not be caught in it.
+    page.browser.run("document.activeElement.blur(); window.scrollTo(0, 0)")
+    tab_to(page, "Talk")
+    page.browser.keys("enter")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    tab_to(page, "Your message")
+    page.browser.keys(*"Hello?", "ctrl+enter")
+    page.wait_for("return document.querySelectorAll('.message').length === 7 && document.querySelector('#send')")
+    page.wait_for_prompt("Stubborn, too.")
+
+
 @pytest.fixture
 def hostile_files(folder: Path) -> None:
     card = json.loads((folder / "aria.json").read_text(encoding="utf-8"))
@@ -397,15 +586,29 @@ def hostile_files(folder: Path) -> None:
     (folder / "tidewatch.json").write_text(json.dumps(book), encoding="utf-8")
 
 
-@both
+@both()
 def test_a_hostile_card_stays_text(hostile_files: None, page: StudioPage) -> None:
     assert page.browser.run("return document.title") == HOSTILE + " · TavernKit Studio"
     assert HOSTILE.replace("{{char}}", HOSTILE) in page.prompt() or HOSTILE in page.prompt()
-    for view in ("Edit", "Lore lab", "Talk", "Compare", "Playground"):
+    for view in ("Edit", "Lore lab", "Compare", "Playground"):
         page.go(view)
     page.part("tidewatch")
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    page.browser.run("document.querySelector('.script').open = true")
+    page.browser.one(".script textarea").type(HOSTILE)
+    page.click_text(".script button", "Use it")
+    page.wait_for_text(".notices", "in turn")
+    page.write("Your message", HOSTILE)
+    page.browser.keys("ctrl+enter")
+    page.wait_for("return document.querySelectorAll('.message').length === 7 && document.querySelector('#send')")
+    page.click_text(".message:last-child footer button", "What the model saw")
+    page.wait_for_text("dialog .block .text", "</p><script>")
     assert page.browser.run("return document.images.length") == 0
     assert page.browser.run("return document.scripts.length") == 1
+    assert "owned" not in page.browser.run("return document.title").replace(HOSTILE, "")
+    page.browser.keys("escape")
+    page.wait_for("return !document.querySelector('dialog')")
 
 
 def test_without_its_token_the_page_asks_for_a_key(browser: Browser, folder: Path) -> None:

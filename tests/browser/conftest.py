@@ -31,15 +31,16 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(request: pytest.FixtureRequest, browser: Browser, folder: Path) -> Iterator[StudioPage]:
-    """The page with the example's files, at the size that the test names (a desk by default)."""
-    found = StudioPage(browser, getattr(request, "param", DESK), folder)
+    """The page at the size that the test names (a desk by default), with the example's files or what the test opens."""
+    size, make = getattr(request, "param", (DESK, None))
+    found = StudioPage(browser, size, folder)
     browser.errors()
-    with serving(open_studio(files_of(folder))) as address:
+    with serving(open_studio(files_of(folder)) if make is None else make(folder)) as address:
         found.open(address)
         yield found
         shots = os.environ.get("TAVERNKIT_SCREENSHOTS")
         if shots:
-            name = os.environ["PYTEST_CURRENT_TEST"].split("::")[1].split(" ")[0]
+            name = os.environ["PYTEST_CURRENT_TEST"].split("::")[1].split(" ")[0].replace("/", "_")
             browser.screenshot(Path(shots) / f"{name}.png")
         assert found.overflow() <= 0
         # Among them: what the Content-Security-Policy refused.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 
 from tavernkit.studio import Studio, create_app
@@ -19,6 +20,11 @@ from tests.browser.webdriver import PATIENCE, Browser, Element
 PHONE = (390, 844)
 DESK = (1600, 1000)
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def both(make: Callable[[Path], Studio] | None = None) -> pytest.MarkDecorator:
+    """A test at both widths; ``make`` opens something else than the example."""
+    return pytest.mark.parametrize("page", [(PHONE, make), (DESK, make)], ids=["phone", "desk"], indirect=True)
 
 
 def files_of(folder: Path, **more: Any) -> Opened:
@@ -176,6 +182,15 @@ class StudioPage:
             ".some(e => e.textContent.includes(arguments[0])) === arguments[1]",
             text, there,
         )  # fmt: skip
+
+    def open_file(self, path: Path) -> None:
+        """Open a file through the dialog."""
+        self.browser.one("#files").click()
+        rows = len(self.browser.all("dialog tbody tr"))
+        self.browser.one("#open-file").type(str(path))
+        self.wait_for("return document.querySelectorAll('dialog tbody tr').length > arguments[0]", rows)
+        self.browser.keys("escape")
+        self.wait_for("return !document.querySelector('dialog')")
 
     def findings(self, *rules: str) -> list[str]:
         """What axe finds serious or critical, by all of its rules or by some."""

@@ -39,6 +39,11 @@ class Element:
         self._browser, self.identity = browser, identity
         self._path = f"/element/{identity}"
 
+    @property
+    def reference(self) -> dict[str, str]:
+        """What stands for it among the arguments of a script."""
+        return {ELEMENT: self.identity}
+
     def click(self) -> None:
         self._browser.post(f"{self._path}/click", {})
 

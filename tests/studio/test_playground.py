@@ -115,6 +115,17 @@ def test_another_card_in_its_place(page: Page) -> None:
     assert refused["error"]["code"] == "cannot_compare"
 
 
+def test_two_versions_of_a_book_are_not_used_together(page: Page) -> None:
+    book = page.get("/documents/book-1")["data"]
+    page.post("/documents", kind="book", name="Other", build=False)
+    entries = {key: {**each, "content": f"Other {key}."} for key, each in book["entries"].items()}
+    page.edit("book-2", "", {**book, "entries": entries}, build=False)
+    told = page.post("/compare", left={}, right={"instead": {"book-1": "book-2"}})
+    left, right = ("\n".join(each["content"] for each in told[side]["messages"]) for side in ("left", "right"))
+    assert "Other 1." not in left
+    assert right.count("Other 1.") == 1
+
+
 @pytest.mark.parametrize(("path", "value"), [("/data/name", ""), ("/data/description", "{{nonsense")])
 def test_lint_sees_unsaved_changes(page: Page, path: str, value: str) -> None:
     before = page.get("/lint")["findings"]

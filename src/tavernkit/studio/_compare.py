@@ -40,6 +40,9 @@ def compare(studio: Studio, left: Side, right: Side) -> JsonObject:
         right: The other.
     """
     state = studio.workspace.state
+    # Two versions of a book that are both open: each side uses one of them.
+    twice = {new for side in (left, right) for old, new in side.instead.items() if {old, new} <= state.active}
+    state = replace(state, active=state.active - twice)
     states = _state(state, left), _state(state, right)
     looks = [_look(studio, each) for each in states]
     views: list[JsonObject] = [

@@ -27,7 +27,6 @@ let state = {
   build: null,
   sources: null,
   waiting: false,
-  latency: null,
   view: "",
   place: null,
   notices: [],
@@ -210,9 +209,25 @@ export function merge(out, started, follow = false) {
 function accept(build, started) {
   if (build.superseded) return;
   // Marks of the old sources would point at the wrong characters; blocks that did not change keep theirs meanwhile.
-  set({ build, latency: started === undefined ? state.latency : performance.now() - started });
+  set({ build });
   document.documentElement.dataset.plan = build.plan;
+  if (started !== undefined) void noteLatency(build.plan, started);
   askForSources(build.plan);
+}
+
+/** @type {{last: number | null, tell: (milliseconds: number) => void}} how long the last keystroke took, and who shows it */
+export const latency = { last: null, tell: () => {} };
+
+/**
+ * Measure until the prompt is on the screen: what a frame draws is there when the task after it runs.
+ * @param {string} plan
+ * @param {number} started
+ */
+async function noteLatency(plan, started) {
+  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+  latency.last = performance.now() - started;
+  latency.tell(latency.last);
+  document.documentElement.dataset.painted = plan;
 }
 
 /** @type {AbortController | null} */

@@ -226,7 +226,6 @@ export interface State {
   build: Build | null;
   sources: Sources | null;
   waiting: boolean;
-  latency: number | null;
   view: string;
   place: Place | null;
   notices: { id: number; text: string; bad: boolean }[];

@@ -15,6 +15,13 @@ const ROLES = [
   ["user", "user"],
   ["assistant", "assistant"],
 ];
+const RISU_ROLES = [
+  ["system", "system"],
+  ["user", "user"],
+  ["bot", "assistant"],
+];
+// What RisuAI puts into a format of the preset's.
+const FRAMED = ["persona", "description", "lorebook", "authornote", "memory"];
 const RELATIVE = [
   [0, "in this order"],
   [1, "in the chat, at a depth"],
@@ -27,6 +34,7 @@ const RELATIVE = [
  * @property {string} prompt of the prompt itself
  * @property {boolean} enabled
  * @property {boolean} marker
+ * @property {string} type RisuAI's word for what it is
  */
 
 /**
@@ -44,6 +52,7 @@ function orderIn(data, risu) {
       prompt: `/promptTemplate/${index}`,
       enabled: true,
       marker: card.text === undefined,
+      type: String(card.type),
     }));
     return { list: "/promptTemplate", rows };
   }
@@ -64,6 +73,7 @@ function orderIn(data, risu) {
       prompt: number < 0 ? "" : `/prompts/${number}`,
       enabled: Boolean(item?.enabled),
       marker: Boolean(prompt?.marker),
+      type: "",
     };
   });
   return { list, rows };
@@ -109,6 +119,12 @@ export function PresetPrompts({ document: id, place }) {
       `${row.title}: ${row.enabled ? "off" : "on"}`,
     );
   const add = () => {
+    if (risu) {
+      const value = { type: "plain", type2: "normal", role: "system", name: "New prompt", text: "" };
+      edit([{ document: id, op: "add", path: `${list}/-`, value }], null, "New prompt");
+      reveal({ document: id, pointer: `${list}/${rows.length}` });
+      return;
+    }
     const identifier = crypto.randomUUID();
     const value = { identifier, name: "New prompt", role: "system", content: "", system_prompt: false, marker: false };
     const count = at(document?.data, "/prompts").length;
@@ -194,7 +210,7 @@ export function PresetPrompts({ document: id, place }) {
           </li>`,
       )}
     </ol>
-    ${!risu && html`<button type="button" onClick=${add}>Add a prompt</button>`}
+    <button type="button" onClick=${add}>Add a prompt</button>
     ${chosen?.prompt && html`<${Prompt} key=${chosen.prompt} document=${id} row=${chosen} risu=${risu} />`}`;
 }
 
@@ -202,13 +218,37 @@ export function PresetPrompts({ document: id, place }) {
 function Prompt({ document, row, risu }) {
   const at = row.prompt;
   if (risu) {
+    const remove = () => edit([{ document, op: "remove", path: at }], null, `${row.title}: removed`);
     return html`<section class="sub" aria-label=${row.title}>
       <h3>${row.title}</h3>
+      <div class="grid">
+        <${TextField} document=${document} pointer=${`${at}/name`} label="Name" hint=${row.type} />
+        ${
+          !row.marker &&
+          html`<${ChoiceField}
+            document=${document}
+            pointer=${`${at}/role`}
+            label="Role"
+            options=${RISU_ROLES}
+            fallback="system"
+          />`
+        }
+      </div>
       ${
         row.marker
-          ? html`<p class="note">RisuAI fills this place in.</p>`
+          ? html`<p class="note">RisuAI fills this place in.</p>
+              ${
+                FRAMED.includes(row.type) &&
+                html`<${LongField}
+                  document=${document}
+                  pointer=${`${at}/innerFormat`}
+                  label="Format"
+                  note="{{slot}} is what RisuAI fills in"
+                />`
+              }`
           : html`<${LongField} document=${document} pointer=${`${at}/text`} label="Text" />`
       }
+      <button type="button" class="quiet danger" onClick=${remove}>Remove this prompt</button>
     </section>`;
   }
   return html`<section class="sub" aria-label=${row.title}>

@@ -1,8 +1,8 @@
 /** The prompt, live: its blocks in order, and where every sentence came from. */
 
-import { documentOf, reveal, setValue, turn, useStudio } from "../store.js";
+import { documentOf, latency, reveal, setValue, turn, useStudio } from "../store.js";
 import { at } from "../patch.js";
-import { Fragment, html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Fragment, html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Dot, Empty, Tabs, counted } from "../widgets.js";
 import { CacheBar, Changes, Checks, LeftOut, LoreRows, Payload, Tokens } from "./prompt_details.js";
 
@@ -20,7 +20,7 @@ const KINDS = {
 };
 
 export function PromptView() {
-  const { build, sources, waiting, latency } = useStudio();
+  const { build, sources, waiting } = useStudio();
   const [tab, setTab] = useState("blocks");
   if (!build) return html`<${Empty} text="Building…" />`;
   const { lore, left_out, changes } = build;
@@ -38,7 +38,7 @@ export function PromptView() {
   return html`<div class="prompt" aria-busy=${waiting ? "true" : "false"}>
     <${Ask} />
     ${build.error && html`<p class="problem" role="alert">${build.error.message}</p>`}
-    <${Budget} build=${build} latency=${latency} />
+    <${Budget} build=${build} />
     <${Tabs} label="What to see of the prompt" tabs=${tabs} chosen=${tab} choose=${setTab} controls="prompt-panel" />
     <div id="prompt-panel" role="tabpanel" tabindex="0" aria-label=${tabs.find(({ id }) => id === tab)?.label}>
       ${tab === "blocks" && html`<${Blocks} build=${build} sources=${sources} />`}
@@ -94,8 +94,8 @@ function Ask() {
   </form>`;
 }
 
-/** @param {{build: Build, latency: number | null}} props */
-function Budget({ build, latency }) {
+/** @param {{build: Build}} props */
+function Budget({ build }) {
   const { workspace } = useStudio();
   const { total, note } = build.budget;
   const limit = build.budget.limit ?? total;
@@ -107,9 +107,7 @@ function Budget({ build, latency }) {
     <p>
       <span><strong>${total.toLocaleString("en")}</strong> of ${counted(limit, "token")}</span>
       <small>${response ? `and ${response.toLocaleString("en")} for the reply` : ""}</small>
-      <small class="speed" id="latency" data-ms=${latency === null ? "" : Math.round(latency)}>
-        ${latency === null ? "" : `${Math.round(latency)} ms`}
-      </small>
+      <${Latency} />
     </p>
     <div class="bar" role="img" aria-label=${`${total} tokens used, ${free} free. ${note}`} title=${note}>
       ${build.shares.map(({ family, tokens }) => html`<span class=${`f-${family}`} style=${{ flexGrow: tokens }}></span>`)}
@@ -123,6 +121,19 @@ function Budget({ build, latency }) {
       )}
     </ul>
   </section>`;
+}
+
+/** From a keystroke to its prompt on the screen. Not in the state: showing it must not draw everything again. */
+function Latency() {
+  const [shown, setShown] = useState(latency.last);
+  useEffect(() => {
+    latency.tell = setShown;
+    return () => void (latency.tell = () => {});
+  }, []);
+  const rounded = shown === null ? "" : Math.round(shown);
+  return html`<small class="speed" id="latency" data-ms=${rounded} title="from a keystroke to its prompt">
+    ${shown === null ? "" : `${rounded} ms`}
+  </small>`;
 }
 
 /**

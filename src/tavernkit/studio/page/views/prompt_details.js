@@ -119,7 +119,7 @@ export function LeftOut({ build }) {
 export function Payload({ build }) {
   const { workspace } = useStudio();
   const [dialect, setDialect] = useState(workspace.dialects[0]);
-  const [answer, setAnswer] = useState(/** @type {{body: any, warnings: string[]} | null} */ (null));
+  const [answer, setAnswer] = useState(/** @type {{dialect: string, body: any, warnings: string[]} | null} */ (null));
   const [failure, setFailure] = useState("");
   useEffect(() => {
     const control = new AbortController();
@@ -141,7 +141,14 @@ export function Payload({ build }) {
     </div>
     ${failure && html`<p class="problem" role="alert">${failure}</p>`}
     ${answer?.warnings.map((warning) => html`<p class="note">${warning}</p>`)}
-    <pre class="payload" id="payload-text" tabindex="0" aria-label=${`Payload for ${dialect}`}>${text}</pre>`;
+    <pre
+      class="payload"
+      id="payload-text"
+      data-dialect=${answer?.dialect}
+      tabindex="0"
+      aria-label=${`Payload for ${dialect}`}
+    >
+${text}</pre>`;
 }
 
 /** What a provider's cache keeps of this prompt. @param {{build: Build}} props */
@@ -173,7 +180,7 @@ export function CacheBar({ build }) {
         <p>
           <strong>${Math.round(100 * found.share)}%</strong>
           <span> reused: ${found.cached.toLocaleString("en")} of ${counted(found.tokens, "token")}</span>
-          ${found.before && html`<br /><small class="plain">${found.before}</small>`}
+          ${found.before && html`<br /><small class="plain">after the turn “${found.before}”</small>`}
         </p>
         <div class="bar" role="img" aria-label=${`${found.cached} of ${found.tokens} tokens come from the cache`}>
           ${found.parts.map(

@@ -1,0 +1,184 @@
+"""Studio in a real browser: talking with the character. Run with ``make test-browser``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tavernkit.models import ScriptedModel
+from tavernkit.models._script import Hang
+from tavernkit.studio import Studio
+from tavernkit.studio._opening import open_studio, open_workspace
+from tavernkit.studio._talk import ModelChoice
+from tests.browser.studio_page import StudioPage, both, files_of
+
+pytestmark = pytest.mark.browser
+
+
+def script(page: StudioPage, *replies: str) -> None:
+    """Say what the scripted model answers."""
+    page.browser.run("document.querySelector('.script').open = true")
+    page.browser.one(".script textarea").clear()
+    page.browser.one(".script textarea").type("\n".join(replies))
+    page.click_text(".script button", "Use it")
+    page.wait_for_text(".notices", "in turn")
+
+
+@both()
+def test_talking_with_the_character(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    script(page, "*She nods.* One.", "Two.", "Three.", "And more.", "What I would say.")
+    page.write("Your message", "Tell me.")
+    page.browser.keys("ctrl+enter")
+    page.wait_for_text(".message:last-child .text", "*She nods.* One.")
+    page.wait_for_text(".message.user .text", "Tell me.")
+    page.browser.wait(lambda: page.browser.shown(".message:last-child button[aria-label='Next version']"))
+    page.browser.one(".message:last-child button[aria-label='Next version']").click()
+    page.wait_for_text(".message:last-child .text", "Two.")
+    page.wait_for_text(".message:last-child .swipes", "2/2")
+    page.browser.one(".message:last-child button[aria-label='Earlier version']").click()
+    page.wait_for_text(".message:last-child .text", "One.")
+    page.click_text(".message:last-child footer button", "Regenerate")
+    page.wait_for_text(".message:last-child .text", "Three.")
+    page.wait_for("return document.querySelector('#send')")
+    page.click_text(".message:last-child footer button", "Continue")
+    page.wait_for_text(".message:last-child .text", "And more.")
+    page.wait_for("return document.querySelector('#send')")
+    page.browser.one("#impersonate").click()
+    page.wait_for("return document.querySelector('#send')")
+    page.browser.wait(lambda: "What I would say." in page.editor("Your message").text)
+    page.click_text(".message:last-child footer button", "What the model saw")
+    page.wait_for_text("dialog .block .text", "Tell me.")
+    page.browser.keys("escape")
+    page.wait_for("return !document.querySelector('dialog')")
+
+
+def more(page: StudioPage, line: int, name: str) -> None:
+    page.browser.one(f"summary[aria-label='More for line {line}']").click()
+    page.click_text(f".message:nth-child({line}) .more button", name)
+
+
+@both()
+def test_lines_are_edited_hidden_deleted_and_branched(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    page.browser.one("button[aria-label='Edit line 4']").click()
+    page.write("Line of Ann", " Truly.")
+    page.click_text(".message button", "Keep")
+    page.wait_for_text(".message .text", "frozen? Truly.")
+    more(page, 2, "Hide")
+    page.wait_for("return document.querySelectorAll('.message.off').length === 1")
+    more(page, 3, "Branch")
+    page.wait_for("return document.querySelectorAll('.message').length === 3")
+    more(page, 3, "Delete")
+    page.wait_for("return document.querySelectorAll('.message').length === 2")
+
+
+def slow_model(folder: Path) -> Studio:
+    """A model that begins to answer and never ends."""
+    choice = ModelChoice(id="slow", label="Slow", make=lambda: ScriptedModel(Hang(after=("Well,", " let me think"))))
+    return open_studio(files_of(folder), models=[choice])
+
+
+@both(slow_model)
+def test_a_reply_streams_in_and_stop_keeps_what_has_come(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    page.write("Your message", "Tell me.")
+    page.browser.keys("ctrl+enter")
+    page.wait_for_text(".message.coming .text", "Well, let me think")
+    # Nothing else can be done to the chat meanwhile.
+    assert not page.browser.all(".message footer button")
+    page.browser.one("#stop").click()
+    page.wait_for("return document.querySelector('#send') && !document.querySelector('.message.coming')")
+    page.wait_for_text(".message:last-child .text", "Well, let me think")
+    page.click_text(".composer button", "Take back the last turn")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+
+
+@both()
+def test_what_the_model_saw_leads_to_where_it_was_written(page: StudioPage) -> None:
+    for platform in ("SillyTavern", "RisuAI"):
+        page.go("Prompt")
+        page.choose("#platform", platform)
+        page.go("Talk")
+        page.wait_for("return document.querySelectorAll('.message[data-index]').length >= 5")
+        page.write("Your message", f"Is this {platform}?")
+        page.browser.keys("ctrl+enter")
+        page.wait_for_text(".message.user .text", f"Is this {platform}?")
+        page.browser.wait(lambda: page.browser.all(".message:last-child .seen"))
+        page.click_text(".message:last-child footer button", "What the model saw")
+        page.wait_for_text("dialog .words", "Forty, weathered")
+        words = page.named("dialog .words", "Forty, weathered")
+        page.browser.run("arguments[0].scrollIntoView({block: 'center'})", words.reference)
+        page.browser.point(words)
+        page.wait_for_text("dialog #origin", "description")
+        words.click()
+        page.wait_for("return document.activeElement?.classList.contains('editor')")
+        assert page.selected().startswith("Forty, weathered")
+
+
+@both()
+def test_lines_are_deleted_from_one_on_and_another_greeting_is_chosen(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    more(page, 3, "Delete from line")
+    page.wait_for("return document.querySelectorAll('.message').length === 2")
+    more(page, 1, "Delete from line")
+    # A chat without lines begins with a greeting.
+    page.wait_for("return document.querySelectorAll('.message').length === 1 && document.querySelector('#greeting')")
+    first = page.browser.one(".message .text").text
+    page.browser.run(
+        "const select = document.querySelector('#greeting'); select.selectedIndex = 1;"
+        "select.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    page.wait_for("return document.querySelector('.message .text').textContent !== arguments[0]", first)
+    second = page.browser.one(".message .text").text
+    page.wait_for_prompt(second[:40])
+    page.browser.keys("ctrl+z")
+    page.go("Talk")
+    page.wait_for("return document.querySelector('.message .text')?.textContent.startsWith(arguments[0])", first[:40])
+    # RisuAI's greeting stands before the lines, and can be chosen at any time.
+    page.go("Prompt")
+    page.choose("#platform", "RisuAI")
+    page.go("Talk")
+    page.wait_for_text(".message.greeting .text", first[:20])
+
+
+def roll(sides: int) -> int:
+    """Roll a die."""
+    return sides
+
+
+def group_with_tools(folder: Path) -> Studio:
+    """The example, a second character to open, and a tool."""
+    other = json.loads((folder / "aria.json").read_text(encoding="utf-8"))
+    other["data"]["name"] = "Luna"
+    (folder / "luna.json").write_text(json.dumps(other), encoding="utf-8")
+    return Studio(open_workspace(files_of(folder)), tools=[roll])
+
+
+@both(group_with_tools)
+def test_a_group_talks_in_rounds_and_uses_tools(page: StudioPage) -> None:
+    page.open_file(page.folder / "luna.json")
+    page.part("Next turn")
+    for name in ("Aria", "Luna"):
+        page.click_text("fieldset .check", name)
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.speak').length === 2")
+    script(page, '!roll {"sides": 6}', "A six, says one.", "So it is.", "Indeed.")
+    page.click_text(".speak", "Luna speaks")
+    page.wait_for_text(".message:last-child .text", "A six, says one.")
+    page.wait_for_text(".message:last-child header", "Luna")
+    page.wait_for_text(".tool", "roll")
+    page.wait_for("return document.querySelector('#send')")
+    # Whoever is named answers: a round of two.
+    page.write("Your message", "Aria? Luna?")
+    page.browser.keys("ctrl+enter")
+    page.wait_for_text(".message .text", "So it is.")
+    page.wait_for_text(".message:last-child .text", "Indeed.")
+    names = page.browser.run("return [...document.querySelectorAll('.message header strong')].map(e => e.textContent)")
+    assert sorted(names[-2:]) == ["Aria", "Luna"]
