@@ -7,12 +7,15 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tavernkit as tk
+from tavernkit._values import JsonObject
 from tavernkit.cards import Character
 from tavernkit.conversation import _undo as undo
 from tavernkit.silly_tavern import Chat, ChatMessage
-from tavernkit.silly_tavern._conversation import chat_state
+from tavernkit.silly_tavern._conversation import known_lines
 
 LINES = 200
 
@@ -34,12 +37,12 @@ def test_a_turn_writes_reads_and_digests_only_lines_that_are_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: dict[str, int] = {"written": 0, "read": 0, "digested": 0}
-    dump, read, digest = chat_state.dump_json, ChatMessage.from_json, undo._written  # pyright: ignore[reportPrivateUsage]  # counted
+    dump, read, digest = known_lines.dump_json, ChatMessage.from_json, undo._written  # pyright: ignore[reportPrivateUsage]  # counted
 
     def count(what: str) -> None:
         done[what] += 1
 
-    monkeypatch.setattr(chat_state, "dump_json", lambda value: (count("written"), dump(value))[1])
+    monkeypatch.setattr(known_lines, "dump_json", lambda value: (count("written"), dump(value))[1])
     monkeypatch.setattr(ChatMessage, "from_json", lambda data: (count("read"), read(data))[1])
     monkeypatch.setattr(undo, "_written", lambda value: (count("digested"), digest(value))[1])
 
@@ -79,6 +82,62 @@ def test_the_file_has_what_the_chats_own_file_has(tmp_path: Path) -> None:
             await chat.send("Ünïcödé \ud83d?")
             own = own_chat(chat)
             own.state.lines.append({})
-            assert own.state.file_text() == own.file.dumps()
+            assert own.state.file_bytes() == own.file.dumps().encode("utf-8", "surrogatepass")
 
     asyncio.run(talk())
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "edit", "nested", "delete", "insert", "newest", "replace"]), st.integers(0, 99)
+    ),
+    max_size=6,
+)
+
+
+@given(count=st.integers(0, 60), played=st.lists(changes, max_size=5))
+def test_known_lines_are_those_of_the_chat_whatever_happened(count: int, played: list[list[tuple[str, int]]]) -> None:
+    lines: list[JsonObject] = [{"name": "Ann", "mes": f"Line {n}.", "extra": {"n": n}} for n in range(count)]
+    known = known_lines.KnownLines()
+    for number, each in enumerate(played):
+        for what, place in each:
+            at = place % len(lines) if lines else 0
+            if what == "append" or not lines:
+                lines.append({"name": "Bel", "mes": f"New {number}."})
+            elif what == "edit":
+                lines[at]["mes"] = f"Edited {number} {place}."
+            elif what == "nested":
+                lines[at]["extra"] = {"deep": [number]}
+            elif what == "delete":
+                del lines[at]
+            elif what == "insert":
+                lines.insert(at, {"mes": f"Between {number}."})
+            elif what == "newest":
+                lines[-1]["mes"] = f"Streamed {number}."
+            else:
+                lines[at] = {**lines[at], "mes": "replaced"}
+        known.see(lines, in_turn=False)
+        if lines:  # a turn goes on with the last line and expands the first
+            lines[-1]["mes"], lines[0]["name"] = f"Reply {number}.", f"Cat {number}"
+            lines.append({"mes": "More."})
+            known.see(lines, in_turn=True)
+        assert known.copies == lines
+        assert [json.loads(line) for line in known.written()] == [line or ChatMessage().to_json() for line in lines]
+        assert [message.mes for message in known.messages()] == [line.get("mes", "") for line in lines]
+
+
+def test_a_tool_may_change_any_line(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    seen: list[str] = []
+
+    async def talk() -> None:
+        async with opened(path) as chat:
+            own = own_chat(chat)
+            await chat.send("First?")
+            with own.state.turn():
+                own.state.lines[3]["mes"] = "Changed by a tool."
+                own.state.look_at_lines()
+                seen.extend(message.content for message in own.state.build("normal", "Now?").messages)
+
+    asyncio.run(talk())
+    assert "Changed by a tool." in seen

@@ -27,16 +27,18 @@ _OF_ONE_RUN: Final = frozenset(("last_generation_type", "branches"))
 """Parts that SillyTavern forgets when it is closed, or finds again in its folder."""
 
 
-def saved_chat(chat: Chat, undo: UndoHistory | None = None) -> SavedChat:
+def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject | None = None) -> SavedChat:
     """Return a chat as a store keeps it.
 
     Args:
         chat: The chat.
         undo: What can be undone.
+        snapshot: The chat's snapshot, if one was just taken.
     """
-    snapshot = chat.snapshot()
+    if snapshot is None:
+        snapshot = chat.snapshot()
     if isinstance(chat, SillyTavernChat):
-        file = chat.state.file_text().encode("utf-8", "surrogatepass")
+        file = chat.state.file_bytes(look=False)
     elif isinstance(chat, RisuAIChat):
         file = write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
     else:  # a chat of the application's own

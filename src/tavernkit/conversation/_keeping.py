@@ -38,8 +38,9 @@ class ChatKeeper:
             try:
                 yield
             finally:
-                self._history.end(self.chat.snapshot())
-                await self.checkpoint()
+                snapshot = self.chat.snapshot()
+                self._history.end(snapshot)
+                await self._save(saved_chat(self.chat, self._history, snapshot))
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:
@@ -87,7 +88,9 @@ class ChatKeeper:
 
     async def checkpoint(self) -> None:
         """Save the chat as it is now. The chat calls this in the middle of operations."""
-        saved = saved_chat(self.chat, self._history)
+        await self._save(saved_chat(self.chat, self._history))
+
+    async def _save(self, saved: SavedChat) -> None:
         if saved == self._saved:
             return
         # A thread cannot be stopped: cancelling waits for it, so that saves never overtake each other.

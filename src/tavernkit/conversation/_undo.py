@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tavernkit._turns import Chat
-from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit._values import Json, JsonObject, is_list, is_object, same_start
 
 UNDO_LIMIT: Final = 50
 """How many operations can be undone."""
@@ -48,8 +48,8 @@ class UndoHistory:
         """The chat after the newest operation."""
         self._before: JsonObject | None = None
         """The chat before the operation that runs."""
-        self._lines: dict[int, tuple[Json, bytes]] = {}
-        """Digests of lines; a line stays alive here, so that no other gets its id."""
+        self._lines: tuple[tuple[Json, ...], list[bytes]] = ((), [])
+        """The lines of the last snapshot, and their digests."""
         self._digests: deque[tuple[Mapping[str, Json], str]] = deque(maxlen=KNOWN_DIGESTS)
 
     def __len__(self) -> int:
@@ -123,15 +123,12 @@ class UndoHistory:
         lines = seen.pop("lines", None)
         digest = hashlib.sha256(_written(seen))
         if is_list(lines):
-            known = {id(line): self._lines.get(id(line)) for line in lines}
             # Snapshots share lines that are the same, so that only new ones have to be written.
-            self._lines = {
-                id(line): found
-                if (found := known[id(line)]) is not None and found[0] is line
-                else (line, hashlib.sha256(_written(line)).digest())
-                for line in lines
-            }
-            digest.update(b"".join([self._lines[id(line)][1] for line in lines]))
+            known, digests = self._lines
+            same = same_start(known, tuple(lines))
+            digests = [*digests[:same], *(hashlib.sha256(_written(line)).digest() for line in lines[same:])]
+            self._lines = tuple(lines), digests
+            digest.update(b"".join(digests))
         return digest.hexdigest()
 
     def load(self, saved: Json, chat: Chat) -> None:
@@ -176,9 +173,7 @@ def _patch(new: Json, old: Json) -> Json:
         }
         return {_KEYS: keys, _GONE: [key for key in new if key not in old]}
     if is_list(new) and is_list(old):
-        same = next(
-            (at for at, (one, other) in enumerate(zip(new, old, strict=False)) if one != other), min(len(new), len(old))
-        )
+        same = same_start(tuple(new), tuple(old))
         return {_KEEP: same, _REST: old[same:]}
     return {_VALUE: old}
 

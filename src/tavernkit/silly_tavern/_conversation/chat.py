@@ -311,12 +311,13 @@ class Chat:
         state = self.state
         state.header["tainted"] = True
         generation = Generation(state, self.host, kind, options)
-        if state.context().group is None:
-            await generation.generate(generation_type, text, None)
-        else:
-            await generation.round(generation_type, text, speaker)
-        self._forget_ephemeral()
-        await self.host.checkpoint()
+        with state.turn():
+            if state.context().group is None:
+                await generation.generate(generation_type, text, None)
+            else:
+                await generation.round(generation_type, text, speaker)
+            self._forget_ephemeral()
+            await self.host.checkpoint()
         return generation.result()
 
     def remove_last_round(self) -> None:

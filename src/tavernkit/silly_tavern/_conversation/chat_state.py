@@ -9,12 +9,12 @@ from typing import Protocol, TypeVar, Unpack
 
 from tavernkit._text.js_values import trim, trim_start
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
-from tavernkit.cards._json_text import dump_json
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._conversation import lines as chat_lines
+from tavernkit.silly_tavern._conversation.known_lines import KnownLines
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._groups.speakers import with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
@@ -39,32 +39,6 @@ async def _work_here(function: Callable[[], T], /) -> T:
     return function()
 
 
-class KnownLine:
-    """A line, a copy of it as it was, and what was made of that: nothing is made again of a line that is the same."""
-
-    __slots__ = ("_message", "_text", "copy", "line")
-
-    def __init__(self, line: JsonObject) -> None:
-        self.line = line
-        self.copy = thaw_object(line)
-        self._text: str | None = None
-        self._message: ChatMessage | None = None
-
-    @property
-    def text(self) -> str:
-        """The line as its file has it."""
-        if self._text is None:
-            self._text = dump_json(self.copy or ChatMessage().to_json())
-        return self._text
-
-    @property
-    def message(self) -> ChatMessage:
-        """The line as a message."""
-        if self._message is None:
-            self._message = ChatMessage.from_json(self.copy)
-        return self._message
-
-
 class ChatState:
     """The state of one chat. Operations and turns change it; ``snapshot()`` has all of it."""
 
@@ -75,7 +49,10 @@ class ChatState:
         self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
-        self._known: dict[int, KnownLine] = {}
+        self._known = KnownLines()
+        self._file: tuple[bytes, int, bytes] | None = None
+        """The header and the version of the lines that the file was made of, and the file."""
+        self._in_turn = False
         self.before: Sequence[ChatMessage] = ()
         """Messages before the lines, which no operation changes: an application that keeps them converts them once."""
         self.header: JsonObject = chat.metadata.to_json()
@@ -121,27 +98,42 @@ class ChatState:
             earlier=self.earlier,
         )
 
-    def file_text(self) -> str:
-        """Return the text of the chat's file, without a message for each line in between."""
+    def file_bytes(self, *, look: bool = True) -> bytes:
+        """Return the chat's file, without a message for each line in between.
+
+        Args:
+            look: Look at the lines first; otherwise they are taken as the last snapshot has them.
+        """
         header = ChatFile(
             metadata=ChatMetadata.from_json(self.metadata),
             header=freeze_object(self.file_header),
             name=self.chat_id,
             earlier=self.earlier,
         )
-        return "\n".join([header.dumps(), *(line.text for line in self._known_lines())])
+        first = header.dumps().encode("utf-8", "surrogatepass")
+        known = self._known_lines() if look else self._known
+        if self._file is None or self._file[:2] != (first, known.version):
+            self._file = first, known.version, b"\n".join([first, *known.written()])
+        return self._file[2]
 
-    def _known_lines(self) -> list[KnownLine]:
-        """Return the lines with what was made of them before, for those that are as they were."""
-        before = self._known
-        known = [
-            found
-            if (found := before.get(id(line))) is not None and found.line is line and found.copy == line
-            else KnownLine(line)
-            for line in self.lines
-        ]
-        self._known = {id(each.line): each for each in known}
-        return known
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """Run a turn, which changes no lines but the first and the newest: the others are not looked at meanwhile."""
+        before = self._in_turn
+        self.look_at_lines()
+        self._in_turn = True
+        try:
+            yield
+        finally:
+            self._in_turn = before
+
+    def look_at_lines(self) -> None:
+        """Look at every line: anybody may have changed any of them."""
+        self._known.see(self.lines, in_turn=False)
+
+    def _known_lines(self) -> KnownLines:
+        self._known.see(self.lines, in_turn=self._in_turn)
+        return self._known
 
     def snapshot(self) -> JsonObject:
         """Return everything as JSON. Read only: snapshots share the lines that are the same in them."""
@@ -158,7 +150,7 @@ class ChatState:
         if group is not None:
             found["muted"] = [*group.disabled_members]
         copied = thaw_object(found)
-        copied["lines"] = [line.copy for line in self._known_lines()]
+        copied["lines"] = [*self._known_lines().copies]
         return copied
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
@@ -198,7 +190,7 @@ class ChatState:
     ) -> SillyTavernInputs:
         """Return the inputs that come from the chat."""
         found: SillyTavernInputs = {
-            "history": [*self.before, *(line.message for line in self._known_lines())],
+            "history": [*self.before, *self._known_lines().messages()],
             "chat_metadata": self.metadata,
             "chat_id": self.chat_id,
             "variables": self.variables,

@@ -395,4 +395,5 @@ class Generation:
         except (ValueError, RecursionError):
             return f"SyntaxError: {json_error(call.arguments)}", True
         outcome = await self._host.call_tool(call)
+        self._state.look_at_lines()  # the tool may have changed any of them
         return outcome.result, outcome.failed
