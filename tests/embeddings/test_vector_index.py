@@ -36,6 +36,14 @@ def test_collections_are_searched_together_or_alone():
     assert (index.keys("a"), index.keys("b")) == (frozenset(), {"2"})
 
 
+def test_single_keys_are_forgotten():
+    index = VectorIndex()
+    index.add("a", [item("1"), item("2"), item("3")], [[1, 0], [1, 0.1], [1, 0.2]])
+    assert len(index.search(["a"], [1, 0], top_k=9)) == 3
+    index.remove("a", ["1", "3", "4"])
+    assert [match.key for match in index.search(["a"], [1, 0], top_k=9)] == ["2"]
+
+
 def test_an_index_is_kept_in_its_file(tmp_path: Path):
     first = VectorIndex(tmp_path / "index.db")
     first.add("c", [item("1")], [[1, 0]])

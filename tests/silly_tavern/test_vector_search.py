@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from tavernkit.embeddings import VectorIndex
-from tavernkit.silly_tavern import Settings, index_chat, search_vectors
-from tests.silly_tavern.scene import build, contents
+from tavernkit.silly_tavern import Chat, ChatFile, ChatPlan, Settings, VectorResults, index_chat, search_vectors
+from tests.silly_tavern.scene import build, card, contents
+from tests.silly_tavern.test_chat import Host
 
 WORDS = ("key", "boat", "lamp")
 
@@ -27,8 +29,9 @@ def test_what_a_plan_asks_for_is_found_and_used_in_the_next_build():
         {"extension_settings": {"vectors": {"enabled_chats": True, "query": 1, "protect": 2}}}
     )
     index, embedder = VectorIndex(), WordCounts()
-    index_chat(lines, index, embedder)
     plan = build(history=history, settings=settings, message="Who has the key?")
+    assert plan.vector_texts == (*lines, "Who has the key?")
+    index_chat(plan.vector_texts, index, embedder)
     results = search_vectors(plan.vector_calls, index, embedder)
     found = build(history=history, settings=settings, message="Who has the key?", vectors=results)
     assert "Past events:\nLyra: Bram has the key." in contents(found)
@@ -52,3 +55,28 @@ def test_files_of_the_data_bank_are_cut_indexed_and_found():
     results = search_vectors(plan.vector_calls, index, embedder)
     found = build(settings=settings, attachments=texts, message="A blue boat?", history=[], vectors=results)
     assert "Related information:\nThe boat is blue.\n\n" in contents(found)
+
+
+async def test_a_chat_searches_before_each_prompt():
+    settings = Settings.from_json(
+        {"extension_settings": {"vectors": {"enabled_chats": True, "query": 1, "protect": 2}}}
+    )
+    lines = ["Bram has the key.", "The boat is lost.", "Hm."]
+    text = "\n".join(json.dumps({"name": "Lyra", "mes": each}) for each in lines)
+    embedder, searched = WordCounts(), list[str]()
+
+    def search(plan: ChatPlan) -> VectorResults:
+        index = VectorIndex()
+        index_chat(plan.vector_texts, index, embedder)
+        searched.append(plan.vector_calls[-1].search_text)
+        return search_vectors(plan.vector_calls, index, embedder)
+
+    chat = Chat(Host(), chat=ChatFile.loads(text), character=card(), settings=settings, search=search, warn=None)
+    chat.host.chat = chat  # pyright: ignore[reportAttributeAccessIssue]  # it is the tests' own
+    first = await chat.send("Who has the key?")
+    second = await chat.send("And the boat?")
+    assert searched == ["Who has the key?", "And the boat?"]
+    assert isinstance(first.plan, ChatPlan)
+    assert isinstance(second.plan, ChatPlan)
+    assert "Past events:\nLyra: Bram has the key." in contents(first.plan)
+    assert "Past events:\nLyra: The boat is lost." in contents(second.plan)

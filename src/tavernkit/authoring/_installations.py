@@ -84,6 +84,7 @@ def _silly_tavern(path: Path) -> Examination:
         ("characters", len(characters)),
         ("chats", sum(len(folder.chats(name)) for name in characters)),
         ("groups", len(folder.groups())),
+        ("personas", len(folder.personas())),
         ("world books", len(folder.worlds())),
         ("chat completion presets", len(folder.presets())),
         ("instruct templates", len(folder.instruct_templates())),

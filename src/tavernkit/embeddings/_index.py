@@ -177,10 +177,19 @@ class VectorIndex:
             self._connection.executemany(_INSERT, rows)
             self._loaded.pop(collection, None)
 
-    def remove(self, collection: str) -> None:
-        """Forget a collection."""
+    def remove(self, collection: str, keys: Iterable[str] | None = None) -> None:
+        """Forget a collection, or only some of its keys.
+
+        Args:
+            collection: The collection.
+            keys: The keys to forget; all if they are not given.
+        """
         with self._lock, self._connection:
-            self._connection.execute("DELETE FROM vectors WHERE collection = ?", (collection,))
+            if keys is None:
+                self._connection.execute("DELETE FROM vectors WHERE collection = ?", (collection,))
+            else:
+                rows = [(collection, key) for key in keys]
+                self._connection.executemany("DELETE FROM vectors WHERE collection = ? AND key = ?", rows)
             self._loaded.pop(collection, None)
 
     def search(

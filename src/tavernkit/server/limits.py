@@ -146,3 +146,5 @@ UPSTREAM_KEY_SECONDS: Final = 2.0
 """How long a process uses an upstream's key without asking whether another process has stored a new one."""
 
 RATE_WINDOW_SECONDS: Final = 60
+EMBEDDED_AT_ONCE = 64
+"""Texts that an upstream is asked to embed in one request."""

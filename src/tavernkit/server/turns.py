@@ -13,7 +13,7 @@ from tavernkit._values import JsonObject, is_object, thaw_object
 from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
-from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage
+from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage, passed_use
 from tavernkit.server.admission import Admission
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig, UpstreamConfig
@@ -42,6 +42,8 @@ from tavernkit.server.upstream import CANCELLED, Upstream, left_out
 from tavernkit.server.upstream_errors import as_service_error, failure_reason, kind_of_failure
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import Upstreams
+from tavernkit.server.vectors import Embed, Vectors, vectors_of
+from tavernkit.server.vectors import is_on as vector_storage_is_on
 
 TEXT = "text"
 """The dialect of upstreams that take texts."""
@@ -69,7 +71,9 @@ class Turns:
         self._metrics = metrics
         self._upstream_keys = upstream_keys
         self._build_executor = BuildExecutor()
-        self._talks = Talks(self._build_executor, clean_up=config.clean_up)
+        self._accounts = accounts
+        self.vectors = Vectors(config.data / "vectors")
+        self._talks = Talks(self._build_executor, self.vectors, clean_up=config.clean_up)
         self.log = TurnLog(config, database, library, self._talks, accounts)
         self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
         self._caches = PromptCaches()
@@ -118,7 +122,7 @@ class Turns:
             raise build_error(error) from error
         if upstream is not None:
             built = replace(built, request=upstream.addressed(built.request), fields=upstream.fields)
-        return replace(built, warnings=opened.warnings)
+        return replace(built, warnings=[*opened.warnings, *built.warnings])
 
     async def stop(self) -> None:
         """Let running turns end; what they have after the allowed time is kept as it is."""
@@ -288,7 +292,29 @@ class Turns:
             limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
             model_context=await upstream.context.known(model) if upstream is not None else None,
             dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
+            embed=self._embedding(request, opened),
+            stored=chat is not None,
         )
+
+    def _embedding(self, request: TurnRequest, opened: OpenTurn) -> Embed | None:
+        """What makes vectors for Vector Storage, if the settings of the chat's folder have it on."""
+        folder = opened.cast.folder
+        if folder is None or not vector_storage_is_on(folder.settings):
+            return None
+        upstream = self._upstreams.embedding()
+        if upstream is None:
+            opened.notes.append("Vector Storage is on in the folder, and no upstream has an embedding_model")
+            return None
+        payer = request.payer.owner if request.payer is not None else request.owner
+
+        async def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            model = upstream.config.embedding_model or ""
+            answer = await upstream.call("POST", "/embeddings", {"model": model, "input": list(texts)})
+            async with self._database.write() as connection:
+                await self._accounts.add(connection, payer, [passed_use(upstream.name, upstream.config, model, answer)])
+            return vectors_of(answer, len(texts))
+
+        return embed
 
     async def _extras(self, opened: OpenTurn) -> ChatExtras:
         """What the chat itself names: most name nothing."""

@@ -108,6 +108,11 @@ class Upstreams:
         having = (each for each in fitting if getattr(each.config, f"{kind}_model") is not None)
         return next(having, fitting[0])
 
+    def embedding(self) -> Upstream | None:
+        """The first upstream that has a model for embeddings."""
+        named = (self._upstreams[name] for name in self.names())
+        return next((each for each in named if each.config.embedding_model is not None), None)
+
     def known_fields(self) -> set[str]:
         """Options that some upstream says it takes."""
         return {name for each in self._upstreams.values() for name in each.config.fields or ()}

@@ -142,6 +142,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.note: AuthorsNote | None = None
         """prepare: the author's note of this turn."""
         self.vector_calls: list[VectorCall] = []
+        self.vector_texts: list[str] = []
         """lore: what Vector Storage asks an index for."""
         self.forced_lore: list[JsonObject] = []
         """lore: entries that Vector Storage found."""

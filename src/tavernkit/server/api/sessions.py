@@ -120,6 +120,7 @@ async def delete_session(session_id: PathId, service: TheService, client: ChatCl
     async with service.database.write() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
         await chats.delete_chat(connection, chat)
+    service.turns.vectors.forget(chat.id)
     return Response(status_code=204)
 
 

@@ -14,13 +14,14 @@ from tavernkit.server.talks import silly_tavern_lines
 from tavernkit.server.talks.risu_ai import RisuTalk
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
 from tavernkit.server.turn_request import NewMessage
+from tavernkit.server.vectors import Vectors
 
 
 class Talks:
     """One way of talking a platform."""
 
-    def __init__(self, build_executor: BuildExecutor, *, clean_up: bool = True) -> None:
-        self._silly_tavern = SillyTavernTalk(build_executor, clean_up=clean_up)
+    def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
+        self._silly_tavern = SillyTavernTalk(build_executor, vectors, clean_up=clean_up)
         self._build_executor = build_executor
 
     @cached_property

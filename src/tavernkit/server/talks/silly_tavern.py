@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -30,6 +31,7 @@ from tavernkit.server.talks.talk import (
     joined_reply,
     with_parts,
 )
+from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
 
 T = TypeVar("T")
 
@@ -40,8 +42,9 @@ class SillyTavernTalk:
     user_line = staticmethod(lines_of_chats.user_line)
     neutral_line = staticmethod(lines_of_chats.neutral_line)
 
-    def __init__(self, build_executor: BuildExecutor, *, clean_up: bool = True) -> None:
+    def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
         self._build_executor = build_executor
+        self._vectors = vectors
         self._clean_up = clean_up
         self._builds = Builds()
 
@@ -94,8 +97,9 @@ class SillyTavernTalk:
                 return chat.state.build(kind, "", _chosen_speaker(given), {"tool_recursion": 1})
             return chat.state.build(kind, sent.content if sent is not None else "", _chosen_speaker(given))
 
-        plan = await self._build_executor.run(_size(given), preview)
-        return BuiltPrompt(plan=plan, request=host.request(plan), speaker=_speaker(plan, given.cast))
+        plan = await chat.state.work(preview)
+        speaker = _speaker(plan, given.cast)
+        return BuiltPrompt(plan=plan, request=host.request(plan), speaker=speaker, warnings=host.notes)
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
         """Run a turn: in a group each who speaks says what there is to say."""
@@ -132,6 +136,8 @@ class SillyTavernTalk:
         given = host.given
 
         async def work(function: Callable[[], T], /) -> T:
+            if given.embed is not None:  # it waits for an upstream
+                return await asyncio.to_thread(function)
             return await self._build_executor.run(_size(given), function)
 
         chat = st.Chat(
@@ -140,6 +146,7 @@ class SillyTavernTalk:
             run_tools=False,
             clean_up=self._clean_up,
             work=work,
+            search=self._search(host),
             **self._builds.inputs(given, cut),
         )
         variables: JsonObject = {"variables": given.local_variables} if given.local_variables else {}
@@ -152,6 +159,15 @@ class SillyTavernTalk:
             }
         )
         return chat
+
+    def _search(self, host: _Host) -> Callable[[st.ChatPlan], st.VectorResults] | None:
+        """How Vector Storage finds something in this turn."""
+        given, folder = host.given, host.given.cast.folder
+        if given.embed is None or folder is None:
+            return None
+        embedder = BlockingEmbedder(given.embed, asyncio.get_running_loop())
+        chat = given.chat_id if given.stored else None
+        return searching(self._vectors, embedder, host.notes, chat=chat, folder=folder.id)
 
 
 async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
@@ -180,6 +196,8 @@ class _Host:
         self.given = given
         self.exchanges: list[Exchange] = []
         self.several: Callable[[], bool] = bool
+        self.notes: list[str] = []
+        """What the client gets besides."""
         self._ask = ask
 
     def request(self, plan: Plan) -> Request:
@@ -246,9 +264,12 @@ def _result(
         warnings=tuple(plan.warnings) if plan is not None else (),
         spoken=tuple(spoken),
         notes=[
-            _emptied(each.speaker)
-            for each, asked in zip(spoken, turn.exchanges, strict=False)
-            if _is_emptied(each, asked)
+            *host.notes,
+            *(
+                _emptied(each.speaker)
+                for each, asked in zip(spoken, turn.exchanges, strict=False)
+                if _is_emptied(each, asked)
+            ),
         ],
     )
 

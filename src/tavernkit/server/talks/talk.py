@@ -16,6 +16,7 @@ from tavernkit.prompt._message import Message
 from tavernkit.server.library import Cast, ChatExtras
 from tavernkit.server.limits import CONTEXT_LENGTH
 from tavernkit.server.storage.chats import ChatLine
+from tavernkit.server.vectors import Embed
 
 PARTS = "tavernkit_parts"
 """Where the sounds and files of a message are kept in it, as OpenAI's API has them."""
@@ -70,6 +71,10 @@ class TalkInput:
     """True if the chat is summarised. SillyTavern's builds use any summary; RisuAI's only if this is set."""
     limits: Limits = DEFAULT_LIMITS
     """What the build may do."""
+    embed: Embed | None = None
+    """Makes vectors for Vector Storage, if it is on and an upstream does."""
+    stored: bool = True
+    """Whether the chat is kept."""
 
     def context_size(self, own: int | None) -> int:
         """How many tokens prompt and reply may have, if the preset says ``own``."""

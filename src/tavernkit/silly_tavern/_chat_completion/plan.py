@@ -51,6 +51,8 @@ class ChatPlan(Plan):
     overridden_prompts: Sequence[str] = ()
     """Identifiers of prompts that the card replaced."""
     vector_calls: Sequence[VectorCall] = ()
+    vector_texts: Sequence[str] = ()
+    """The messages as Vector Storage indexes them (``index_chat``), if it is on for chats and no results were given."""
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Sticky entries, cooldowns and delays, to be stored in the chat's header."""
     continued_text: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Self, Unpack
 
 from tavernkit._text.js_values import trim
@@ -15,6 +15,7 @@ from tavernkit.cards._character import Character
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.core_chat import inline_bias, without_macros
+from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.chat_state import ChatState, Work, object_or_empty, scripted
@@ -45,6 +46,7 @@ class Chat:
         run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
         clean_up: Clean replies up before they are stored; otherwise only regex scripts run.
         work: Runs builds, for programs that must not be held up by them; by default they run at once.
+        search: Finds what a plan's ``vector_calls`` ask for, if Vector Storage is on; then each prompt is built twice.
         inputs: Inputs of every build.
 
     Raises:
@@ -61,6 +63,7 @@ class Chat:
         run_tools: bool = True,
         clean_up: bool = True,
         work: Work | None = None,
+        search: Callable[[ChatPlan], VectorResults] | None = None,
         **inputs: Unpack[SillyTavernInputs],
     ) -> None:
         wrong = [name for name in _KEPT_BY_THE_CHAT if name in inputs]
@@ -72,6 +75,7 @@ class Chat:
         self.state = ChatState(builder, chat if chat is not None else ChatFile(), inputs)
         self.state.user_avatar = user_avatar
         self.state.runs_tools, self.state.cleans_up = run_tools, clean_up
+        self.state.search = search
         if work is not None:
             self.state.work = work
 

@@ -11,6 +11,7 @@ from tavernkit._text.js_values import trim, trim_start
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._conversation import lines as chat_lines
@@ -69,6 +70,8 @@ class ChatState:
         """Run the tools that a reply calls, and ask again; otherwise the turn ends with the calls."""
         self.cleans_up = True
         """Clean replies up before they are stored; otherwise only regex scripts run."""
+        self.search: Callable[[ChatPlan], VectorResults] | None = None
+        """Finds what Vector Storage asks for."""
         self.work: Work = _work_here
         """Runs builds and other long work, perhaps in a thread."""
         self.speakers: tuple[str, ...] = ()
@@ -206,7 +209,11 @@ class ChatState:
         self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
     ) -> ChatPlan:
         """Build a prompt. Nothing changes."""
-        return self.builder.build(**self.inputs(generation_type, text, speaker, options))
+        inputs = self.inputs(generation_type, text, speaker, options)
+        plan = self.builder.build(**inputs)
+        if self.search is None or not plan.vector_calls:
+            return plan
+        return self.builder.build(**inputs | {"vectors": self.search(plan)})
 
     @contextmanager
     def expanding(self, generation_type: str = "normal", *, speaker: str | None = None) -> Generator[SillyTavernState]:

@@ -196,6 +196,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         raw_texts=partial(raw_texts, context, state.lore_result),
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),
+        vector_texts=tuple(state.vector_texts),
         squash=preset.squash_system_messages and not context.dry_run,
         system_as_user=system_becomes_user(preset),
         token_counts=counts,

@@ -338,6 +338,8 @@ def _search_vectors(state: SillyTavernState) -> None:
         places = {(name, str(raw.get("uid"))): place for place, (raw, name) in enumerate(listed_entries)}
         state.forced_lore = [forced_entry(each) for each in storage.force_lore(books.books, state.core, places)]
     if storage.on("enabled_chats"):
+        if context.vectors is None:
+            state.vector_texts = [state.macros(message.text) for message in state.core]
         found.append(storage.take_memories(state.core))
     for prompt in found:
         if prompt is not None:

@@ -72,6 +72,7 @@ def plan_text(state: SillyTavernState) -> None:
         rendered=rendered(state.blocks, stops),
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),
+        vector_texts=tuple(state.vector_texts),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
         continued_text=state.continued_text,
         chat_messages_sent=_chat_messages(state, assembled),

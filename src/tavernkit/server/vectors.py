@@ -1,0 +1,170 @@
+"""Vector Storage for chats of imported folders: an upstream embeds texts, and they are searched here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from tavernkit import silly_tavern as st
+from tavernkit._values import Json, is_list, is_object
+from tavernkit.embeddings import VectorIndex
+from tavernkit.errors import TavernKitError
+from tavernkit.server.limits import EMBEDDED_AT_ONCE
+from tavernkit.silly_tavern._chat.vector_storage import CHAT_COLLECTION, EXTENSION
+from tavernkit.silly_tavern._macros.seeding import string_hash
+
+logger = logging.getLogger("tavernkit.server")
+
+Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
+"""Makes a vector of each text."""
+
+SWITCHES = ("enabled_chats", "enabled_files", "enabled_world_info")
+IN_MEMORY = ":memory:"
+
+
+def is_on(settings: st.Settings) -> bool:
+    """Return True if Vector Storage looks for something."""
+    found = settings.of_extension(EXTENSION)
+    return found is not None and any(found.get(name) is True for name in SWITCHES)
+
+
+def vectors_of(answer: Json, count: int) -> list[list[float]]:
+    """The vectors of an answer of ``/v1/embeddings``, in the order of the texts.
+
+    Args:
+        answer: What an upstream said.
+        count: How many texts it was asked for.
+
+    Raises:
+        ValueError: They are not what was asked for.
+    """
+    rows = answer.get("data") if is_object(answer) else None
+    found: dict[int, list[float]] = {}
+    for place, row in enumerate(rows if is_list(rows) else ()):
+        numbers = row.get("embedding") if is_object(row) else None
+        index = row.get("index", place) if is_object(row) else None
+        if isinstance(index, int) and is_list(numbers):
+            found[index] = [float(each) for each in numbers if isinstance(each, (int, float))]
+    if sorted(found) != list(range(count)):
+        raise ValueError(f"the upstream gave {len(found)} vectors for {count} texts")
+    return [found[place] for place in range(count)]
+
+
+class Vectors:
+    """The indexes of chats and folders, each in a file: what chats say is removed with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def forget(self, name: str) -> None:
+        """Remove the index of a chat."""
+        with suppress(OSError):
+            self._path(name).unlink(missing_ok=True)
+
+    def search(
+        self, plan: st.ChatPlan, embedder: BlockingEmbedder, *, chat: str | None, folder: str
+    ) -> st.VectorResults:
+        """Do what a plan's ``vector_calls`` ask for.
+
+        Args:
+            plan: A plan without results.
+            embedder: What makes vectors.
+            chat: The chat; None if it is not stored.
+            folder: The folder whose files and books are searched.
+        """
+        own = [call for call in plan.vector_calls if CHAT_COLLECTION in call.collections]
+        shared = [call for call in plan.vector_calls if CHAT_COLLECTION not in call.collections]
+        hits: dict[str, Sequence[st.VectorHit]] = {}
+        indexed: set[str] = set()
+        if own:
+            with closing(VectorIndex(self._opened(chat))) as index:
+                _keep(index, CHAT_COLLECTION, plan.vector_texts)
+                st.index_chat(plan.vector_texts, index, embedder)
+                hits |= st.search_vectors(own, index, embedder).hits
+        if shared:
+            with closing(VectorIndex(self._opened(folder))) as index:
+                inserted: dict[str, list[str]] = {}
+                for call in shared:
+                    for name in call.collections if call.items else ():
+                        inserted.setdefault(name, []).extend(item.text for item in call.items)
+                new: list[str] = []
+                for name, texts in inserted.items():
+                    known = _keep(index, name, texts)
+                    new += [text for text in texts if str(string_hash(text)) not in known]
+                embedder.prepare([*new, *(call.search_text for call in shared if call.search_text)])
+                found = st.search_vectors(shared, index, embedder)
+            hits |= found.hits
+            indexed |= found.indexed
+        return st.VectorResults(hits, frozenset(indexed))
+
+    def _opened(self, name: str | None) -> str | Path:
+        if name is None:
+            return IN_MEMORY
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._path(name)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.sqlite"
+
+
+def _keep(index: VectorIndex, collection: str, texts: Iterable[str]) -> frozenset[str]:
+    """Remove what is not among the texts any more, and return the keys that were there."""
+    known = index.keys(collection)
+    gone = known - {str(string_hash(text)) for text in texts}
+    if gone:
+        index.remove(collection, gone)
+    return known
+
+
+class BlockingEmbedder:
+    """Asks an upstream from a thread, and waits. Texts that were asked for before are not asked for again."""
+
+    def __init__(self, embed: Embed, loop: asyncio.AbstractEventLoop) -> None:
+        self._embed = embed
+        self._loop = loop
+        self._known: dict[str, Sequence[float]] = {}
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Ask for texts, many at a time."""
+        wanted = [text for text in dict.fromkeys(texts) if text not in self._known]
+        for start in range(0, len(wanted), EMBEDDED_AT_ONCE):
+            part = wanted[start : start + EMBEDDED_AT_ONCE]
+            found = asyncio.run_coroutine_threadsafe(_awaited(self._embed(part)), self._loop).result()
+            self._known |= zip(part, found, strict=True)
+
+    def embed(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Return a vector for each text, in order."""
+        self.prepare(texts)
+        return [self._known[text] for text in texts]
+
+
+async def _awaited(work: Awaitable[Sequence[Sequence[float]]]) -> Sequence[Sequence[float]]:
+    return await work
+
+
+def searching(
+    vectors: Vectors, embedder: BlockingEmbedder, notes: list[str], *, chat: str | None, folder: str
+) -> Callable[[st.ChatPlan], st.VectorResults]:
+    """The search of a turn. A search that fails is reported, and the prompt goes without what it would have found.
+
+    Args:
+        vectors: The indexes.
+        embedder: What makes vectors.
+        notes: Where failures are noted.
+        chat: The chat; None if it is not stored.
+        folder: Its folder.
+    """
+
+    def search(plan: st.ChatPlan) -> st.VectorResults:
+        try:
+            return vectors.search(plan, embedder, chat=chat, folder=folder)
+        except (TavernKitError, ValueError, OSError) as error:
+            logger.warning("Vector Storage found nothing: %s", error)
+            notes.append(f"Vector Storage found nothing: {error}")
+            return st.VectorResults()
+
+    return search
