@@ -48,7 +48,7 @@ wins. The variable of a setting is its name in capitals after `{prefix}` (`{pref
 TABLES: Mapping[str, tuple[type[BaseModel], str]] = {
     "Service": (ServerConfig, "The top level of the file."),
     "Upstreams": (UpstreamConfig, "`[upstreams.NAME]`: a model server."),
-    "Routes": (RouteConfig, "`route` of an upstream that stands for several: a list of these."),
+    "Routes": (RouteConfig, "`route` of an upstream that routes to several: a list of these."),
     "Prices": (Price, '`[upstreams.NAME.prices."MODEL"]`: what a million tokens cost.'),
 }
 
@@ -72,7 +72,7 @@ def render_commands() -> str:
         own = [row for row in rows if row not in shared] if name in SHARED else rows
         lines += ["", f"## `tavernkit {name}`", ""]
         lines += ["Takes the options of [What to build](#what-to-build), and:", ""] if name in SHARED else []
-        lines += _table("option", own) if own else ["No options of its own."]
+        lines += _table("option", own) if own else ["No options."]
     return "\n".join(lines) + "\n"
 
 

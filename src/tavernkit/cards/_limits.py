@@ -92,8 +92,9 @@ class Limits:
     max_build_steps: int = MAX_BUILD_STEPS
     """Macros that all texts of one build may run together (1,000,000)."""
     max_build_characters: int = MAX_BUILD_CHARACTERS
-    max_build_memory: int = MAX_BUILD_MEMORY
     """Characters that the macros of all texts of one build may produce together (50,000,000)."""
+    max_build_memory: int = MAX_BUILD_MEMORY
+    """Bytes that one build may keep of texts, variables and messages, as estimated (512 MiB)."""
     allow_encrypted: bool = False
     """Open archives that have encrypted members. Those members cannot be read either way."""
 

@@ -39,7 +39,11 @@ class BuildOptions:
     platform: Annotated[
         Platform | None,
         choice_option(
-            tuple(Platform), "--platform", "-p", help="Whose rules to build by (default: silly_tavern).", panel=FILES
+            tuple(Platform),
+            "--platform",
+            "-p",
+            help="The program whose rules to follow (default: silly_tavern).",
+            panel=FILES,
         ),
     ] = None
     preset: Annotated[
@@ -83,7 +87,7 @@ class BuildOptions:
         bool,
         typer.Option(
             "--allow-scripts",
-            help="Run the regex scripts inside the card and preset, which SillyTavern asks about first.",
+            help="Also run the regex scripts inside the card and the preset. SillyTavern asks before it runs these.",
             rich_help_panel=FILES,
         ),
     ] = False
@@ -99,7 +103,7 @@ class BuildOptions:
             "--chat",
             "-c",
             metavar="FILE",
-            help="Chat file: SillyTavern's JSONL or RisuAI's JSON; - is stdin. With --from-… a name.",
+            help="Chat file: SillyTavern's JSONL or RisuAI's JSON; - is stdin. With --from-…, a name.",
             rich_help_panel=FILES,
         ),
     ] = None
@@ -125,7 +129,10 @@ class BuildOptions:
     greeting: Annotated[
         int,
         typer.Option(
-            "--greeting", min=-1, help="Without --chat: which greeting starts it (-1: none).", rich_help_panel=TURN
+            "--greeting",
+            min=-1,
+            help="Without --chat: which greeting starts the chat (-1 for none).",
+            rich_help_panel=TURN,
         ),
     ] = 0
     seed: Annotated[
@@ -133,7 +140,9 @@ class BuildOptions:
     ] = None
     now: Annotated[
         datetime | None,
-        typer.Option("--now", help="The time macros see (UTC) instead of the clock's.", rich_help_panel=TURN),
+        typer.Option(
+            "--now", help="The time that macros see (UTC); the current time by default.", rich_help_panel=TURN
+        ),
     ] = None
     dialect: Annotated[
         str,
@@ -171,7 +180,7 @@ class BuildOptions:
         choice_option(
             ("error", "return"),
             "--on-overflow",
-            help="When the prompt does not fit: an error (default), or return what fits.",
+            help="If the prompt does not fit: fail (default), or return what fits.",
             panel=LIMITS,
         ),
     ] = "error"
@@ -197,11 +206,14 @@ class BuildOptions:
         ),
     ] = None
     character: Annotated[
-        str | None, typer.Option("--character", metavar="NAME", help="Which character of it.", rich_help_panel=FOLDERS)
+        str | None,
+        typer.Option("--character", metavar="NAME", help="Which character to use from there.", rich_help_panel=FOLDERS),
     ] = None
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="NAME", help="Which group of it (SillyTavern).", rich_help_panel=FOLDERS),
+        typer.Option(
+            "--group", metavar="NAME", help="Which group to use from there (SillyTavern).", rich_help_panel=FOLDERS
+        ),
     ] = None
     speaker: Annotated[
         str | None, typer.Option("--speaker", metavar="NAME", help="Who speaks, in a group.", rich_help_panel=FOLDERS)

@@ -27,7 +27,7 @@ class ModelOptions:
         str | None,
         typer.Option(
             "--base-url",
-            help="OpenAI-compatible endpoint, or 'scripted' for a model that needs none.",
+            help="OpenAI-compatible endpoint, or 'scripted' for a model that needs no server.",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=MODEL,
             show_default=False,
@@ -39,7 +39,7 @@ class ModelOptions:
             "--model",
             "--chat-model",
             metavar="NAME",
-            help="Name of the model there (by default: 'default').",
+            help="Name of the model at --base-url (default: 'default').",
             envvar="TAVERNKIT_MODEL",
             rich_help_panel=MODEL,
         ),

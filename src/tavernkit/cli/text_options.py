@@ -22,7 +22,7 @@ class TextOptions:
 
     given: Annotated[str, typer.Argument(metavar="TEXT", help="The text to expand; - is stdin.", show_default=False)]
     card: Annotated[
-        Path | None, typer.Option("--card", help="Character card that the text may ask about; - is stdin.")
+        Path | None, typer.Option("--card", help="Character card that the text may refer to; - is stdin.")
     ] = None
     user: Annotated[str, typer.Option("--user", "-u", help="The user's name.")] = "User"
     char: Annotated[str, typer.Option("--char", help="The character's name (default: the card's).")] = ""
@@ -30,7 +30,7 @@ class TextOptions:
         list[str] | None, typer.Option("--var", help="A chat variable, name=value; may be repeated.")
     ] = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes dice repeatable.")] = None
-    now: Annotated[datetime | None, typer.Option("--now", help="The time the text sees (UTC).")] = None
+    now: Annotated[datetime | None, typer.Option("--now", help="The time that the text sees (UTC).")] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong.")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with diagnostics.")] = False
 

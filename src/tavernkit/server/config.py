@@ -67,11 +67,11 @@ class RouteConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     upstream: str
-    """The name of that upstream."""
+    """The name of the upstream."""
     weight: float = Field(default=1.0, ge=0)
-    """Its share of the sessions; with 0 it is asked only when others fail."""
+    """Its share of the sessions; with 0 it is used only when others fail."""
     on: tuple[Failure, ...] = FAILURES
-    """The failures of others after which it is asked."""
+    """The failures of others after which it is used."""
 
 
 class Price(BaseModel):
@@ -80,11 +80,11 @@ class Price(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: float = Field(ge=0)
-    """A million tokens of prompts."""
+    """The price of a million tokens of prompts."""
     output: float = Field(ge=0)
-    """A million tokens of replies."""
+    """The price of a million tokens of replies."""
     cached: float | None = Field(default=None, ge=0)
-    """Input that the provider takes from its cache; by default the price of other input."""
+    """The price of a million tokens from the provider's cache; by default that of other input."""
 
 
 class UpstreamConfig(BaseModel):
@@ -97,37 +97,37 @@ class UpstreamConfig(BaseModel):
     base_url: str | None = None
     """The server's address, such as ``https://api.openai.com/v1``."""
     api_prefix: str | None = "/v1"
-    """The path put before the endpoint's unless ``base_url`` has it."""
+    """The path before the endpoint, unless ``base_url`` ends with it."""
     api_key: SecretStr | None = None
-    """The key that is sent to the server; better set in the environment."""
+    """The key for the server; better set in the environment."""
     model: str | None = None
-    """The model to ask for; by default the preset's, else the name of the upstream."""
+    """The model to use; by default the preset's, or else the upstream's name."""
     timeout: float = Field(default=120.0, gt=0)
     """Seconds to wait for the server."""
     max_retries: int = Field(default=limits.MAX_RETRIES, ge=0, le=10)
     """How often a failed request is sent again."""
     route: tuple[RouteConfig, ...] = ()
-    """Other upstreams that this one stands for; then nothing else is set here."""
+    """Other upstreams to route to; then nothing else is set here."""
     fields: tuple[str, ...] | None = None
-    """The only options of a request that the server knows, ``stop`` too; by default the model's name decides."""
+    """The only options that the server accepts, including ``stop``; by default the model's name decides."""
     body: dict[str, JsonValue] = Field(default_factory=dict)
-    """Fields of every request to the server, over everything else."""
+    """Fields to add to every request; they override all others."""
     embedding_model: str | None = None
-    """The model that ``/v1/embeddings`` asks here, whatever a client names."""
+    """The model for ``/v1/embeddings``, whatever a client names."""
     moderation_model: str | None = None
-    """The same for ``/v1/moderations``."""
+    """The model for ``/v1/moderations``, whatever a client names."""
     context_length: int | None = Field(default=None, ge=256)
-    """Tokens of prompt and reply together; by default what the server or a table of models says."""
+    """Tokens of prompt and reply together; by default from the server or a table of known models."""
     prices: dict[str, Price] = Field(default_factory=dict)
-    """Prices by names of models, which may be patterns (``gpt-5*``); the first that fits counts."""
+    """Prices by model name or pattern (``gpt-5*``); the first match counts."""
     strategy: Literal["reference", "cache"] | None = None
-    """How prompts are made to fit for sessions that do not say: ``cache`` cuts the history in larger steps."""
+    """How prompts are made to fit, unless the session says so: ``cache`` cuts the history in larger steps."""
     lore: Literal["reference", "freeze"] | None = None
-    """Where their lore goes: ``freeze`` keeps it in the history where it fired."""
+    """Where lore goes, unless the session says so: ``freeze`` keeps it in the history where it fired."""
     volatile: Literal["reference", "tail"] | None = None
-    """Where notes and texts go that change by themselves: ``tail`` puts them behind the history."""
+    """Where notes and texts that change by themselves go: ``tail`` puts them after the history."""
     cache_profile: Annotated[str, AfterValidator(_known_profile)] | None = None
-    """The provider whose cache is predicted and reckoned with: ``openai``, ``anthropic``, ``deepseek``, ``vllm``, …"""
+    """The provider whose cache is predicted: ``openai``, ``anthropic``, ``deepseek``, ``vllm``, …"""
     latency: float = Field(default=0.0, ge=0)
     """Seconds before each answer of a scripted upstream, for load tests."""
 
@@ -144,55 +144,55 @@ class ServerConfig(BaseModel):
     data: Path = Path("tavernkit-data")
     """The folder for the database and other files."""
     db: SecretStr | None = None
-    """SQLAlchemy's URL of the database; without one, an SQLite file in ``data``."""
+    """The database, as a URL of SQLAlchemy; by default an SQLite file in ``data``."""
     workers: int = Field(default=1, ge=1, le=64)
-    """Processes that serve requests."""
+    """How many processes serve requests."""
     upstreams: dict[str, UpstreamConfig] = Field(default_factory=lambda: {SCRIPTED: UpstreamConfig(dialect=SCRIPTED)})
     """The model servers by name; by default a scripted one."""
     upstream: str | None = None
-    """The name of the upstream that is used when nothing else says; by default the first one."""
+    """The upstream that is used by default; the first one if this is not set."""
     characters: Path | None = None
-    """A folder of cards (any format), books and presets that are put into the library at the start."""
+    """A folder of cards (in any format), books and presets to add to the library at startup."""
     from_sillytavern: Path | None = None
-    """A SillyTavern data folder (``data/default-user``), the same: characters, books, presets, personas, chats."""
+    """A SillyTavern data folder (``data/default-user``) to add: characters, books, presets, personas, chats."""
     watch: bool = False
-    """Whether changes of these folders are picked up while the server runs."""
+    """Whether changes in these folders are picked up while the server runs."""
     from_risuai: Path | None = None
-    """A save of RisuAI's that is imported at the start: a backup, a database or its folder."""
+    """A RisuAI save to import at startup: a backup, a database or its folder."""
     write_back: bool = False
-    """Whether sessions are written back into the data folder or the save that they came from."""
+    """Whether sessions are written back to the data folder or save that they came from."""
     example: bool = True
-    """Whether the shipped example character is put into an empty database."""
+    """Whether the example character is added to an empty database."""
     user_name: str = "User"
-    """The user's name where no persona says another."""
+    """The user's name if there is no persona."""
     user_is_session: bool = False
-    """Whether OpenAI's ``user`` chooses a session where no header does; all chats of a person are then one."""
+    """Whether OpenAI's ``user`` chooses a session if no header does; then each person has one chat."""
     clean_up: bool = True
-    """Whether replies are cleaned up as SillyTavern does in its chats."""
+    """Whether replies in SillyTavern's chats are cleaned up as SillyTavern does."""
 
     memory_every: int = Field(default=limits.MEMORY_EVERY, ge=4, le=1000)
-    """After how many messages a session that asks for a memory is summarised again."""
+    """After how many messages a session with memory is summarised again."""
     memory_upstream: str | None = None
-    """Who summarises; by default the model that answers in the session."""
+    """The upstream that summarises; by default the one that answers."""
     memory_prompt: str | None = None
-    """The instruction of the model that summarises; there is one in English."""
+    """The instruction for summaries; there is a default in English."""
 
     require_keys: bool | None = None
     """Whether clients need an API key; by default only when the address is not loopback."""
     admin_key: SecretStr | None = None
-    """A key with every scope that is not in the database."""
+    """A key with every scope; it is not stored in the database."""
     secret_key: SecretStr | None = None
-    """Encrypts the secrets in the database. Without it none are stored there."""
+    """Encrypts secrets in the database. Without it, none are stored."""
     rate_limit: int | None = Field(default=None, ge=1)
-    """Requests a minute and key, for keys that have no limit of their own."""
+    """Requests per minute and key, for keys without their own limit."""
     daily_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of prompts and replies a day (of UTC) and key, for keys that have no budget of their own."""
+    """Tokens of prompts and replies per day (UTC) and key, for keys without their own budget."""
     daily_cost: float | None = Field(default=None, gt=0)
     """The same in money, by the upstreams' ``prices``."""
     build_limits: BuildLimits = Field(default_factory=dict)
-    """What the build of a prompt may do at most, below what is allowed anyway: ``max_build_steps`` and others."""
+    """Lower limits for building a prompt: ``max_build_steps`` and others."""
     key_limits: dict[str, BuildLimits] = Field(default_factory=dict)
-    """The same for keys, by their names or ids; each number that is there counts instead."""
+    """The same for single keys, by name or id; each number replaces the one above."""
     cors_origins: tuple[str, ...] = ()
     """Web pages that may call the service, such as ``https://chat.example``."""
     metrics: bool = True
@@ -200,9 +200,9 @@ class ServerConfig(BaseModel):
     telemetry: bool = False
     """Whether upstream calls become OpenTelemetry spans (extra ``otel``)."""
     telemetry_endpoint: str | None = None
-    """Where spans are sent (OTLP over HTTP, e.g. ``http://collector:4318``); needs opentelemetry-exporter-otlp."""
+    """Where spans are sent (OTLP over HTTP, such as ``http://collector:4318``); needs opentelemetry-exporter-otlp."""
     tls_certificate: Path | None = None
-    """A PEM file: with it the server speaks HTTPS."""
+    """A PEM file; with it, the server uses HTTPS."""
     tls_key: Path | None = None
     """The certificate's key, if it is in another file."""
     log_format: Literal["json", "text"] = "json"
@@ -211,25 +211,25 @@ class ServerConfig(BaseModel):
     """``debug``, ``info``, ``warning`` or ``error``."""
 
     max_models: int = Field(default=limits.MAX_MODELS, ge=1)
-    """Models that OpenAI's list has, which knows no pages."""
+    """The most models in OpenAI's list, which has no pages."""
     max_imports: int = Field(default=limits.MAX_IMPORTS, ge=1)
-    """Imports that run at the same time, in all processes together."""
+    """The most imports at the same time, across all processes."""
     max_turns: int = Field(default=limits.MAX_TURNS, ge=1)
-    """Turns of a process that run at the same time."""
+    """The most turns that a process runs at the same time."""
     max_waiting: int = Field(default=limits.MAX_WAITING, ge=0)
-    """Turns of a process that wait for that; more get 503."""
+    """The most turns that wait in a process; more get 503."""
     lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)
     """How long a session stays locked after the process serving it dies."""
     busy_seconds: float = Field(default=limits.BUSY_SECONDS, ge=0)
-    """How long a request waits for a busy session or a free place before it is refused."""
+    """How long a request waits for a busy session or a free slot before it is refused."""
     shutdown_seconds: float = Field(default=limits.SHUTDOWN_SECONDS, ge=0)
-    """How long running turns may go on when the server stops."""
+    """How long running turns may continue when the server stops."""
     turn_days: float = Field(default=limits.TURN_DAYS, ge=0, le=limits.MAX_DAYS)
-    """How long what became of a request is kept, and its idempotency key with it; 0 keeps it for ever."""
+    """How long the outcome of a request and its idempotency key are kept; 0 for forever."""
     job_days: float = Field(default=limits.JOB_DAYS, ge=0, le=limits.MAX_DAYS)
-    """The same for imports."""
+    """How long reports of imports are kept; 0 for forever."""
     usage_days: float = Field(default=limits.USAGE_DAYS, ge=0, le=limits.MAX_DAYS)
-    """How long what keys have used is kept; 0 keeps it for ever."""
+    """How long the usage of keys is kept; 0 for forever."""
 
     @field_validator("upstreams")
     @classmethod

@@ -38,7 +38,7 @@ def batch(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="With --generate provider:name, such as openai:gpt-4o; with openai-batch the name alone.",
+            help="With --generate: provider:name, such as openai:gpt-4o. With openai-batch: the name alone.",
             envvar="TAVERNKIT_MODEL",
             rich_help_panel=ANSWERS,
         ),
@@ -58,37 +58,45 @@ def batch(
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option("--concurrency", min=1, help="Requests at a time (default: 16).", rich_help_panel=ANSWERS),
+        typer.Option("--concurrency", min=1, help="Requests at the same time (default: 16).", rich_help_panel=ANSWERS),
     ] = None,
     requests_per_second: Annotated[
         float | None,
-        typer.Option("--requests-per-second", help="At most so many, retries included.", rich_help_panel=ANSWERS),
+        typer.Option(
+            "--requests-per-second",
+            help="The most requests to send per second, including retries.",
+            rich_help_panel=ANSWERS,
+        ),
     ] = None,
     retries: Annotated[
         int | None,
         typer.Option(
-            "--retries", min=0, help="How often a request is sent again (default: 5).", rich_help_panel=ANSWERS
+            "--retries", min=0, help="How often a failed request is sent again (default: 5).", rich_help_panel=ANSWERS
         ),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", help="Seconds to wait for a reply.", rich_help_panel=ANSWERS)
     ] = None,
     max_requests: Annotated[
-        int | None, typer.Option("--max-requests", min=1, help="Stop after so many.", rich_help_panel=ANSWERS)
+        int | None,
+        typer.Option("--max-requests", min=1, help="Stop after this many requests.", rich_help_panel=ANSWERS),
     ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            "--max-tokens", min=1, help="Stop at so many tokens, prompts and replies.", rich_help_panel=ANSWERS
+            "--max-tokens",
+            min=1,
+            help="Stop after this many tokens, prompts and replies together.",
+            rich_help_panel=ANSWERS,
         ),
     ] = None,
     records_per_part: Annotated[
         int | None,
-        typer.Option("--records-per-file", min=1, help="Records in a file.", rich_help_panel=OUTPUT),
+        typer.Option("--records-per-file", min=1, help="Records per file.", rich_help_panel=OUTPUT),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, help="Worker processes (default: one a core).", rich_help_panel=PART),
+        typer.Option("--jobs", "-j", min=1, help="Worker processes (default: one per core).", rich_help_panel=PART),
     ] = None,
     ray: Annotated[
         str | None,
@@ -97,20 +105,24 @@ def batch(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Make only the records that the folder lacks.", rich_help_panel=PART)
+        bool,
+        typer.Option("--resume", help="Make only the records that are missing in the folder.", rich_help_panel=PART),
     ] = False,
     shard: Annotated[
         str,
-        typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the grid.", rich_help_panel=PART),
+        typer.Option("--shard", metavar="I/N", help="Make only part I of N of the grid.", rich_help_panel=PART),
     ] = "1/1",
     limit: Annotated[
-        int | None, typer.Option("--limit", min=0, help="Stop after so many records.", rich_help_panel=PART)
+        int | None, typer.Option("--limit", min=0, help="Stop after this many records.", rich_help_panel=PART)
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be made, and one prompt.", rich_help_panel=PART)
+        bool,
+        typer.Option(
+            "--dry-run", help="Show what would be made, with one prompt, and make nothing.", rich_help_panel=PART
+        ),
     ] = False,
     init: Annotated[
-        bool, typer.Option("--init", help="Write a grid file with all keys, explained.", rich_help_panel=PART)
+        bool, typer.Option("--init", help="Write a grid file that explains every key.", rich_help_panel=PART)
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:

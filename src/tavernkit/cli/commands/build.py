@@ -33,8 +33,8 @@ def build(
         typer.Option(
             "--request",
             metavar="[SOURCE]",
-            help="The whole request the program would post; with a SOURCE (openrouter, koboldcpp, …) the HTTP request "
-            "that reaches it, keys masked.",
+            help="Show the whole request that the program would send. With a SOURCE (openrouter, koboldcpp, …), "
+            "show the HTTP request to that provider, with keys masked.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -42,21 +42,25 @@ def build(
         bool,
         typer.Option(
             "--curl",
-            help="The HTTP request as a curl command, for the source of --request or the preset's own.",
+            help="Print the HTTP request as a curl command, for the source of --request or of the preset.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
     base_url: Annotated[
         str,
         typer.Option(
-            "--base-url", metavar="URL", help="For --request SOURCE: where your server is.", rich_help_panel=OUTPUT
+            "--base-url",
+            metavar="URL",
+            help="For --request SOURCE: the address of your server.",
+            rich_help_panel=OUTPUT,
         ),
     ] = "",
     explain: Annotated[
-        bool, typer.Option("--explain", "-e", help="Explain the prompt after it.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--explain", "-e", help="Explain the prompt below it.", rich_help_panel=OUTPUT)
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Show the steps of the build and their times.", rich_help_panel=OUTPUT)
+        bool,
+        typer.Option("--trace", help="Show the steps of the build and how long each took.", rich_help_panel=OUTPUT),
     ] = False,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the whole plan to a JSON file.", rich_help_panel=OUTPUT)

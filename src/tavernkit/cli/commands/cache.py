@@ -37,7 +37,7 @@ def cache(
         bool,
         typer.Option(
             "--pauses",
-            help="Count pauses between messages: after a long one the cache is empty.",
+            help="Empty the cache after long pauses between messages, as providers do.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -50,7 +50,7 @@ def cache(
         ),
     ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page of its own to a file.", rich_help_panel=OUTPUT)
+        Path | None, typer.Option("--html", help="Write a self-contained page to this file.", rich_help_panel=OUTPUT)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:

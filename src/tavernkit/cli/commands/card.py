@@ -76,11 +76,11 @@ def show_card(
 @app.command("convert")
 def convert_card(
     card: CardPath,
-    target: Annotated[Path, typer.Argument(help="The new file; its ending chooses the format.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="The new file; its extension chooses the format.", show_default=False)],
     version: Annotated[
-        str | None, typer.Option("--version", help="v1, v2 or v3 (default: as it is).", show_default=False)
+        str | None, typer.Option("--version", help="v1, v2 or v3 (default: the card's own).", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Write a card in another format or version, and say what that format cannot hold.
@@ -101,8 +101,8 @@ def convert_card(
 @app.command("extract")
 def extract(
     card: CardPath,
-    folder: Annotated[Path, typer.Argument(help="Where to put the parts (made if needed).", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace files that are there.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Where to put the parts; created if needed.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Take a card apart: card.json, lore books, the picture and every asset as files.
@@ -172,9 +172,9 @@ def embed(
     picture: Annotated[Path, typer.Argument(help="The picture to put it into; - is stdin.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="The new file.", show_default=False)],
     version: Annotated[
-        str | None, typer.Option("--version", help="v1, v2 or v3 (default: as it is).", show_default=False)
+        str | None, typer.Option("--version", help="v1, v2 or v3 (default: the card's own).", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Put a card into a picture.

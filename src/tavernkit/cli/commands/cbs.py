@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="RisuAI's CBS: list its functions, 
 
 @app.command("list")
 def list_functions(
-    search: Annotated[str, typer.Argument(help="Only functions with this in name or description.")] = "",
+    search: Annotated[str, typer.Argument(help="Only functions with this text in their name or description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""List every CBS function: how it is written and what it gives.

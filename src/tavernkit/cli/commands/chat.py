@@ -53,10 +53,16 @@ def chat(
     options: ChatOptions,
     save: Annotated[
         Path | None,
-        typer.Option("--save", help="Where to save (default: the chat's own file, or a new NAME.jsonl here)."),
+        typer.Option(
+            "--save",
+            help="Where to save the chat (default: the file it came from, or a new NAME.jsonl in this folder).",
+        ),
     ] = None,
     say: Annotated[
-        list[str] | None, typer.Option("--say", help="Say this and end, instead of asking; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--say", help="Send this message and exit, instead of reading from the terminal; may be repeated."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --say: print the replies as JSON.")] = False,
 ) -> None:

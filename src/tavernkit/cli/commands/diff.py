@@ -26,23 +26,32 @@ _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "moved": "cy
 
 def diff(
     old: Annotated[Path, typer.Argument(help="A card, book, preset or template, or a folder.", show_default=False)],
-    new: Annotated[Path | None, typer.Argument(help="The same, newer. Not with --text.", show_default=False)] = None,
+    new: Annotated[
+        Path | None, typer.Argument(help="The newer version. Not used with --text.", show_default=False)
+    ] = None,
     message: Annotated[
         str | None,
-        typer.Option("--message", "-m", help="Compare the prompts for this message, too.", show_default=False),
+        typer.Option("--message", "-m", help="Also compare the prompts for this message.", show_default=False),
     ] = None,
     chat: Annotated[
-        Path | None, typer.Option("--chat", "-c", help="The chat of these prompts.", show_default=False)
+        Path | None, typer.Option("--chat", "-c", help="The chat for these prompts.", show_default=False)
     ] = None,
     card: Annotated[
         Path | None,
-        typer.Option("--card", help="Books and presets: the card of these prompts.", show_default=False),
+        typer.Option("--card", help="For books and presets: the card for these prompts.", show_default=False),
     ] = None,
     platform: Annotated[
-        Platform, choice_option(tuple(Platform), "--platform", "-p", help="Whose prompts (default: silly_tavern).")
+        Platform,
+        choice_option(
+            tuple(Platform), "--platform", "-p", help="The program whose prompts to compare (default: silly_tavern)."
+        ),
     ] = Platform.SILLY_TAVERN,
-    text: Annotated[bool, typer.Option("--text", help="Print one file as text lines: a textconv for git.")] = False,
-    to_html: Annotated[Path | None, typer.Option("--html", help="Write a page.", show_default=False)] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Print one file as lines of text, as a textconv for git.")
+    ] = False,
+    to_html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page to this file.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""Show what changed between two versions: fields, entries (moved ones are moves), and the prompts.

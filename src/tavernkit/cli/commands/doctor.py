@@ -13,7 +13,9 @@ from tavernkit.cli.exit_codes import ExitCode
 def doctor(
     path: Annotated[
         Path,
-        typer.Argument(help="A SillyTavern installation at any level of it, or a RisuAI save.", show_default=False),
+        typer.Argument(
+            help="A SillyTavern installation, its data folder or a user's folder, or a RisuAI save.", show_default=False
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

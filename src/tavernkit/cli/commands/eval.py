@@ -40,7 +40,7 @@ class EvalModelOptions:
         typer.Option(
             "--provider",
             metavar="NAME",
-            help="Who serves the models that do not say it: openai, anthropic, google, openrouter, …",
+            help="The provider of models without a provider in their name: openai, anthropic, google, openrouter, …",
             rich_help_panel=MODEL,
         ),
     ] = None
@@ -48,7 +48,7 @@ class EvalModelOptions:
         str | None,
         typer.Option(
             "--base-url",
-            help="Another server of the provider's protocol, or 'scripted' for a model that needs none.",
+            help="Another server with the provider's protocol, or 'scripted' for a model that needs no server.",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=MODEL,
             show_default=False,
@@ -60,21 +60,32 @@ class EvalModelOptions:
     ] = None
     requests_per_second: Annotated[
         float | None,
-        typer.Option("--requests-per-second", help="At most so many to each provider.", rich_help_panel=MODEL),
+        typer.Option(
+            "--requests-per-second",
+            help="The most requests to send to each provider per second.",
+            rich_help_panel=MODEL,
+        ),
     ] = None
     retries: Annotated[
-        int, typer.Option("--retries", min=0, help="How often a request is sent again.", rich_help_panel=MODEL)
+        int, typer.Option("--retries", min=0, help="How often a failed request is sent again.", rich_help_panel=MODEL)
     ] = 2
     timeout: Annotated[
         float | None, typer.Option("--timeout", help="Seconds to wait for a reply.", rich_help_panel=MODEL)
     ] = None
     max_requests: Annotated[
         int | None,
-        typer.Option("--max-requests", min=1, help="Stop after so many, retries included.", rich_help_panel=MODEL),
+        typer.Option(
+            "--max-requests", min=1, help="Stop after this many requests, including retries.", rich_help_panel=MODEL
+        ),
     ] = None
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", min=1, help="Stop at so many tokens, prompts and replies.", rich_help_panel=MODEL),
+        typer.Option(
+            "--max-tokens",
+            min=1,
+            help="Stop after this many tokens, prompts and replies together.",
+            rich_help_panel=MODEL,
+        ),
     ] = None
 
     def catalogue(self) -> tuple[EvalModel, ...]:
@@ -122,18 +133,22 @@ class EvalModelOptions:
 @takes(EvalModelOptions)
 def evaluate(
     options: EvalModelOptions,
-    suite: Annotated[list[str] | None, typer.Option("--suite", help="tools, directives or language; repeat.")] = None,
+    suite: Annotated[
+        list[str] | None, typer.Option("--suite", help="tools, directives or language; may be repeated.")
+    ] = None,
     scenario: Annotated[str, typer.Option("--scenario", help="Filter: names with commas, * and !.")] = "default",
     strategy: Annotated[str, typer.Option("--strategy", help="Filter of strategies.")] = "production",
     profile: Annotated[str, typer.Option("--profile", help="Filter of sampling profiles.")] = "default",
-    language: Annotated[list[str] | None, typer.Option("--language", help="Adds the language policy; repeat.")] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, help="Runs of each combination.")] = 1,
+    language: Annotated[
+        list[str] | None, typer.Option("--language", help="Add the language policy for this language; may be repeated.")
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="How often to run each combination.")] = 1,
     jobs: Annotated[int, typer.Option("--concurrency", "--jobs", min=1, help="Runs at the same time.")] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the report and every run.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the runs that the folder has.")] = False,
-    list_only: Annotated[bool, typer.Option("--list", help="List the runs and end.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the runs in the folder.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="List the runs and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     r"""See how well models call tools, write directives and keep to a language.

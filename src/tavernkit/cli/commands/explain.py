@@ -20,17 +20,20 @@ OUTPUT = "What comes out"
 def explain(
     options: BuildOptions,
     lore: Annotated[
-        bool, typer.Option("--lore", help="Why each lore entry fired or did not.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--lore", help="Show why each lore entry fired or did not.", rich_help_panel=OUTPUT)
     ] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="A tree by source.", rich_help_panel=OUTPUT)] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Show the prompt as a tree by source.", rich_help_panel=OUTPUT)
+    ] = False,
     where: Annotated[
-        str | None, typer.Option("--where", help="Where these words of the prompt come from.", rich_help_panel=OUTPUT)
+        str | None,
+        typer.Option("--where", help="Show where these words of the prompt come from.", rich_help_panel=OUTPUT),
     ] = None,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="What each entry, field and prompt costs.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--tokens", help="Show what each entry, field and prompt costs.", rich_help_panel=OUTPUT)
     ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page of its own to a file.", rich_help_panel=OUTPUT)
+        Path | None, typer.Option("--html", help="Write a self-contained page to this file.", rich_help_panel=OUTPUT)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:

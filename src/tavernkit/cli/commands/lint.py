@@ -44,7 +44,9 @@ def lint(
         list[Path],
         typer.Argument(help="Cards, books, presets, templates, regex scripts, or folders.", show_default=False),
     ],
-    fix: Annotated[bool, typer.Option("--fix", help="Repair files where that changes no prompt.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Repair what can be repaired without changing any prompt.")
+    ] = False,
     backup: Annotated[bool, typer.Option("--backup", help="With --fix: keep the old file as FILE.bak.")] = False,
     platform: Annotated[
         Platform | None,
@@ -52,7 +54,9 @@ def lint(
     ] = None,
     budget: Annotated[int, typer.Option("--budget", help="Tokens that lore may take.")] = 2048,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is only worth knowing.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Leave out findings that are only informational.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""Find what will surprise: schema problems, unknown macros, lore that cannot fire, slow regexes.

@@ -36,16 +36,17 @@ Chat = Annotated[
     Path | None, typer.Option("--chat", "-c", help="SillyTavern chat file; - is stdin.", show_default=False)
 ]
 By = Annotated[
-    Platform, choice_option(tuple(Platform), "--platform", "-p", help="Whose rules (default: silly_tavern).")
+    Platform,
+    choice_option(
+        tuple(Platform), "--platform", "-p", help="The program whose rules to follow (default: silly_tavern)."
+    ),
 ]
-Depth = Annotated[
-    int | None, typer.Option("--depth", min=0, help="How many messages are looked at.", show_default=False)
-]
+Depth = Annotated[int | None, typer.Option("--depth", min=0, help="How many messages to scan.", show_default=False)]
 Budget = Annotated[int, typer.Option("--budget", min=0, help="Tokens that lore may take.")]
 MAX_CHECKED = 5_000_000
 """Entries times turns that coverage looks at: some minutes."""
 
-Seed = Annotated[int, typer.Option("--seed", help="Decides dice.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed for dice and probabilities.")]
 
 
 @app.command("scan")
@@ -88,7 +89,7 @@ def check(
         list[str] | None, typer.Option("--expect", help="Title or id of an entry that must fire; may be repeated.")
     ] = None,
     reject: Annotated[
-        list[str] | None, typer.Option("--reject", help="Title or id of an entry that must not; may be repeated.")
+        list[str] | None, typer.Option("--reject", help="Title or id of an entry that must not fire; may be repeated.")
     ] = None,
     platform: By = Platform.SILLY_TAVERN,
     depth: Depth = None,
@@ -138,7 +139,9 @@ def coverage(
     depth: Depth = None,
     budget: Budget = 2048,
     seed: Seed = 0,
-    to_html: Annotated[Path | None, typer.Option("--html", help="Write a page.", show_default=False)] = None,
+    to_html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page to this file.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""Go through chats turn by turn: which entries never fire, always do, only by recursion, or are out of budget.
@@ -196,7 +199,7 @@ def convert(
     ],
     target: Annotated[Path, typer.Argument(help="The new JSON file.", show_default=False)],
     to: Annotated[str, choice_option((*Platform, CHARACTER_BOOK), "--to", help="The format to write.")],
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""Write a book as another program would import it, and say what that leaves out. Exits with 1 if it does.

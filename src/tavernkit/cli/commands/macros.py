@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="SillyTavern's macros: list them, t
 
 @app.command("list")
 def list_macros(
-    search: Annotated[str, typer.Argument(help="Only macros with this in name or description.")] = "",
+    search: Annotated[str, typer.Argument(help="Only macros with this text in their name or description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""List every macro: how it is written and what it gives.

@@ -42,9 +42,9 @@ def convert(
     target: Annotated[Path, typer.Argument(help="The new file: .json, .risup or .risupreset.", show_default=False)],
     to: Annotated[
         Platform | None,
-        choice_option(tuple(Platform), "--to", help="Whose format to write (default: the other one's)."),
+        choice_option(tuple(Platform), "--to", help="The program whose format to write (default: the other one)."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""Write a preset for the other program, and say what it cannot hold. Keys and addresses are left out.

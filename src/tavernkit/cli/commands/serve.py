@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 server = typer.Typer(no_args_is_help=True, help="The service's database.")
 
 DataFolder = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder of the SQLite file; by default ./tavernkit-data.")
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder for the SQLite file (default: ./tavernkit-data).")
 ]
 DatabaseUrl = Annotated[
     str | None, typer.Option("--db", help="URL of a database: postgresql://… or sqlite:///….", show_default=False)
@@ -32,12 +32,12 @@ def serve(
         typer.Option(
             "--upstream",
             help="Where the model is: scripted, https://host/v1#model, anthropic=https://…#model, google=…, "
-            "or the name of an upstream of the config file.",
+            "or the name of an upstream in the config file.",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen on; by default 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; by default 8080.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; by default 1.")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8080).")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Worker processes (default: 1).")] = None,
     config: ConfigFile = None,
     characters: Annotated[
         Path | None,
@@ -47,13 +47,13 @@ def serve(
         Path | None,
         typer.Option("--from-sillytavern", metavar="DIR", help="Offer a SillyTavern data folder: data/default-user."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Pick up changes of these folders.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Pick up changes in these folders.")] = False,
     write_back: Annotated[
         bool,
         typer.Option(
             "--write-back",
-            help="Write chats back into the data folder or the save. What another program has changed meanwhile is not "
-            "overwritten.",
+            help="Write chats back into the data folder or the save. "
+            "Files that another program has changed in the meantime are not overwritten.",
         ),
     ] = False,
     from_risuai: Annotated[
@@ -62,12 +62,11 @@ def serve(
             "--from-risuai",
             metavar="PATH",
             exists=True,
-            help="Import a save of RisuAI first: a backup, a database or its folder. Chats that are here already stay.",
+            help="First import a RisuAI save: a backup, a database or its folder. "
+            "Chats that were imported before stay as they are.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the address and the rest as one line of JSON.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address and key as one line of JSON.")] = False,
 ) -> None:
     r"""Let any OpenAI client talk to your characters.
 
@@ -107,11 +106,15 @@ def prune(
     config: ConfigFile = None,
     turn_days: Annotated[
         float | None,
-        typer.Option("--turn-days", metavar="DAYS", min=0, help="Keep answers of requests so long; 0: for ever."),
+        typer.Option(
+            "--turn-days", metavar="DAYS", min=0, help="How many days to keep answers of requests; 0 for forever."
+        ),
     ] = None,
     job_days: Annotated[
         float | None,
-        typer.Option("--job-days", metavar="DAYS", min=0, help="Keep reports of imports so long; 0: for ever."),
+        typer.Option(
+            "--job-days", metavar="DAYS", min=0, help="How many days to keep reports of imports; 0 for forever."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be removed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -172,8 +175,10 @@ def import_command(
 
 @server.command()
 def export(
-    target: Annotated[Path, typer.Argument(help="A ZIP file to write; of one session, the file of its platform.")],
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Write one session only.")] = None,
+    target: Annotated[
+        Path, typer.Argument(help="The ZIP file to write; with --session, a file in the platform's format.")
+    ],
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Export only this session.")] = None,
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
@@ -193,7 +198,7 @@ def export(
 
 @server.command()
 def backup(
-    target: Annotated[Path, typer.Argument(help="A ZIP file to write.")],
+    target: Annotated[Path, typer.Argument(help="The ZIP file to write.")],
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
@@ -208,7 +213,7 @@ def backup(
 
 @server.command()
 def restore(
-    source: Annotated[Path, typer.Argument(help="A backup.")],
+    source: Annotated[Path, typer.Argument(help="The backup to restore.")],
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
@@ -234,19 +239,21 @@ def migrate(data: DataFolder = None, db: DatabaseUrl = None, config: ConfigFile 
 
 @server.command()
 def keys(
-    create: Annotated[str | None, typer.Option("--create", metavar="NAME", help="Make a key, shown once.")] = None,
+    create: Annotated[
+        str | None, typer.Option("--create", metavar="NAME", help="Create a key and show it once.")
+    ] = None,
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke a key.")] = None,
     scope: Annotated[
         list[str] | None, typer.Option("--scope", help="What a new key may do: chat, read, write, admin.")
     ] = None,
     rate_limit: Annotated[
-        int | None, typer.Option("--rate-limit", min=1, help="Requests a minute of a new key.")
+        int | None, typer.Option("--rate-limit", min=1, help="Requests per minute for the new key.")
     ] = None,
     daily_tokens: Annotated[
-        int | None, typer.Option("--daily-tokens", min=1, help="Tokens a day of a new key.")
+        int | None, typer.Option("--daily-tokens", min=1, help="Tokens per day for the new key.")
     ] = None,
     daily_cost: Annotated[
-        float | None, typer.Option("--daily-cost", min=0.0, help="Money a day of a new key, by the models' prices.")
+        float | None, typer.Option("--daily-cost", min=0.0, help="Cost per day for the new key, by the models' prices.")
     ] = None,
     data: DataFolder = None,
     db: DatabaseUrl = None,
@@ -299,7 +306,7 @@ def usage(
         datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day; by default today.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", help="What the sums are divided by: some of key, character, model, day.")
+        str, typer.Option("--by", help="How to group the sums: any of key, character, model, day.")
     ] = "key,character,model,day",
     data: DataFolder = None,
     db: DatabaseUrl = None,

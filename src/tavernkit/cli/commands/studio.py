@@ -32,7 +32,9 @@ def _file(*names: str, help: str) -> typer.models.OptionInfo:  # noqa: A002  # t
 def studio(
     card: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="Character card; without one the shipped example is opened."),
+        typer.Argument(
+            exists=True, dir_okay=False, help="Character card; without one, the built-in example is opened."
+        ),
     ] = None,
     book: Annotated[list[Path] | None, _file("--book", "-b", help="Lore book; may be repeated.")] = None,
     preset: Annotated[
@@ -63,10 +65,13 @@ def studio(
         str, typer.Option("--persona", help="The user's description.", show_default=False, rich_help_panel=FILES)
     ] = "",
     message: Annotated[
-        str, typer.Option("--message", "-m", help="What is said next.", show_default=False, rich_help_panel=FILES)
+        str, typer.Option("--message", "-m", help="What the user says next.", show_default=False, rich_help_panel=FILES)
     ] = "",
     platform: Annotated[
-        str, choice_option(tuple(Platform), "--platform", "-p", help="Whose rules (default: silly_tavern).")
+        str,
+        choice_option(
+            tuple(Platform), "--platform", "-p", help="The program whose rules to follow (default: silly_tavern)."
+        ),
     ] = Platform.SILLY_TAVERN,
     dialect: Annotated[
         str,
@@ -86,10 +91,12 @@ def studio(
         ),
     ] = None,
     character: Annotated[
-        str | None, typer.Option("--character", metavar="NAME", help="Which character of it.", rich_help_panel=FOLDER)
+        str | None,
+        typer.Option("--character", metavar="NAME", help="Which character to use from there.", rich_help_panel=FOLDER),
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME", help="Which group of it.", rich_help_panel=FOLDER)
+        str | None,
+        typer.Option("--group", metavar="NAME", help="Which group to use from there.", rich_help_panel=FOLDER),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -97,7 +104,7 @@ def studio(
             "--model",
             metavar="NAME",
             help="Model to talk to, such as openai:gpt-4o; its key is read from the environment; may be repeated. "
-            "Without one a scripted model answers.",
+            "Without one, a scripted model answers.",
             envvar="TAVERNKIT_STUDIO_MODEL",
             rich_help_panel=MODEL,
         ),
@@ -116,10 +123,10 @@ def studio(
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port; 0 is any free one.", rich_help_panel=PAGE)
+        int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.", rich_help_panel=PAGE)
     ] = 0,
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address, open no browser.", rich_help_panel=PAGE)
+        bool, typer.Option("--no-open", help="Print the address without opening a browser.", rich_help_panel=PAGE)
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address as one line of JSON.", rich_help_panel=PAGE)

@@ -34,13 +34,14 @@ def run_tests(
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option("--record", help="Write a first test from what happens now.", show_default=False),
+        typer.Option("--record", help="Write a first test from the current prompt.", show_default=False),
     ] = None,
     message: Annotated[
         str, typer.Option("--message", "-m", help="With --record: what the user says.", show_default=False)
     ] = "",
     platform: Annotated[
-        Platform, choice_option(tuple(Platform), "--platform", "-p", help="With --record: whose rules.")
+        Platform,
+        choice_option(tuple(Platform), "--platform", "-p", help="With --record: the program whose rules to follow."),
     ] = Platform.SILLY_TAVERN,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of test files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

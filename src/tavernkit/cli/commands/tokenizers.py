@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Names = Annotated[list[str] | None, typer.Argument(help="Which tokenizers (qwen3, …); all by default.")]
 Root = Annotated[
-    Path | None, typer.Option("--root", help="Where the files are; the folder token estimation uses by default.")
+    Path | None, typer.Option("--root", help="Folder of the files (default: the folder that token estimation uses).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -36,7 +36,7 @@ def check(names: Names = None, root: Root = None, as_json: AsJson = False) -> No
 def fetch(
     names: Names = None,
     root: Root = None,
-    force: Annotated[bool, typer.Option("--force", help="Fetch again what is already there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fetch existing files again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Download tokenizer files from Hugging Face (set HF_TOKEN for gated models). Nothing else ever downloads them.
@@ -50,7 +50,7 @@ def fetch(
 
 
 def audit(
-    models: Annotated[list[str], typer.Argument(help="Names of models as a provider has them.")],
+    models: Annotated[list[str], typer.Argument(help="Model ids, as a provider names them.")],
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:

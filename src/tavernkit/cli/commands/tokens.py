@@ -13,10 +13,10 @@ _LOOKED_AT = 8192
 
 def tokens(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Text files; without any, or for -, stdin is read.", show_default=False)
+        list[Path] | None, typer.Argument(help="Text files; without any, or with -, stdin is read.", show_default=False)
     ] = None,
     text: Annotated[str | None, typer.Option("--text", "-t", help="Count this text instead.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model whose tokens to count.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The model to count tokens for.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Show where each token begins and ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
