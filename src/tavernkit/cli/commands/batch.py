@@ -126,12 +126,11 @@ def batch(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    r"""Build the prompts of a grid: cards, personas, presets, chats, messages and seeds, in all combinations.
+    r"""Build the prompts of a grid: all combinations of cards, personas, presets, chats, messages and seeds.
 
-    Records go to part files in --out, with manifest.json. After an interrupt or a kill, --resume makes exactly those
-    that are missing, whatever was added to the inputs. Exits with 1 if there are records with errors, with 4 if the
-    model did not answer some: --resume asks again. Where stderr is not a terminal, a line of JSON says how far it is,
-    every ten seconds.
+    Records go to part files in --out, with manifest.json. After an interruption, --resume makes the missing records,
+    even if you added inputs. Exits with 1 if records have errors, and with 4 if the model did not answer some requests
+    (--resume asks again). If stderr is not a terminal, progress is printed every ten seconds as a line of JSON.
 
     \b
     tavernkit batch --init grid.toml

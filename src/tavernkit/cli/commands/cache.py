@@ -56,7 +56,7 @@ def cache(
 ) -> None:
     r"""Replay a chat and show what a provider's prompt cache would save, turn by turn, and what breaks it.
 
-    Costs are in tokens of input that is not cached.
+    Costs are in tokens of uncached input.
 
     \b
     tavernkit cache aria.png --chat chat.jsonl --profile anthropic

@@ -13,7 +13,7 @@ from tavernkit.cli.exit_codes import ExitCode
 if TYPE_CHECKING:
     from tavernkit.cards import Asset, Bundle, CardVersion, SaveReport
 
-app = typer.Typer(no_args_is_help=True, help="Character cards: look inside, convert, take apart, put together.")
+app = typer.Typer(no_args_is_help=True, help="Show, convert, extract and embed character cards.")
 
 CardPath = Annotated[Path, typer.Argument(help="The card, in any format; - is stdin.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -83,7 +83,7 @@ def convert_card(
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Write a card in another format or version, and say what that format cannot hold.
+    r"""Write a card in another format or version, and report what that format does not support.
 
     \b
     tavernkit card convert aria.png aria.charx
@@ -105,7 +105,7 @@ def extract(
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Take a card apart: card.json, lore books, the picture and every asset as files.
+    r"""Extract the parts of a card as files: card.json, lorebooks, the picture and all assets.
 
     \b
     tavernkit card extract aria.charx aria/

@@ -10,7 +10,7 @@ import typer
 from tavernkit.cli.option_groups import takes
 from tavernkit.cli.text_options import TextOptions, named_values, show_expanded
 
-app = typer.Typer(no_args_is_help=True, help="RisuAI's CBS: list its functions, try texts.")
+app = typer.Typer(no_args_is_help=True, help="List and try RisuAI's CBS functions.")
 
 
 @app.command("list")
@@ -18,7 +18,7 @@ def list_functions(
     search: Annotated[str, typer.Argument(help="Only functions with this text in their name or description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""List every CBS function: how it is written and what it gives.
+    r"""List every CBS function, how to write it and what it gives.
 
     \b
     tavernkit cbs list
@@ -63,7 +63,7 @@ def evaluate(
     options: TextOptions,
     toggle: Annotated[list[str] | None, typer.Option("--toggle", help="A toggle, name=value; may be repeated.")] = None,
 ) -> None:
-    r"""Expand a CBS text; variables may be written.
+    r"""Expand a CBS text. It may set variables.
 
     \b
     tavernkit cbs eval "{{user}} meets {{char}}" --user Ann --char Aria

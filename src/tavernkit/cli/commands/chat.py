@@ -66,10 +66,11 @@ def chat(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --say: print the replies as JSON.")] = False,
 ) -> None:
-    r"""Talk to a character in the terminal, by the rules of SillyTavern or RisuAI, whose chat files are written.
+    r"""Talk to a character in the terminal, following SillyTavern or RisuAI, and save the chat in its format.
 
-    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists what else can be done. A chat of
-    --from-sillytavern goes on in that folder unless --save names a file; SillyTavern must not run meanwhile.
+    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists the commands. With
+    --from-sillytavern, the
+    chat continues in that folder unless --save names a file; close SillyTavern first.
 
     \b
     tavernkit chat aria.png --base-url http://localhost:8000 --model my-model --book world.json

@@ -54,7 +54,7 @@ def diff(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Show what changed between two versions: fields, entries (moved ones are moves), and the prompts.
+    r"""Show what changed between two versions: fields, entries (added, removed, changed, moved), and the prompts.
 
     Exits with 1 if there is a difference, as diff does.
 

@@ -19,7 +19,7 @@ def doctor(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Say what is in an installation, what is used of it, and what matters there and is not reproduced here.
+    r"""Show what is in an installation, what is in use, and what is not supported.
 
     Exits with 1 if something cannot be read.
 

@@ -151,11 +151,11 @@ def evaluate(
     list_only: Annotated[bool, typer.Option("--list", help="List the runs and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    r"""See how well models call tools, write directives and keep to a language.
+    r"""Test how well models call tools, write directives and keep to a language.
 
-    Several models and providers go into one run, with a table for each. Exits with 1 if runs failed, with 4 if no model
-    answered. With --out, runs are written as they end, in the files of a batch, and --resume makes only those that are
-    missing: after an interruption, or when --max-requests or --max-tokens stopped it.
+    One run can compare several models and providers, with a table for each. Exits with 1 if runs failed, and with 4 if
+    no model answered. With --out, each run is written when it ends. After an interruption, or when --max-requests or
+    --max-tokens stopped it, --resume makes the missing runs.
 
     \b
     tavernkit eval --list

@@ -59,11 +59,11 @@ def lint(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Find what will surprise: schema problems, unknown macros, lore that cannot fire, slow regexes.
+    r"""Find mistakes and surprises: schema problems, unknown macros, lore that cannot fire, slow regexes.
 
-    Exits with 1 if there are errors (with --strict: or warnings).
+    Exits with 1 if there are errors (with --strict, also for warnings).
 
-    Other files of a folder are skipped. A file .tavernlint names what not to report.
+    Other files in a folder are skipped. A .tavernlint file lists findings to suppress.
 
     \b
     tavernkit lint aria.png world.json

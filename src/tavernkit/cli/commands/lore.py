@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Messages: TypeAlias = Sequence[tuple[str, str]]
 """Role and text of each message, oldest first."""
 Scanner: TypeAlias = "Callable[[Messages], LoreResult]"
-app = typer.Typer(no_args_is_help=True, help="Lore books: what fires, what should fire, other formats.")
+app = typer.Typer(no_args_is_help=True, help="Test and convert lorebooks.")
 
 Book = Annotated[
     list[Path],
@@ -60,7 +60,7 @@ def scan(
     seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Show which entries a text or chat calls up, and why the others stay out.
+    r"""Show which entries a text or chat activates, and why the others stay out.
 
     \b
     tavernkit lore scan world.json --text "Who lit the lamp?"
@@ -97,7 +97,7 @@ def check(
     seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Check that entries fire as meant; exits with 1 if they do not. Good for scripts.
+    r"""Check that entries fire as expected, and exit with 1 if they do not.
 
     \b
     tavernkit lore test world.json --text "Who lit the lamp?" --expect "The lamp" --reject Dragons
@@ -144,9 +144,9 @@ def coverage(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Go through chats turn by turn: which entries never fire, always do, only by recursion, or are out of budget.
+    r"""Go through chats turn by turn and show which entries never or always fire, and why.
 
-    Of long chats and large books only the newest turns are scanned: entries times turns is at most five million.
+    For long chats and large books, only the newest turns are scanned (entries times turns is at most five million).
 
     \b
     tavernkit lore coverage world.json --chat chat.jsonl
@@ -202,7 +202,7 @@ def convert(
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Write a book as another program would import it, and say what that leaves out. Exits with 1 if it does.
+    r"""Write a book as another program would import it, and report what gets lost. Exits with 1 if something does.
 
     \b
     tavernkit lore convert world.json lore.json --to risu_ai

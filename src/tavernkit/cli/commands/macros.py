@@ -10,7 +10,7 @@ import typer
 from tavernkit.cli.option_groups import takes
 from tavernkit.cli.text_options import TextOptions, show_expanded
 
-app = typer.Typer(no_args_is_help=True, help="SillyTavern's macros: list them, try them.")
+app = typer.Typer(no_args_is_help=True, help="List and try SillyTavern's macros.")
 
 
 @app.command("list")
@@ -18,7 +18,7 @@ def list_macros(
     search: Annotated[str, typer.Argument(help="Only macros with this text in their name or description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""List every macro: how it is written and what it gives.
+    r"""List every macro, how to write it and what it gives.
 
     \b
     tavernkit macros list

@@ -28,12 +28,12 @@ _LOST_BY_RISU_AI = (
 )
 """Settings of SillyTavern's that shape prompts and that RisuAI's import of a preset does not take."""
 
-app = typer.Typer(no_args_is_help=True, help="Presets: from SillyTavern to RisuAI and back.")
+app = typer.Typer(no_args_is_help=True, help="Convert presets between SillyTavern and RisuAI.")
 
 
 @app.callback()
 def group() -> None:
-    """Presets: from SillyTavern to RisuAI and back."""
+    """Convert presets between SillyTavern and RisuAI."""
 
 
 @app.command("convert")
@@ -47,7 +47,7 @@ def convert(
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Write a preset for the other program, and say what it cannot hold. Keys and addresses are left out.
+    r"""Write a preset for the other program, and report what gets lost. Keys and addresses are left out.
 
     \b
     tavernkit preset convert mine.json mine.risup

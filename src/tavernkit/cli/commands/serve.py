@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from tavernkit.server.config import ServerConfig
 
-server = typer.Typer(no_args_is_help=True, help="The service's database.")
+server = typer.Typer(no_args_is_help=True, help="Manage the service's database.")
 
 DataFolder = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder for the SQLite file (default: ./tavernkit-data).")
@@ -121,7 +121,7 @@ def prune(
 ) -> None:
     r"""Remove the answers of old requests and the reports of old imports. Sessions and messages stay.
 
-    A server that runs does so itself every hour; this may be run beside it.
+    A running server does this every hour. You can run this command at the same time.
 
     \b
     tavernkit server prune --dry-run
@@ -154,7 +154,7 @@ def import_command(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Put characters, books, presets, personas, groups and chats into the database.
+    r"""Import characters, books, presets, personas, groups and chats into the database.
 
     \b
     tavernkit server import ~/SillyTavern/data/default-user
@@ -183,7 +183,7 @@ def export(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    r"""Write the library, and sessions as SillyTavern's JSONL or RisuAI's JSON.
+    r"""Export the library, and sessions as SillyTavern's JSONL or RisuAI's JSON.
 
     \b
     tavernkit server export everything.zip
@@ -203,7 +203,7 @@ def backup(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write the whole database into a file, also beside a server that runs. The file holds hashes of keys."""
+    """Write the whole database to a file, even while a server is running. The file contains hashes of keys."""
     from tavernkit.cli.terminal import show_line
 
     with _extra():
@@ -218,7 +218,7 @@ def restore(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Fill an empty database from a backup; it may be of another kind (SQLite, PostgreSQL) than the one before."""
+    """Fill an empty database from a backup. It may be of another kind (SQLite, PostgreSQL) than the original."""
     from tavernkit.cli.terminal import show_line
 
     with _extra():
@@ -228,7 +228,7 @@ def restore(
 
 @server.command()
 def migrate(data: DataFolder = None, db: DatabaseUrl = None, config: ConfigFile = None) -> None:
-    """Bring the database's tables up to date, or make them; a start of the server does so itself."""
+    """Create or update the database's tables. Starting the server does this too."""
     from tavernkit.cli.terminal import show_line
 
     with _extra():
@@ -260,7 +260,7 @@ def keys(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""List, make and revoke API keys.
+    r"""List, create and revoke API keys.
 
     \b
     tavernkit server keys
@@ -314,7 +314,7 @@ def usage(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Show what keys have used: requests, tokens, cost. Days are those of UTC.
+    r"""Show what keys have used: requests, tokens, cost. Days are in UTC.
 
     \b
     tavernkit server usage --by key,day

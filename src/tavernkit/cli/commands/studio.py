@@ -132,9 +132,9 @@ def studio(
         bool, typer.Option("--json", help="Print the address as one line of JSON.", rich_help_panel=PAGE)
     ] = False,
 ) -> None:
-    r"""Open a page that shows the prompt live: change a card, book or preset and see what the model sees.
+    r"""Open a page that shows the prompt while you edit a card, book or preset.
 
-    The page is on this machine only and needs the token in its address. Nothing on the disk changes until you save.
+    Only this machine can open the page, with the token in its address. No file changes until you save.
 
     \b
     tavernkit studio

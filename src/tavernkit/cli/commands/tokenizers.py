@@ -20,9 +20,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check(names: Names = None, root: Root = None, as_json: AsJson = False) -> None:
-    r"""Show which tokenizer files are there and can be loaded.
+    r"""Show which tokenizer files exist and can be loaded.
 
-    Exit code 1 if a file is damaged. Missing files are no problem: tokens are then counted with a stand-in.
+    Exits with 1 if a file is damaged. If a file is missing, tokens are counted with another tokenizer.
 
     \b
     tavernkit tokenizers check
@@ -39,7 +39,7 @@ def fetch(
     force: Annotated[bool, typer.Option("--force", help="Fetch existing files again.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Download tokenizer files from Hugging Face (set HF_TOKEN for gated models). Nothing else ever downloads them.
+    r"""Download tokenizer files from Hugging Face (set HF_TOKEN for gated models). No other command downloads anything.
 
     \b
     tavernkit tokenizers fetch deepseek-v3 qwen3
@@ -54,7 +54,7 @@ def audit(
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Show how the tokens of models are counted: with their own tokenizer, or with a stand-in.
+    r"""Show how the tokens of models are counted: with their own tokenizer or with another one.
 
     \b
     tavernkit tokenizers audit deepseek/deepseek-chat-v3 qwen/qwen3-32b
