@@ -121,7 +121,7 @@ def test_ctrl_c_says_how_to_go_on(tavernkit: Tavernkit, tmp_path: Path, monkeypa
     monkeypatch.setattr("tavernkit.batching.batch", interrupted)
     called = tavernkit("batch", str(write_grid(tmp_path)), "--out", str(tmp_path / "out"))
     assert called.code == 130
-    assert "go on with --resume" in called.err
+    assert "continue with --resume" in called.err
 
 
 def test_a_run_says_on_a_pipe_how_far_it_is(

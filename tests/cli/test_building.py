@@ -215,7 +215,7 @@ def test_a_character_of_an_installation_is_found_by_any_form_of_its_name(
     outcome = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", name, "-m", "Hello", "--json")
     assert outcome.code == 0, outcome.err
     refused = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", "Bo", "-m", "Hello")
-    assert (refused.code, "there is no 'Bo': choose --character out of Aria.json" in refused.err) == (2, True)
+    assert (refused.code, "there is no 'Bo': choose --character from Aria.json" in refused.err) == (2, True)
 
 
 def test_the_chat_used_last_is_opened_or_one_begins_with_the_greeting(tavernkit: Tavernkit, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_book_for_sillytavern_names_the_settings_it_loses(tavernkit: Tavernkit
 
 CARD_ENTRY = {"keys": ["lamp"], "content": "Old.", "enabled": True, "insertion_order": 1, "comment": "Lamp"}
 WORLD_ENTRY = {"key": ["lamp"], "content": "Old.", "comment": "Lamp"}
-NO_SWITCH = "enabled: false (RisuAI has no such switch)"
+NO_SWITCH = "enabled: false (RisuAI cannot switch entries off)"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_card_extract_and_embed(tavernkit: Tavernkit, tmp_path: Path) -> None:
 def test_extracting_replaces_files_only_when_told_to(tavernkit: Tavernkit, tmp_path: Path) -> None:
     (tmp_path / "card.json").write_text("mine")
     outcome = tavernkit("card", "extract", CARD, str(tmp_path))
-    assert (outcome.code, "--force replaces it" in outcome.err) == (2, True)
+    assert (outcome.code, "use --force to overwrite it" in outcome.err) == (2, True)
     assert (tmp_path / "card.json").read_text() == "mine"
     assert tavernkit("card", "extract", CARD, str(tmp_path), "--force").code == 0
     assert "Aria" in (tmp_path / "card.json").read_text()

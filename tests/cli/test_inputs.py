@@ -58,14 +58,14 @@ def test_an_error_about_a_file_names_it(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((BOOK,), "is a world book, not a character card: give it with --book"),
-        ((PRESET,), "is a SillyTavern preset, not a character card: give it with --preset"),
-        ((CHAT,), "is a chat, not a character card: give it with --chat"),
-        ((CARD, "--preset", BOOK), "is a world book, not a preset: give it with --book"),
+        ((BOOK,), "is a world book, not a character card: use --book"),
+        ((PRESET,), "is a SillyTavern preset, not a character card: use --preset"),
+        ((CHAT,), "is a chat, not a character card: use --chat"),
+        ((CARD, "--preset", BOOK), "is a world book, not a preset: use --book"),
         ((CARD, "--preset", CARD), "is a card, not a preset: the card comes first"),
-        ((CARD, "--chat", BOOK), "is a world book, not a chat: give it with --book"),
-        ((CARD, "--dialect", "text", "--instruct", PRESET), "not an instruct template: give it with --preset"),
-        ((CARD, "--regex-script", BOOK), "is a world book, not a regex script: give it with --book"),
+        ((CARD, "--chat", BOOK), "is a world book, not a chat: use --book"),
+        ((CARD, "--dialect", "text", "--instruct", PRESET), "not an instruct template: use --preset"),
+        ((CARD, "--regex-script", BOOK), "is a world book, not a regex script: use --book"),
     ],
 )
 def test_a_file_of_another_kind_is_sent_to_its_option(
@@ -164,7 +164,7 @@ def test_text_that_is_no_utf_8_is_counted_with_a_warning(tavernkit: Tavernkit, t
     path.write_bytes("Señor".encode("latin-1"))
     outcome = tavernkit("tokens", str(path))
     assert outcome.code == 0
-    assert "old.txt: no UTF-8 at byte 2" in outcome.err
+    assert "old.txt: invalid UTF-8 at byte 2" in outcome.err
 
 
 @pytest.mark.parametrize("module", [{"type": "risuModule", **MODULE}, {"type": "risuModule", "module": MODULE}])
@@ -195,6 +195,6 @@ def test_a_book_written_as_a_cards_own_is_read_again(tavernkit: Tavernkit, tmp_p
 
 
 def test_a_file_that_is_no_book_is_called_what_it_is(tavernkit: Tavernkit) -> None:
-    for path, said in ((CHAT, "is a chat, not a lore book: give it with --chat"), (PRESET, "give it with --preset")):
+    for path, said in ((CHAT, "is a chat, not a lore book: use --chat"), (PRESET, "use --preset")):
         outcome = tavernkit("build", CARD, "--book", path, "--message", "Hi")
         assert (outcome.code, said in outcome.err) == (2, True)

@@ -93,7 +93,7 @@ async def test_a_reply_of_which_nothing_is_left_is_told(start: StartApp) -> None
         again = (await client.post(f"/api/sessions/{session}/messages", json={"content": "Hi?"})).json()
     assert content(reply) == again["text"] == ""
     for told in (reply.json()["tavernkit"]["warnings"], again["warnings"]):
-        assert told == ["nothing is left of the reply of Aria: it spoke for others, or scripts removed it"]
+        assert told == ["nothing is left of the reply by Aria: it spoke for others, or scripts removed it"]
 
 
 async def test_what_broke_off_is_stored_as_it_came(start: StartApp) -> None:

@@ -63,7 +63,7 @@ async def test_of_a_chat_that_is_too_long_the_end_is_taken_and_told(
         (told,) = (await finished(client, {"file": (name, data)}))["result"]["warnings"]
         assert await contents(client, await only_session(client)) == ["m3", "m4", "m5", "m6"]
         assert (await finished(client, {"file": chat(6)}))["result"]["warnings"] == []  # type: ignore[operator]
-    assert told.endswith("has 7 messages, more than a session may have: only the last 4 are taken")
+    assert told.endswith("has 7 messages, more than a session can have: only the last 4 are taken")
 
 
 async def test_a_chat_of_more_messages_than_a_turn_reads_is_taken_whole_while_others_are_served(

@@ -316,7 +316,7 @@ async def test_sounds_and_files_reach_the_model(start: StartApp, platform: str) 
     last = [each for each in sent_json(server)["messages"] if each["role"] == "user"][-1]
     assert [part["type"] for part in last["content"]] == ["text", "input_audio", "file"]
     assert last["content"][1] == AUDIO
-    assert told["warnings"] == ["parts of the type 'smell' are not known here and were left out"]
+    assert told["warnings"] == ["parts of the type 'smell' are not supported and were left out"]
 
 
 async def test_parts_that_a_protocol_does_not_have_are_told(start: StartApp) -> None:

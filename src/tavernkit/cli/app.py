@@ -45,7 +45,7 @@ COMMANDS = (
 
 EPILOG = (
     "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
-    "its budget · 4 the model failed · 130 interrupted · 141 the reader of the output has gone."
+    "its budget · 4 the model failed · 130 interrupted · 141 the reader of the output closed it."
 )
 
 HELP_NAMES = ["-h", "--help"]
@@ -164,7 +164,7 @@ def _explain(error: Exception) -> int:
         complain(str(error), kind="error")
         return ExitCode.MODEL if _is_about_the_model(error) else ExitCode.USAGE
     complain(f"{type(error).__name__}: {error}", kind="error")
-    complain("this is a defect of tavernkit; with --debug it shows where it comes from", kind="note")
+    complain("this is a bug in tavernkit; --debug shows where it comes from", kind="note")
     return ExitCode.INTERNAL
 
 
@@ -196,14 +196,17 @@ def _root(
         bool,
         typer.Option(
             "--version",
-            help="Print the version and end.",
+            help="Print the version and exit.",
             is_eager=True,
             callback=_print_version,
             show_default=False,
         ),
     ] = False,
     debug: Annotated[  # read from the arguments before any command runs
-        bool, typer.Option("--debug", help="Show where an error comes from; may stand anywhere.", show_default=False)
+        bool,
+        typer.Option(
+            "--debug", help="Show where an error comes from; may be anywhere on the line.", show_default=False
+        ),
     ] = False,
 ) -> None:
     del debug, version

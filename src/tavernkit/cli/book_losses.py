@@ -28,7 +28,7 @@ _OF_THE_BOOK = ("description", "scan_depth", "token_budget", "recursive_scanning
 _KNOWN_DECORATORS = ("@@activate", "@@dont_activate")
 """Decorators that SillyTavern follows."""
 
-NOT_ENABLED = "enabled: false (RisuAI has no such switch)"
+NOT_ENABLED = "enabled: false (RisuAI cannot switch entries off)"
 
 _SHOWN = 3
 

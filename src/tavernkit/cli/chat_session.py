@@ -47,9 +47,11 @@ def open_session(options: ChatOptions, save: Path | None) -> Session:
         save: Where it is saved, if not in the chat's own file.
     """
     if options.dialect not in ("openai", TEXT):
-        raise typer.BadParameter("chat speaks to OpenAI-compatible endpoints only: leave out --dialect, or say text")
+        raise typer.BadParameter(
+            "chat supports OpenAI-compatible endpoints only: leave out --dialect, or use --dialect text"
+        )
     if options.chat == STDIN:
-        raise typer.BadParameter("--chat names the file that the chat goes on in: it cannot be stdin")
+        raise typer.BadParameter("--chat names the file in which the chat continues: it cannot be stdin")
     model = options.connect(text=options.dialect == TEXT)
     given = Materials(model=model, greeting=options.greeting, warn=log_warning)
     if options.from_sillytavern is not None:

@@ -95,14 +95,16 @@ def read_text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        log_warning(f"{shown(path)}: no UTF-8 at byte {error.start}; what cannot be read counts as U+FFFD")
+        log_warning(f"{shown(path)}: invalid UTF-8 at byte {error.start}; unreadable bytes become U+FFFD")
         return data.decode("utf-8-sig", "replace")
 
 
 def check_free(target: Path, *, force: bool | None = None) -> None:
     """Refuse to write over a file unless asked to; ``None`` means that no option allows it."""
     if target.exists() and not force:
-        raise typer.BadParameter(f"{target} is there already" + (": --force replaces it" if force is False else ""))
+        raise typer.BadParameter(
+            f"{target} is there already" + (": use --force to overwrite it" if force is False else "")
+        )
 
 
 def character_of(bundle: Bundle, path: Path) -> Character:

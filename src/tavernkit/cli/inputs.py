@@ -82,7 +82,7 @@ def fixed_clock(moment: datetime) -> Callable[[], datetime]:
 
 def _card_path(options: BuildOptions) -> Path:
     if options.card is None:
-        raise typer.BadParameter("give a character card, or --from-sillytavern DIR --character NAME")
+        raise typer.BadParameter("name a character card, or use --from-sillytavern DIR --character NAME")
     return options.card
 
 
@@ -97,7 +97,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         folder = st.DataFolder(options.from_sillytavern)
         _refuse_installation(folder)
         if options.character is None and options.group is None and options.card is None:
-            raise typer.BadParameter(f"choose --character out of {_listed(folder.characters())}, or a --group")
+            raise typer.BadParameter(f"choose --character from {_listed(folder.characters())}, or a --group")
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         group = None if options.group is None else _group(folder, options.group)
         chat = options.chat if options.chat is not None or name is None else _last_chat(folder, name)
@@ -139,7 +139,7 @@ def _character(folder: DataFolder, wanted: str | None) -> str | None:
     found = [name for name in names if wanted == Path(name).stem]
     found = found or [name for name in names if wanted.casefold() in (name.casefold(), Path(name).stem.casefold())]
     if not found:
-        raise typer.BadParameter(f"there is no {wanted!r}: choose --character out of {_listed(names)}")
+        raise typer.BadParameter(f"there is no {wanted!r}: choose --character from {_listed(names)}")
     return found[0]
 
 
@@ -152,7 +152,9 @@ def _refuse_installation(folder: DataFolder) -> None:
     ]
     if users:
         found = _listed([str(path) for path in sorted(users)])
-        raise typer.BadParameter(f"{folder.path} has a folder for each user: give --from-sillytavern one of {found}")
+        raise typer.BadParameter(
+            f"{folder.path} has a folder for each user: use --from-sillytavern with one of {found}"
+        )
 
 
 def _group(folder: DataFolder, wanted: str) -> str:

@@ -27,13 +27,13 @@ _WANTED: dict[str, tuple[str, frozenset[FileKind]]] = {
 
 _OPTION_OF = {
     FileKind.CARD: "the card comes first, without an option",
-    FileKind.WORLD_BOOK: "give it with --book",
-    FileKind.LOREBOOK: "give it with --book",
-    FileKind.PRESET: "give it with --preset",
-    FileKind.RISU_PRESET: "give it with --preset",
-    FileKind.CONTEXT_TEMPLATE: "give it with --context-template",
-    FileKind.INSTRUCT_TEMPLATE: "give it with --instruct",
-    FileKind.REGEX: "give it with --regex-script",
+    FileKind.WORLD_BOOK: "use --book",
+    FileKind.LOREBOOK: "use --book",
+    FileKind.PRESET: "use --preset",
+    FileKind.RISU_PRESET: "use --preset",
+    FileKind.CONTEXT_TEMPLATE: "use --context-template",
+    FileKind.INSTRUCT_TEMPLATE: "use --instruct",
+    FileKind.REGEX: "use --regex-script",
 }
 
 
@@ -42,7 +42,7 @@ def refuse_mistaken(options: BuildOptions) -> None:
     for name, path in _given(options):
         words, wanted = _WANTED[name]
         if path.suffix.lower() == ".jsonl" and name != "chat":
-            raise FileFormatError(f"{path} is a chat, not {words}: give it with --chat")
+            raise FileFormatError(f"{path} is a chat, not {words}: use --chat")
         value = _json(path)
         kind = kind_of(value)
         if kind is not None and kind not in wanted:

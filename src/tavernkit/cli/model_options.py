@@ -63,7 +63,7 @@ class ModelOptions:
             return ScriptedModel(*(streamed(*_pieces(reply)) for reply in replies), repeat_last=True)
         if self.base_url is None:
             raise typer.BadParameter(
-                "say where the model is with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
+                "set the model's address with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
             )
         from tavernkit.models import Endpoint, OpenAIModel, TextModel, with_retries
 

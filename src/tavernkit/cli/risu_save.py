@@ -26,7 +26,7 @@ def read_save(path: Path, character: str | None, chat: str | None) -> ChosenChat
         save = Save.load(path if path.is_dir() else readable(path))
     if character is None:
         names = ", ".join(each.name for each in save.characters[:12]) or "(there are none)"
-        raise typer.BadParameter(f"choose --character out of {names}")
+        raise typer.BadParameter(f"choose --character from {names}")
     try:
         return ChosenChat(save.inputs(character, chat), save.settings)
     except ConfigError as error:

@@ -55,9 +55,9 @@ class Accounts:
             return
         tokens, cost = await spent(connection, client.owner, self.today.isoformat())
         if client.daily_tokens is not None and tokens >= client.daily_tokens:
-            raise self._over(f"the key has used the {client.daily_tokens} tokens that it may use a day")
+            raise self._over(f"the key has used the {client.daily_tokens} tokens that it may use per day")
         if client.daily_cost is not None and cost >= client.daily_cost:
-            raise self._over(f"the key has used the {client.daily_cost:g} that it may cost a day")
+            raise self._over(f"the key has used the {client.daily_cost:g} that it may cost per day")
 
     async def add(self, connection: AsyncConnection, owner: str, uses: Sequence[Use]) -> None:
         """Add to what an owner has used today."""
@@ -65,7 +65,7 @@ class Accounts:
 
     def _over(self, message: str) -> ServiceError:
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
-        message_text = f"{message}; it may go on at {tomorrow:%Y-%m-%dT%H:%M:%SZ}"
+        message_text = f"{message}; it can continue at {tomorrow:%Y-%m-%dT%H:%M:%SZ}"
         wait = tomorrow.timestamp() - self._clock()
         return ServiceError(429, message_text, code="budget_exceeded", retry_after=wait)
 
@@ -174,7 +174,7 @@ async def usage_report(
     async with database.read() as connection:
         rows = await read_usage(connection, first=first, last=last, by=chosen, owner=owner, limit=MAX_USAGE_ROWS + 1)
     if len(rows) > MAX_USAGE_ROWS:
-        message = f"the report has more than {MAX_USAGE_ROWS} rows: ask for fewer days, or divide it by less"
+        message = f"the report has more than {MAX_USAGE_ROWS} rows: ask for fewer days, or group by less"
         raise ServiceError(422, message, code="report_too_long", param="by")
     return rows
 

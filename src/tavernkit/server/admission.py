@@ -86,4 +86,4 @@ class Admission:
         return True
 
     def _overloaded(self) -> ServiceError:
-        return ServiceError(503, "the server has too much to do", code="overloaded", retry_after=5)
+        return ServiceError(503, "the server is overloaded", code="overloaded", retry_after=5)

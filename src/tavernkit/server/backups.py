@@ -178,7 +178,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
         try:
             with zipfile.ZipFile(source) as archive:
                 if json.loads(archive.read(MANIFEST)).get("format") != FORMAT:
-                    raise ConfigError(f"{source}: a backup of another version", code="INVALID_BACKUP")
+                    raise ConfigError(f"{source}: the backup is of another version", code="INVALID_BACKUP")
                 async with database.write() as connection:
                     for table in _tables():
                         if (await connection.execute(select(func.count()).select_from(table))).scalar_one():
@@ -193,7 +193,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                                 await connection.execute(insert(table), rows)
                                 counts[table.name] = counts.get(table.name, 0) + len(rows)
         except (zipfile.BadZipFile, KeyError, ValueError, OSError, RecursionError) as error:
-            raise ConfigError(f"{source}: no backup of TavernKit's: {error}", code="INVALID_BACKUP") from error
+            raise ConfigError(f"{source}: not a backup of TavernKit: {error}", code="INVALID_BACKUP") from error
         return counts
 
     return _with_database(config, work, create=True)

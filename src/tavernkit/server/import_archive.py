@@ -39,13 +39,13 @@ def _check(members: list[zipfile.ZipInfo]) -> None:
         raise ServiceError(422, f"the archive unpacks to over {MAX_IMPORT_BYTES} bytes", code="archive_too_large")
     for info in members:
         if info.file_size > MAX_IMPORT_RATIO * max(info.compress_size, 1024):
-            raise ServiceError(422, "the archive is compressed suspiciously well", code="archive_too_large")
+            raise ServiceError(422, "the archive's compression ratio is suspiciously high", code="archive_too_large")
 
 
 def _extract(opened: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left: int) -> int:
     parts = PurePosixPath(info.filename.replace("\\", "/")).parts
     if not parts or len(parts) > MAX_DEPTH or any(part in ("..", "/", "") or ":" in part for part in parts):
-        raise ServiceError(422, f"the name {info.filename!r:.80} leads out of the archive", code="invalid_archive")
+        raise ServiceError(422, f"the name {info.filename!r:.80} points outside the archive", code="invalid_archive")
     path = target.joinpath(*parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened.open(info) as source, path.open("wb") as copy:

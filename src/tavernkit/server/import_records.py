@@ -139,7 +139,7 @@ async def _store_settings(connection: AsyncConnection, progress: Progress, name:
     if await stored_settings(connection) is not None:
         if progress.served:
             return
-        progress.warn(f"{name} are left out: there are some already, which PUT /api/settings changes")
+        progress.warn(f"{name} are left out, because there are settings already; change them with PUT /api/settings")
         return
     await save_settings(connection, checked_settings(settings, lambda message: progress.warn(f"{name}: {message}")))
     progress.count("settings")
@@ -318,7 +318,7 @@ async def _save_if_new(
 async def _store_risu_chats(connection: AsyncConnection, progress: Progress, found: FoundRisuChats) -> None:
     character = await _owner(connection, progress, found.path)
     if character is None:
-        progress.warn(f"{found.path}: the chats are left out: neither name nor folder says whose they are")
+        progress.warn(f"{found.path}: the chats are left out: neither name nor folder shows whose they are")
         return
     selection = Selection(platform=RISU_AI, character=character)
     await _store_risu_list(connection, progress, selection, found.path.stem, found.file.chats)
@@ -339,7 +339,7 @@ async def _store_save_chats(connection: AsyncConnection, progress: Progress, fou
         if known is None:
             new.append(chat)
         elif (mark := FileMark.of(known)) is None or mark.digest != risu_digest(chat):
-            progress.warn(f"the chat {chat.name!r} of {found.name!r} is here already: it is left as it is")
+            progress.warn(f"the chat {chat.name!r} of {found.name!r} is there already and stays as it is")
     await _store_risu_list(connection, progress, selection, found.name, new, save_owner=found.owner)
 
 
@@ -429,7 +429,7 @@ async def _store_lines(
     """Store the messages of a chat, some at a time: other requests are served meanwhile."""
     if len(messages) > MAX_SESSION_MESSAGES:
         progress.warn(
-            f"the chat {made.name!r} has {len(messages)} messages, more than a session may have: "
+            f"the chat {made.name!r} has {len(messages)} messages, more than a session can have: "
             f"only the last {TAKEN_OF_LONGER} are taken"
         )
         messages = messages[-TAKEN_OF_LONGER:]

@@ -51,14 +51,14 @@ def _character(stem: str, filename: str, data: bytes, warnings: list[str]) -> Ne
     bundle = load(data)
     warnings.extend(bundle.warnings)
     if bundle.card is None:
-        raise ServiceError(422, "the file holds no character", code="invalid_character")
+        raise ServiceError(422, "the file contains no character", code="invalid_character")
     return NewItem("character", bundle.card.name or stem, SILLY_TAVERN, data, filename)
 
 
 def _book(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewItem:
     book = st.import_world(filename, data, warn=warnings.append)
     if book is None:
-        raise ServiceError(422, f"the file holds no book: {'; '.join(warnings)}", code="invalid_book")
+        raise ServiceError(422, f"the file contains no book: {'; '.join(warnings)}", code="invalid_book")
     return NewItem("book", stem, SILLY_TAVERN, book.dumps().encode("utf-8", "replace"), f"{stem}.json")
 
 
@@ -86,7 +86,7 @@ def _module(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewIt
 def _group(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewItem:
     value = parse_json(data, what="group", warn=warnings.append)
     if not is_object(value):
-        raise ServiceError(422, "a group is a JSON object", code="invalid_group")
+        raise ServiceError(422, "a group must be a JSON object", code="invalid_group")
     group = st.Group.from_json(value)
     return NewItem("group", group.name or stem, SILLY_TAVERN, data, filename)
 

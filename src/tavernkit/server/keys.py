@@ -95,7 +95,7 @@ class Keys:
             if not self._config.keys_required:
                 # Clients such as the openai SDK must send something: without keys, anything will do.
                 return self._local
-            raise ServiceError(401, "an API key is needed: Authorization: Bearer …", code="invalid_api_key")
+            raise ServiceError(401, "an API key is required: Authorization: Bearer …", code="invalid_api_key")
         # Looked up every time: a key that is revoked anywhere opens nothing any more.
         return await self._look_up(digest_of(token))
 
@@ -111,7 +111,7 @@ class Keys:
         if requests > limit:
             wait = (window + 1) * RATE_WINDOW_SECONDS - now
             raise ServiceError(
-                429, f"more than {limit} requests a minute", code="rate_limit_exceeded", retry_after=wait
+                429, f"more than {limit} requests per minute", code="rate_limit_exceeded", retry_after=wait
             )
 
     async def create(

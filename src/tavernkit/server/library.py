@@ -189,7 +189,7 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
     if kind == "character":
         bundle = load_card(data, warn=_quiet)
         if bundle.card is None:
-            raise ServiceError(422, "the file holds no character", code="invalid_character")
+            raise ServiceError(422, "the file contains no character", code="invalid_character")
         return bundle
     if kind == "book":
         return st.WorldBook.loads(data, name=name, warn=_quiet)
@@ -219,14 +219,14 @@ def read_scripts(value: object) -> tuple[JsonObject, ...]:
     """Read a list of regex scripts, or a single one, from parsed JSON."""
     listed = value if is_list(value) else [value]
     if not all(is_object(script) for script in listed):
-        raise ServiceError(422, "regex scripts are a list of JSON objects", code="invalid_regex")
+        raise ServiceError(422, "regex scripts must be a list of JSON objects", code="invalid_regex")
     return tuple(script for script in listed if is_object(script))
 
 
 def read_persona(value: object) -> StoredPersona:
     """Read a persona from parsed JSON."""
     if not is_mapping(value) or not isinstance(value.get("name"), str):
-        raise ServiceError(422, "a persona is a JSON object with a name", code="invalid_persona")
+        raise ServiceError(422, "a persona must be a JSON object with a name", code="invalid_persona")
     position, depth, role, books = (value.get(key) for key in ("position", "depth", "role", "books"))
     if position == AFTER_CHARACTER:
         position = IN_PROMPT

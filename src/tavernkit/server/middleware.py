@@ -86,8 +86,8 @@ class RequestMiddleware:
         except _TooLargeError:
             await _answer(sending, ServiceError(413, TOO_LARGE, code="request_too_large"))
         except PoolTimeoutError:
-            logger.warning("no connection to the database was free in time")
-            overloaded = ServiceError(503, "the server has too much to do", code="overloaded", retry_after=5)
+            logger.warning("timed out waiting for a database connection")
+            overloaded = ServiceError(503, "the server is overloaded", code="overloaded", retry_after=5)
             await _answer(sending, overloaded)
         except Exception:
             logger.exception("a request failed")
@@ -104,9 +104,9 @@ class RequestMiddleware:
             return
         origin = headers.get("origin")
         if origin is not None and origin not in self._config.cors_origins and not _is_local(origin):
-            raise ServiceError(403, "requests of other origins are not allowed", code="origin_not_allowed")
+            raise ServiceError(403, "requests from other origins are not allowed", code="origin_not_allowed")
         if is_loopback(self._config.host) and not is_loopback(_host(headers.get("host", ""))):
-            raise ServiceError(403, "this server answers to loopback names only", code="host_not_allowed")
+            raise ServiceError(403, "this server accepts loopback host names only", code="host_not_allowed")
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", None) or "other"

@@ -95,5 +95,5 @@ def _answer(turn: TurnState) -> TurnOutcome:
 
 
 def _moved_on() -> ServiceError:
-    message = "the session has gone on since this request failed; ask for what you want of it now with another key"
+    message = "the session has continued since this request failed; send a new request with another key"
     return ServiceError(409, message, code="session_moved_on")

@@ -48,10 +48,10 @@ def serve(
     save = save if save is not None else config.from_risuai
     config = config.model_copy(update={"from_risuai": save})
     if config.write_back and save is None and config.from_sillytavern is None:
-        raise ConfigError("write_back needs a folder or a save that is served", code="INVALID_SETTING")
+        raise ConfigError("write_back needs a data folder or a save to write to", code="INVALID_SETTING")
     if config.write_back and save is not None and save.is_dir():
         raise ConfigError(
-            f"{save} is a folder, whose chats are only read: leave out --write-back", code="INVALID_SETTING"
+            f"{save} is a folder, and its chats are only read: leave out --write-back", code="INVALID_SETTING"
         )
     _check_certificate(config)
     set_up_telemetry(config)
@@ -227,6 +227,6 @@ def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:
     if _has_studio(config):
         lines.append(f"Studio, to see and edit prompts: {url}/")
     if key is not None:
-        lines.append(f"API key with every scope, shown this once: {key}")
+        lines.append(f"API key with every scope, shown only once: {key}")
     lines.append(f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{authorization} -d '{body}'")
     return lines

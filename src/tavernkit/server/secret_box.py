@@ -27,9 +27,7 @@ class SecretBox:
     def seal(self, secret: str) -> str:
         """Encrypt a secret."""
         if self._fernet is None:
-            raise ServiceError(
-                409, "secrets are stored only when the server has a secret_key", code="secret_key_missing"
-            )
+            raise ServiceError(409, "secrets are stored only if the server has a secret_key", code="secret_key_missing")
         return self._fernet.encrypt(secret.encode()).decode()
 
     def open(self, sealed: str) -> str | None:

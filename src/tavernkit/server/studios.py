@@ -85,7 +85,7 @@ class Studios:
             client = await client_of(request, credentials)
         for scope in dict.fromkeys(("read", needed)):
             if not client.may(scope):
-                raise ServiceError(403, f"the API key lacks the scope {scope!r}", code="missing_scope")
+                raise ServiceError(403, f"the API key does not have the scope {scope!r}", code="missing_scope")
         return client
 
     async def _open(self, client: Client) -> Studio:

@@ -331,7 +331,7 @@ class TurnLog:
             changes = {"details": result.details, "variables": {"local": result.local_variables}}
             placed, position = chats.place_lines(chat, opened.lines, result.lines)
             if not await chats.end_turn(connection, chat, next_position=position, **changes):
-                raise ServiceError(409, "the turn took too long and another one took over", code="turn_lost")
+                raise ServiceError(409, "the turn took too long, and another one took over", code="turn_lost")
             await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
             await turns.write_globals(
                 connection, chat.owner, chat.selection.platform, given.global_variables, result.global_variables
@@ -449,7 +449,7 @@ def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
         name = stored.character or stored.group
         raise ServiceError(409, f"the session is one with {name!r}", code="session_mismatch", param="model")
     if request.platform not in (None, stored.platform):
-        message = f"the session is one of the platform {stored.platform}, not {request.platform}"
+        message = f"the session belongs to the platform {stored.platform}, not {request.platform}"
         raise ServiceError(409, message, code="session_mismatch", param="tavernkit.platform")
     return replace(
         stored,

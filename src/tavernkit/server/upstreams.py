@@ -87,7 +87,7 @@ class Upstreams:
             if upstream.model.dialect == dialect:
                 return upstream
         raise ServiceError(
-            400, f"no upstream speaks the dialect {dialect!r}; POST /api/build shows it", code=DIALECT_NOT_AVAILABLE
+            400, f"no upstream supports the dialect {dialect!r}; POST /api/build shows it", code=DIALECT_NOT_AVAILABLE
         )
 
     def speaks(self, dialect: str) -> bool:

@@ -156,7 +156,7 @@ def batch(
         _show_plan(read, as_json=as_json)
         return
     if out is None:
-        raise typer.BadParameter("say where records go with --out DIR, or look first with --dry-run")
+        raise typer.BadParameter("name a folder for the records with --out DIR, or try --dry-run first")
     if form == "openai-batch" and not generate and not model:
         raise typer.BadParameter("--format openai-batch needs --model NAME")
     answers = None
@@ -230,7 +230,7 @@ def _show_plan(grid: Grid, *, as_json: bool) -> None:
     show(table("axis", ">values", rows=[[axis, str(size)] for axis, size in grid.sizes.items()]))
     show(f"\n{counted(len(grid), 'record')}")
     if grid.duplicates:
-        complain(f"{counted(grid.duplicates, 'row')} of the grid are there twice, and count once")
+        complain(f"{counted(grid.duplicates, 'row')} of the grid are duplicates and count once")
     if first is not None and first.error is not None:
         complain(f"the first record: {first.error['message']}")
     elif first is not None:
@@ -250,11 +250,11 @@ def _show_result(result: BatchResult, *, as_json: bool) -> None:
         return
     show(f"{counted(result.records, 'record')} in {result.folder}: {result.made} made, {result.skipped} from before")
     if result.status in _STOPPED:
-        show(f"{_STOPPED[result.status]}: go on with --resume")
+        show(f"{_STOPPED[result.status]}: continue with --resume")
     if result.failed:
         show(f"{counted(result.failed, 'record')} with an error")
     if result.stale:
-        show(f"{counted(result.stale, 'record')} that the grid does not have any more: moved to stale.jsonl")
+        show(f"{counted(result.stale, 'record')} are no longer in the grid: moved to stale.jsonl")
 
 
 _STOPPED = {
@@ -267,7 +267,7 @@ _STOPPED = {
 def _tell_interrupted(out: Path) -> None:
     from tavernkit.cli.terminal import complain
 
-    complain(f"interrupted: what was finished is in {out}; go on with --resume")
+    complain(f"interrupted: finished records are in {out}; continue with --resume")
 
 
 def register(app: typer.Typer) -> None:

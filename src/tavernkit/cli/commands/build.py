@@ -208,7 +208,7 @@ def _payload(plan: object, dialect: str, request: bool) -> object:
         return {"prompt": to_text()} if dialect == "text" and to_text is not None else plan.to_messages(dialect)
     to_request = getattr(plan, "to_request", None)
     if to_request is None:
-        raise ConfigError("this plan has no request of its own; leave out --request")
+        raise ConfigError("this plan has no request; leave out --request")
     return to_request()
 
 

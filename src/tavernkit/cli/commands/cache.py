@@ -70,7 +70,7 @@ def cache(
     from tavernkit.cli.views.cache_view import cache_summary, cache_table, causes_table, moved_table
 
     if options.chat is None and options.from_sillytavern is None and options.from_risuai is None:
-        raise typer.BadParameter("give the chat to replay with --chat")
+        raise typer.BadParameter("name the chat to replay with --chat")
     predicted = PromptCache(profile)
     before: datetime | None = None
     moved: Sequence[Moved] = ()
@@ -82,7 +82,7 @@ def cache(
         moved = turn.plan.moved
     report = predicted.report
     if not report.turns:
-        raise typer.BadParameter("there is no reply in the chat, and so no prompt to replay")
+        raise typer.BadParameter("the chat has no reply, so there is no prompt to replay")
     if html is not None:
         from tavernkit.report import render_cache_html
 

@@ -27,12 +27,12 @@ HELP = """\
 /swipe             another version of the last reply, or the next one
 /left /right       the version before or after
 /regenerate        ask for the last reply again
-/continue [TEXT]   let the last message go on
+/continue [TEXT]   continue the last message
 /impersonate       let the model write your next message
 /edit [N] TEXT     replace the text of a line (the last by default)
 /lines             the lines of the chat with their numbers
 /undo              take back what was done last
-/branch [N]        go on in a copy that ends with a line (the last by default)
+/branch [N]        continue in a copy that ends with a line (the last by default)
 /speak NAME        let a member of the group speak
 /explain           where the last prompt came from
 /why ENTRY         why a lore entry was in it or not
@@ -40,7 +40,7 @@ HELP = """\
 /help              this list
 /quit              end
 
-Ctrl+C stops a reply and keeps what has arrived; a second one ends."""
+Ctrl+C stops a reply and keeps the partial text; press it again to quit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class _Talk:
         session = self.session
         show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
         # As it is: a path must not be broken.
-        show_line(f"The chat is saved in {session.path}; --chat goes on with it.\n")
+        show_line(f"The chat is saved in {session.path}; continue it with --chat.\n")
         for line in self.chat.lines[-4:]:
             self.show_line(line)
         while True:
@@ -161,7 +161,7 @@ class _Talk:
         name, _, rest = line.partition(" ")
         action = _ACTIONS.get(name)
         if action is None:
-            complain(f"there is no {name}; /help lists what there is", kind="note")
+            complain(f"there is no {name}; /help lists the commands", kind="note")
             return
         try:
             action(self, rest.strip())
@@ -200,12 +200,12 @@ class _Talk:
         except KeyboardInterrupt:
             self.stopped = True
             _write("\n")
-            complain("stopped; what has arrived is kept. Ctrl+C again ends", kind="note")
+            complain("stopped; the partial reply is kept. Press Ctrl+C again to quit", kind="note")
             return None
         except (ModelError, MaxTokensExceededError, RequestFailedError, StoreError) as error:
             self.failed += 1
             _write("\n" if any(shown) else "")
-            kept = "what has arrived is kept" if any(shown) else "your message is kept, /regenerate asks again"
+            kept = "the partial reply is kept" if any(shown) else "your message is kept, /regenerate asks again"
             complain(f"{error} ({self.session.address}); {kept}", kind="error")
             return None
         last = self.chat.last

@@ -243,7 +243,7 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> 
     if (end := blocks.end()) is not None:
         yield end
     if response.get("broken") and not outcome.replayed:
-        broken = ServiceError(502, f"the reply broke off: {response['broken']}", code="upstream_error")
+        broken = ServiceError(502, f"the reply was interrupted: {response['broken']}", code="upstream_error")
         yield _event("error", error_body(broken))
         return
     ending: JsonObject = {"delta": _stop(response), "usage": _usage(response.get("usage"))}

@@ -24,7 +24,7 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
     """The prompt of a turn: what would be sent, its pieces, why each is there. No model is called, nothing stored."""
     owner = client.owner
     if (body.session_id is None) == (body.model is None):
-        raise ServiceError(422, "give either a model or a session_id", code="invalid_request", param="model")
+        raise ServiceError(422, "pass either a model or a session_id", code="invalid_request", param="model")
     if body.session_id is not None:
         async with service.database.read() as connection:
             owner = (await chats.get_chat(connection, body.session_id, owner=owned_by(client))).owner

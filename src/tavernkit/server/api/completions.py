@@ -168,7 +168,7 @@ async def _events(
             yield _event(error_body(500, "the server failed; the log says why", code="internal_error"))
             return
         if (broken := outcome.response.get("broken")) and not outcome.replayed:
-            yield _event(ServiceError(502, f"the reply broke off: {broken}", code="upstream_error").body())
+            yield _event(ServiceError(502, f"the reply was interrupted: {broken}", code="upstream_error").body())
             return
         rest = "" if said else str(outcome.response["text"])
         yield _event({**head, "choices": [_choice(index, rest, outcome.response)]})

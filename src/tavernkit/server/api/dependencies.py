@@ -36,7 +36,7 @@ async def client_of(
 def _with_scope(scope: Scope) -> Callable[..., Awaitable[Client]]:
     async def check(client: Annotated[Client, Depends(client_of)]) -> Client:
         if not client.may(scope):
-            raise ServiceError(403, f"the API key lacks the scope {scope!r}", code="missing_scope")
+            raise ServiceError(403, f"the API key does not have the scope {scope!r}", code="missing_scope")
         return client
 
     return check

@@ -114,7 +114,7 @@ def ask(
     options = body.tavernkit
     session = storable(session or options.session or "") or None
     if (body.n or 1) > 1 and (session or chat_id or idempotency_key):
-        raise ServiceError(400, "n is for requests without a session", code="invalid_request", param="n")
+        raise ServiceError(400, "n works only without a session", code="invalid_request", param="n")
     logs.session_id.set(session or chat_id)
     known = {*PASSED_ON, *service.upstreams.known_fields()}
     kept = bool(session or chat_id)
@@ -182,7 +182,7 @@ async def _choice(
         for delta in tool_deltas(response):
             yield writer.delta(delta)
     if response.get("broken") and not outcome.replayed:
-        yield writer.error(ServiceError(502, f"the reply broke off: {response['broken']}", code="upstream_error"))
+        yield writer.error(ServiceError(502, f"the reply was interrupted: {response['broken']}", code="upstream_error"))
         return
     reason = response.get("finish_reason")
     extension = asked.extension(outcome)
@@ -266,7 +266,7 @@ def _lost_parts(messages: Sequence[ChatMessageIn]) -> list[str]:
             kind = str(part.get("type"))
             sent = kind == "text" or (message.role == "user" and kind in (*PASSED_PARTS, "image_url"))
             if not sent:
-                lost[f"parts of the type {kind!r} are not known here and were left out"] = None
+                lost[f"parts of the type {kind!r} are not supported and were left out"] = None
             elif kind in PASSED_PARTS and at != last:
                 lost[f"of parts of the type {kind!r}, only those of the last message are sent"] = None
     return list(lost)
@@ -280,7 +280,7 @@ def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
 
 def _warnings(body: ChatCompletionRequest, in_session: bool, known: Container[str]) -> list[str]:
     unknown = [name for name, value in (body.model_extra or {}).items() if name not in known and value is not None]
-    found = [f"the option {name!r} is not known and was left out" for name in sorted(unknown)]
+    found = [f"the option {name!r} is unknown and was left out" for name in sorted(unknown)]
     if in_session and any(each.role in ("system", "developer") for each in body.messages):
         found.append("system messages are left out of sessions: the character's own prompt is used")
     return [*found, *_lost_parts(body.messages)]

@@ -295,7 +295,9 @@ class _Writer:
         for event in self._end_item():
             yield event
         if response.get("broken") and not outcome.replayed:
-            yield self._failure(ServiceError(502, f"the reply broke off: {response['broken']}", code="upstream_error"))
+            yield self._failure(
+                ServiceError(502, f"the reply was interrupted: {response['broken']}", code="upstream_error")
+            )
             return
         ended = self.whole(response, self._asked.extension(outcome))
         if streamed:

@@ -239,7 +239,7 @@ def _place(before: str | None) -> tuple[float, str] | None:
     except ValueError:
         place = math.nan
     if not math.isfinite(place):
-        raise ServiceError(422, "before is the next of another page", code="invalid_request", param="before")
+        raise ServiceError(422, "before must be the next of an earlier page", code="invalid_request", param="before")
     return place, chat_id
 
 

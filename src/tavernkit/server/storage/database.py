@@ -115,7 +115,7 @@ class Database:
         """Raise if the tables are not those of this version."""
         async with self.read() as connection:
             if not await connection.run_sync(_is_current):
-                message = "the database has no tables of this version of TavernKit: a start of the server makes them"
+                message = "the database has no tables of this version of TavernKit: start the server to create them"
                 raise ConfigError(message, code="INVALID_DATABASE")
 
     async def ping(self) -> None:
@@ -161,7 +161,7 @@ def _find_file(file: Path, *, create: bool) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"the database's folder {str(file.parent)!r} cannot be made: {error.strerror}"
+        message = f"the database folder {str(file.parent)!r} cannot be created: {error.strerror}"
         raise ConfigError(message, code="INVALID_DATABASE") from error
 
 
@@ -201,7 +201,7 @@ def _upgrade(connection: Connection) -> None:
     try:
         command.upgrade(config, "head")
     except CommandError as error:
-        message = "the database was made by a version of TavernKit that this one does not know"
+        message = "the database was made by a newer version of TavernKit"
         raise ConfigError(f"{message}: {error}", code="INVALID_DATABASE") from error
 
 

@@ -236,7 +236,7 @@ class _Host:
         if plan.is_helper:
             self._helpers += 1
             if self._helpers > MAX_HELPER_REQUESTS:
-                raise ModelError(f"a turn may ask a model {MAX_HELPER_REQUESTS} times beside the chat")
+                raise ModelError(f"a turn may send at most {MAX_HELPER_REQUESTS} requests besides those of the chat")
             return await self._ask(self.request(plan), quiet=True)
         before, self._speaker = self._speaker, _speaker(plan) if groups.is_round(self.given) else None
         reply = await self._ask(self.request(plan), speaker=self._speaker if self._speaker != before else None)

@@ -110,7 +110,7 @@ def chosen_speaker(given: TalkInput) -> str | None:
     named = next((each for each, bundle in members.items() if bundle.character.name == given.speaker), None)
     if named is None:
         raise ServiceError(
-            422, f"{given.speaker!r:.200} is no member of the group", code="no_such_speaker", param="speaker"
+            422, f"{given.speaker!r:.200} is not a member of the group", code="no_such_speaker", param="speaker"
         )
     return ids[named]
 

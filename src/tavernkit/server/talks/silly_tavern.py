@@ -291,7 +291,7 @@ def _is_emptied(spoken: Spoken, exchange: Exchange) -> bool:
 
 
 def _emptied(speaker: str) -> str:
-    return f"nothing is left of the reply of {speaker}: it spoke for others, or scripts removed it"
+    return f"nothing is left of the reply by {speaker}: it spoke for others, or scripts removed it"
 
 
 def _chosen_speaker(given: TalkInput) -> str | None:
