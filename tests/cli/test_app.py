@@ -140,7 +140,9 @@ def test_help_speaks_of_files_and_texts_and_keeps_the_lines_of_examples_only(tav
     assert "<str>" not in shown
     assert "list[" not in shown
     assert re.search(r"--book +-b +FILE ", shown)
-    assert "runs are written as they end, in the files of a batch" in " ".join(tavernkit("eval", "--help").out.split())
+    assert "each run is written when it ends. After an interruption" in " ".join(
+        tavernkit("eval", "--help").out.split()
+    )
 
 
 @pytest.mark.parametrize(

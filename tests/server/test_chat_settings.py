@@ -119,5 +119,8 @@ async def test_an_import_brings_settings_where_there_are_none(start: StartApp) -
         second = await finished(client, {"file": ("st.zip", archive)})
         assert (await client.get(SETTINGS)).json()["settings"] == {"trim_spaces": False}
     assert first["result"] == {"imported": {"settings": 1}, "warnings": []}
-    told = "settings.json: settings of chats are left out, because there are settings already; change them with PUT /api/settings"
+    told = (
+        "settings.json: settings of chats are left out, because there are settings already; "
+        "change them with PUT /api/settings"
+    )
     assert second["result"] == {"imported": {}, "warnings": [told]}
