@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tavernkit._arguments import checked
-from tavernkit._values import Json, JsonObject, is_object
+from tavernkit._values import Json, JsonObject
 from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import warn_about_loss
 from tavernkit.dialects._shapes import DEFAULT_PLACEHOLDER, camel_case, google_part, merge_neighbours, snake_case
@@ -46,48 +46,49 @@ def convert(
         system = [text for text in system if text]
         chat = settle_tool_results(chat, warn)
     if system:
-        payload["systemInstruction"] = {"parts": [google_part("text", text) for text in system]}
+        name = "systemInstruction" if rest_names else "system_instruction"
+        payload[name] = {"parts": [google_part("text", text) for text in system]}
     contents = [
         {"role": "model" if message.role == "assistant" else "user", "parts": parts}
-        for message, parts in zip(chat, _all_parts(chat, strict_alternation, media, warn), strict=True)
+        for message, parts in zip(chat, _all_parts(chat, strict_alternation, media, rest_names, warn), strict=True)
     ]
     if strict_alternation:
         contents = merge_neighbours(contents, "parts")
         if not contents or contents[0]["role"] != "user":
             contents.insert(0, {"role": "user", "parts": [google_part("text", placeholder)]})
     payload["contents"] = list(contents)
-    if not rest_names:
-        payload = _object(snake_case(payload))
     if tools:
-        payload["tools"] = google_tools(tools)
-        config = google_tool_config(tool_choice)
+        declared: Json = google_tools(tools)
+        config: Json = google_tool_config(tool_choice)
+        payload["tools"] = camel_case(declared) if rest_names else declared
         if config is not None:
-            payload["tool_config"] = config
-    return _object(camel_case(payload)) if rest_names else payload
+            payload["toolConfig" if rest_names else "tool_config"] = camel_case(config) if rest_names else config
+    return payload
 
 
-def _object(value: Json) -> JsonObject:
-    assert is_object(value)
-    return value
-
-
-def _all_parts(chat: Sequence[Message], strict: bool, media: bool, warn: Warn) -> list[Json]:
+def _all_parts(chat: Sequence[Message], strict: bool, media: bool, rest_names: bool, warn: Warn) -> list[Json]:
+    # Most parts are texts, which are called the same everywhere: only the others are renamed.
+    named: Callable[[Json], Json] = _unchanged if rest_names else snake_case
     unanswered: deque[ToolCall] = deque()
     everything: list[Json] = []
     for position, message in enumerate(chat):
         parts: list[Json] = []
         if media and message.attachments:
-            parts += [_data_part(each) for each in attachments_of(message, position, warn)]
+            parts += [named(_data_part(each)) for each in attachments_of(message, position, warn)]
         if strict and message.role == "tool":
-            parts.append(_response(message, unanswered.popleft()))
+            parts.append(named(_response(message, unanswered.popleft())))
         elif message.content or not strict:
-            parts.append(google_part("text", message.content))
+            parts.append({"text": message.content})
         if strict and message.role == "assistant":
             calls = tool_calls(message, warn)
             unanswered.extend(calls)
-            parts += [_call(call) for call in calls]
+            parts += [named(_call(call)) for call in calls]
         everything.append(parts)
     return everything
+
+
+def _unchanged(part: Json) -> Json:
+    return part
 
 
 def _call(call: ToolCall) -> JsonObject:
