@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from random import Random, getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
@@ -258,12 +258,9 @@ class BuildState(Generic[ContextT_co]):
     def __init__(self, context: ContextT_co) -> None:
         self._context = context
         self._inputs_open = False
+        self._variables = context.variables
         self.build_budget = BuildBudget(context.limits)
         """What the texts of this build have used together, and what it keeps."""
-        self.variables: VariablesOverlay = VariablesOverlay(
-            context.variables or InMemoryVariablesStore(), self._keep_variable
-        )
-        """The chat's variables: what the build writes is kept here until its turn is received."""
         self.blocks: list[Block] = []
         self.plan: Plan | None = None
         self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
@@ -275,6 +272,11 @@ class BuildState(Generic[ContextT_co]):
         self.current_step: str | None = None
         self.again: Again | None = None
         """Builds a plan again with traced texts, for its source map."""
+
+    @cached_property
+    def variables(self) -> VariablesOverlay:
+        """The chat's variables: what the build writes is kept here until its turn is received."""
+        return VariablesOverlay(self._variables or InMemoryVariablesStore(), self._keep_variable)
 
     @property
     def context(self) -> ContextT_co:
@@ -340,6 +342,7 @@ class BuildState(Generic[ContextT_co]):
 
     def copy(self) -> Self:
         """A copy for trying something out: containers are copied one level deep."""
+        assert self.variables is not None  # made now, if not yet: both write to the same
         twin = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, dict)):

@@ -177,18 +177,21 @@ class Pipeline(Generic[StateT]):
         opened: list[tuple[str, AnyStep[StateT]]] = []
         try:
             for name, step in self:
-                overrides = state.context.step_configs.get(name)
+                context = state.context
+                overrides = context.step_configs.get(name)
                 state.current_step = name
                 running = step.configured(overrides) if overrides else step
                 opened.append((name, running))
-                state.instrument("step_start", name=name)
+                if context.instrumenter is not None:
+                    state.instrument("step_start", name=name)
                 running.before(state)
             while opened:
                 name, running = opened[-1]
                 state.current_step = name
                 running.after(state)
                 opened.pop()
-                state.instrument("step_finish", name=name)
+                if state.context.instrumenter is not None:
+                    state.instrument("step_finish", name=name)
         except ConfigError as error:
             error.step = error.step or state.current_step
             self._report(state, opened, error)
