@@ -6,6 +6,8 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +66,14 @@ def test_public_names_exist_and_say_what_they_are_for(package: str) -> None:
         value = getattr(module, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             assert inspect.getdoc(value), f"{package}.{name} has no docstring"
+
+
+def test_packages_are_attributes_that_are_loaded_when_they_are_used() -> None:
+    code = "import sys, tavernkit as tk; assert 'tavernkit.risu_ai' not in sys.modules; tk.risu_ai.Save; tk.cards.load"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert {name for name in PACKAGES if name.count(".") == 1} - {"tavernkit.studio"} <= {
+        f"tavernkit.{name}" for name in dir(tavernkit)
+    }
 
 
 PROGRAMS = {"tavernkit.cli", "tavernkit.server"}

@@ -12,7 +12,8 @@ _EXPORT = re.compile(r"^from (tavernkit[\w.]*) import (?:\(\s+)?(\w+) as \2\b", 
 def lazy_exports(package: str) -> tuple[Callable[[str], object], list[str]]:
     """Make a package's ``__getattr__`` and ``__all__`` from the imports in its ``__init__.pyi``.
 
-    The stub is the one list of public names: type checkers, editors and this function read it.
+    The stub is the one list of public names: type checkers, editors and this function read it. A package that the stub
+    imports from the package itself is an attribute, too, but not one of the names that ``import *`` gives.
 
     Args:
         package: The package's ``__name__``.
@@ -25,9 +26,11 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], list[str]]:
         owner = owners.get(name)
         if owner is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if owner == package:
+            return import_module(f"{package}.{name}")
         value: object = getattr(import_module(owner), name)
         setattr(module, name, value)
         return value
 
     setattr(module, "__dir__", lambda: sorted({*vars(module), *owners}))  # noqa: B010  # a module's type does not know the name
-    return load, sorted(owners)
+    return load, sorted(name for name, owner in owners.items() if owner != package)
