@@ -82,9 +82,9 @@ def test_the_prompt_follows_a_keystroke(page: StudioPage) -> None:
     page.part("Description")
     milliseconds = 9999
     for letter in LETTERS:
-        plan = page.browser.run("return document.documentElement.dataset.painted ?? null")
+        plan = page.browser.run("return document.documentElement.dataset.painted ?? ''")
         page.write("Description", letter)
-        page.wait_for("return document.documentElement.dataset.painted !== arguments[0]", plan)
+        page.wait_for("return (document.documentElement.dataset.painted ?? '') !== arguments[0]", plan)
         page.go("Prompt")
         milliseconds = int(page.browser.one("#latency").attribute("data-ms") or "9999")
         if milliseconds <= 150:
@@ -115,9 +115,9 @@ def test_the_prompt_follows_in_a_book_of_10_000_entries(large_book: None, page: 
     assert len(page.browser.all(".entry")) < 40
     milliseconds = 9999
     for letter in LETTERS:
-        plan = page.browser.run("return document.documentElement.dataset.painted ?? null")
+        plan = page.browser.run("return document.documentElement.dataset.painted ?? ''")
         page.write("Content", letter)
-        page.wait_for("return document.documentElement.dataset.painted !== arguments[0]", plan)
+        page.wait_for("return (document.documentElement.dataset.painted ?? '') !== arguments[0]", plan)
         milliseconds = int(page.browser.one("#latency").attribute("data-ms") or "9999")
         if milliseconds <= 300:
             break
@@ -468,6 +468,12 @@ def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
     for kind in ("regex scripts", "context template", "instruct template"):
         page.click_text("dialog button", f"New {kind}")
         page.wait_for_text("dialog tbody", f"New {kind}")
+    assert (
+        page.browser.run(
+            "const body = document.querySelector('.dialog-body'); return body.scrollWidth - body.clientWidth"
+        )
+        <= 0
+    )
     page.browser.keys("escape")
     page.wait_for("return !document.querySelector('dialog')")
     page.part("New regex scripts")
@@ -507,6 +513,22 @@ def test_nothing_serious_for_people_with_assistive_technology(page: StudioPage) 
         found[part] = page.findings()
     page.browser.one("#files").click()
     found["Files"] = page.findings()
+    page.browser.keys("escape")
+    page.part("Description")
+    page.write("Description", ".")
+    page.wait_for("return document.querySelector('#save .count')")
+    page.browser.one("#save").click()
+    page.wait_for("return document.querySelector('dialog .unified')")
+    found["Save"] = page.findings()
+    page.browser.keys("escape")
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    page.write("Your message", "Hello?")
+    page.browser.keys("ctrl+enter")
+    page.browser.wait(lambda: page.browser.all(".message:last-child .seen"))
+    page.click_text(".message:last-child footer button", "What the model saw")
+    page.wait_for("return document.querySelector('dialog .words')")
+    found["What the model saw"] = page.findings()
     assert {name: findings for name, findings in found.items() if findings} == {}
 
 

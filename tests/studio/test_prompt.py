@@ -80,6 +80,7 @@ def test_sources_lead_to_documents_and_characters(page: Page) -> None:
 def test_the_texts_of_risuai_lead_to_the_same_documents(page: Page) -> None:
     build = page.edit("turn-1", "/platform", "risu_ai")["build"]
     assert build["platform"] == "risu_ai"
+    assert build["budget"]["response"] > 0
     found = {(source["document"], source["pointer"]) for source in page.post("/sources", plan=build["plan"])["sources"]}
     assert {("card-1", "/data/description"), ("book-1", "/entries/0/content"), ("turn-1", "/message")} <= found
 

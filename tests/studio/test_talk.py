@@ -219,3 +219,11 @@ def test_another_greeting_is_chosen_and_lines_are_deleted_from_one_on(page: Page
     assert [line["text"] for line in after["lines"]][-2:] == ["Hello.", "Well met."]
     seen = page.get(f"/plans/{after['lines'][-1]['plan']}")
     assert any(shown[:20] in message["content"] for message in seen["messages"])
+
+
+def test_only_what_talk_did_is_offered_to_be_taken_back(page: Page) -> None:
+    assert not page.get("/talk")["can_undo"]
+    page.post("/talk/change", op="delete", index=0)
+    assert page.get("/talk")["can_undo"]
+    page.edit("card-1", "/data/description", "Keeps bees.", build=False)
+    assert not page.get("/talk")["can_undo"]

@@ -313,10 +313,11 @@ def _stop(plan: Plan) -> list[Json]:
 
 
 def _response(plan: Plan) -> int | None:
-    for name in ("max_tokens", "max_completion_tokens"):
-        value = plan.sampling.get(name)
-        if isinstance(value, int):
-            return value
+    for options in (plan.sampling, plan.llm_options):
+        for name in ("max_tokens", "max_completion_tokens"):
+            value = options.get(name)
+            if isinstance(value, int):
+                return value
     return None
 
 

@@ -105,7 +105,8 @@ class Talk:
             "platform": Turn.of(state).platform,
             "model": self.model_id,
             "busy": self._busy,
-            "can_undo": self._studio.workspace.undo_label is not None,
+            # The page has one undo; Talk offers it while it would take back something of the chat.
+            "can_undo": (self._studio.workspace.undo_label or "").startswith(f"{document.title}: "),
             "group": [{"name": each.title} for each in members] or None,
             "chat": document.id,
             "tools": [each.name for each in self._tools.definitions],

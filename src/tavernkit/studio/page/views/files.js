@@ -28,7 +28,7 @@ export function Files({ close }) {
   const used = ({ id }) => Object.values(active).flat().includes(id);
   const shown = [...documents.values()].filter(({ kind }) => kind !== "turn");
   return html`<${Dialog} title="Files" close=${close} wide>
-    <table>
+    <table class="files">
       <caption class="hidden">
         Documents
       </caption>
@@ -36,7 +36,7 @@ export function Files({ close }) {
         <tr>
           <th scope="col">Used</th>
           <th scope="col">Name</th>
-          <th scope="col">Kind</th>
+          <th scope="col" class="kind">Kind</th>
           <th scope="col"><span class="hidden">Actions</span></th>
         </tr>
       </thead>
@@ -56,7 +56,7 @@ export function Files({ close }) {
                 />
               </td>
               <th scope="row">${document.name} <small>${document.file || ""}</small></th>
-              <td>${KINDS[document.kind] || document.kind}</td>
+              <td class="kind">${KINDS[document.kind] || document.kind}</td>
               <td class="row end">
                 <button
                   type="button"
