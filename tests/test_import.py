@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 OPTIONAL = (
     "httpx", "openai", "anthropic", "google", "mcp", "lupa", "liquid", "tokenizers", "tiktoken", "opentelemetry",
     "ray", "pyarrow", "fastapi", "sqlalchemy", "alembic", "uvicorn", "prometheus_client", "cryptography",
@@ -45,6 +47,23 @@ def test_a_builder_waits_with_what_not_every_build_needs() -> None:
     probe = "import json, sys; from tavernkit.silly_tavern import Builder; print(json.dumps(list(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert not set(json.loads(result.stdout)) & {*NOT_FOR_EVERY_BUILD}
+
+
+@pytest.mark.parametrize(
+    ("argument", "unneeded"),
+    [("--version", ("typer", "rich", "logging")), ("--help", ("tavernkit.prompt", "tavernkit.cards", "httpx"))],
+)
+def test_questions_about_the_command_need_little(argument: str, unneeded: tuple[str, ...]) -> None:
+    code = f"""
+import atexit, json, sys
+from tavernkit.cli import main
+atexit.register(lambda: print(json.dumps(list(sys.modules)), file=sys.stderr))
+sys.argv[1:] = [{argument!r}]
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout
+    assert not {*json.loads(result.stderr.splitlines()[-1])} & {*unneeded}
 
 
 def test_every_public_name_can_be_imported() -> None:

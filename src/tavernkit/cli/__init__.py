@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 
+from tavernkit import __version__
+
 GARBAGE_THRESHOLD = 50_000
 """Objects between two looks for garbage: a command imports much, of which nothing is garbage, and ends soon."""
 
@@ -13,11 +15,19 @@ def main() -> None:
     """Run the ``tavernkit`` command and end the process with its exit code."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
-        from tavernkit.cli.app import run
         from tavernkit.cli.streams import delivered, prepare_streams
 
         prepare_streams()
-        code = delivered(run(sys.argv[1:]))
+        code = delivered(_run(sys.argv[1:]))
     except KeyboardInterrupt:
         code = 130  # ExitCode.INTERRUPTED, which may not be imported yet
     sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments == ["--version"]:  # which scripts ask: it needs nothing that takes time to import
+        print(__version__)
+        return 0
+    from tavernkit.cli.app import run
+
+    return run(arguments)

@@ -11,9 +11,9 @@ import typer
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
-from tavernkit.prompt._plan import Plan
 
 if TYPE_CHECKING:
+    from tavernkit.prompt._plan import Plan
     from tavernkit.report import Overview
 
 MESSAGE = "Who lit the lamp again, with the Grey Fleet so close?"
