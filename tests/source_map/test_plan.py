@@ -318,6 +318,11 @@ def test_prompts_that_count_the_lines_of_a_long_chat_are_exact(prompt: str) -> N
     assert list(problems(found)) == []
 
 
+def test_the_label_of_lore_names_the_entry_and_its_book() -> None:
+    (place,) = build().where("Storms last for days.")
+    assert place.spans[0].sources[0].label == "lore Storms (weather) /entries/7/content"
+
+
 def test_lines_with_the_same_words_are_told_apart() -> None:
     chat = list(CHAT)
     for line in (0, 20, 200, 300):

@@ -36,8 +36,9 @@ class TextSource:
 
     @property
     def label(self) -> str:
-        """The words for people: what it is, its title or name, and where it is."""
-        return " ".join(part for part in (self.kind, self.title or self.name, self.pointer) if part)
+        """The words for people: what it is, its title or name (of lore, the book's too), and where it is."""
+        name = f"{self.title} ({self.name})" if self.kind == "lore" and self.title and self.name else self.title
+        return " ".join(part for part in (self.kind, name or self.name, self.pointer) if part)
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""
