@@ -102,6 +102,11 @@ def collected() -> Generator[list[Origin]]:
         _given.reset(token)
 
 
+def given() -> Sequence[Origin]:
+    """Return the origins that the running build for a source map has so far."""
+    return tuple(_given.get() or ())
+
+
 def give(origins: Iterable[Origin]) -> None:
     """Let the running build for a source map have these origins as well."""
     given = _given.get()

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Self, Unpack
 
 from tavernkit._arguments import require
-from tavernkit._text.traced import unknown_parts
+from tavernkit._text.traced import given, unknown_parts
 from tavernkit.errors import PipelineError
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import DrawnNumbers
@@ -111,10 +111,10 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         them need not be there: if the texts of a short chat are those of the plan, they are taken. If words of
         messages that were not traced turn up elsewhere, all are.
         """
-        from tavernkit.risu_ai._sources import MessageTexts, place_of, traced_context
+        from tavernkit.risu_ai._sources import MessageTexts, place_of, traced_context, turn_inputs
 
         assert isinstance(plan, RisuPlan)
-        texts = MessageTexts(chat, plan)
+        texts = MessageTexts(chat, context.message, plan)
 
         def run(context: RisuAIContext) -> RisuPlan:
             state = RisuState(context, self.services.for_tracing())
@@ -146,10 +146,16 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                 yield from ((row.content, reasons[row.id]) for row in rows if row.id in reasons)
             yield from texts.unused(plan, chain(*dropped))
 
-        kept = texts.kept(context)
+        inputs, known = turn_inputs(context, plan, texts), self.services.known_texts
+        found = known.find(inputs, plan, place_of, texts.whole) if inputs is not None else None
+        if found is not None:
+            return TracedBuild(found, texts.of_block, partial(unused, found), exact=True)
+        kept = texts.kept(context, plan)
         traced = build(kept, texts.changed)
         same = with_traced_texts(plan, traced, place_of, partial(place_of, messages=kept), texts.whole)
         if same is not None and not has_lost_messages(same):
+            if inputs is not None:
+                known.keep(inputs, same, place_of, given())
             return TracedBuild(same, texts.of_block, partial(unused, traced), exact=True)
         every = range(len(chat.messages))
         if len(kept) < len(every):

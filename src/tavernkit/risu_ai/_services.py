@@ -10,6 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.prompt._inputs import Estimator
+from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
 from tavernkit.risu_ai._budget.token_counting import MessageCounter
 from tavernkit.risu_ai._cbs.context import CBSContext
@@ -58,6 +59,8 @@ class Services:
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)
+        self.known_texts = KnownTexts()
+        """For source maps: texts of the last one."""
         self.traced = TracedCopies()
         """For source maps: inputs whose texts know their places."""
         self._traced_lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)

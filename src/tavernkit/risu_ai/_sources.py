@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._known_texts import TurnInputs
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
@@ -14,6 +15,7 @@ from tavernkit.risu_ai._chat.chat_memory import ChatMemory
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._lorebook.result import LorebookResult
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._prompt_template.cards import TemplateCard
@@ -59,14 +61,16 @@ _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 class MessageTexts:
     """Gives messages of the chat, traced to their places in it."""
 
-    def __init__(self, chat: RisuChat, plan: RisuPlan) -> None:
+    def __init__(self, chat: RisuChat, message: str, plan: RisuPlan) -> None:
         """Look which messages are in a plan as they stand.
 
         Args:
             chat: The chat as the build saw it.
+            message: What the user says now.
             plan: The plan.
         """
         self.chat = chat
+        self._message = message
         self._name = chat_name(chat)
         self.whole: dict[int, int] = {}
         """Messages that are blocks as they stand, by the ids of these."""
@@ -81,28 +85,34 @@ class MessageTexts:
             return
         for block in plan.blocks:
             place = place_of_block(block)
-            if place is None or place >= count:
+            if place is None or place > count:
+                continue
+            if place == count:
+                if block.content == message == stored[place].data and "{" not in message:
+                    self.whole[id(block)] = place
                 continue
             if messages[place].data == block.content and stored[place].data == block.content:
                 self.whole[id(block)] = place
             else:
                 self.changed.add(place)
 
-    def kept(self, context: RisuAIContext) -> Sequence[int]:
+    def kept(self, context: RisuAIContext, plan: RisuPlan) -> Sequence[int]:
         """Return the messages that a prompt is made of besides those that are in it as they stand, or not at all.
 
         All of them, if what the build did may depend on how many there are.
         """
         count = len(self.chat.messages)
-        counted = not self.told_apart or context.hooks is not None or context.memory is not None
+        counted = not self.told_apart or context.hooks is not None or plan.memory_data
         if counted or count <= 2 * SHORT_CHAT:
             return range(count)
         newest = range(count - SHORT_CHAT, count)
         return [*sorted(place for place in self.changed if place < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
-        """Return True if a block is a message of the chat as it stands."""
+        """Return True if a block is a message of the chat as it stands, or what the user says now."""
         place = place_of_block(block) if self.told_apart else None
+        if place == len(self.chat.messages):
+            return id(block) in self.whole
         return place is not None and place < len(self.chat.messages) and self.chat.messages[place].data == block.content
 
     def of_block(self, block: Block) -> str:
@@ -111,7 +121,14 @@ class MessageTexts:
             return block.content
         place = place_of_block(block)
         assert place is not None
+        if place == len(self.chat.messages):
+            return traced_text(self._message, "message", "", "")
         return message_text(self.chat.messages[place], place, self._name)
+
+    def words(self, place: object) -> object:
+        """Return the words of a message by its place, and who says them; None for any other place."""
+        message = self.chat.messages[place] if isinstance(place, int) and place < len(self.chat.messages) else None
+        return None if message is None else (message.role, message.data)
 
     def unused(self, plan: RisuPlan, dropped: Iterable[Dropped]) -> Iterator[tuple[str, str]]:
         """Give the messages that are not in a prompt, each with the reason.
@@ -147,6 +164,20 @@ def place_of_block(block: Block) -> int | None:
         return None
     place = source.get("id")
     return int(place) if isinstance(place, str) and place.isdecimal() else None
+
+
+def turn_inputs(context: RisuAIContext, plan: RisuPlan, texts: MessageTexts) -> TurnInputs | None:
+    """Return what a plan has in common with the next one; None if its texts may come from more than that.
+
+    Args:
+        context: The inputs.
+        plan: The plan.
+        texts: The messages of the chat.
+    """
+    if context.hooks is not None or plan.memory_data or not texts.told_apart:
+        return None
+    lore = [active.index for active in plan.lore_result.actives] if isinstance(plan.lore_result, LorebookResult) else ()
+    return TurnInputs(context, lore, [texts.chat.note], texts.words)
 
 
 def place_of(block: Block, messages: Sequence[int] | None = None) -> object:

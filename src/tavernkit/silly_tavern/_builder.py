@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from tavernkit._arguments import require
-from tavernkit._text.traced import unknown_parts
+from tavernkit._text.traced import given, unknown_parts
 from tavernkit.errors import log_warning
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import DrawnNumbers
@@ -108,7 +108,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         them need not be there: if the texts of a short chat are those of the plan, they are taken. If words of lines
         that were not traced turn up elsewhere, all are.
         """
-        from tavernkit.silly_tavern._sources import EntryTexts, LineTexts, place_of, traced_context
+        from tavernkit.silly_tavern._sources import EntryTexts, LineTexts, place_of, traced_context, turn_inputs
 
         assert isinstance(plan, ChatPlan)
         texts, entries = LineTexts(context, lines, plan), EntryTexts(context, self.services)
@@ -135,10 +135,16 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             ]
             return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
 
+        inputs, known = turn_inputs(context, plan, texts), self.services.known_texts
+        found = known.find(inputs, plan, place_of, texts.whole) if inputs is not None else None
+        if found is not None:
+            return TracedBuild(found, texts.of_block, unused, exact=True)
         kept = texts.kept(context, plan)
         traced = run(kept, texts.changed)
         same = with_traced_texts(plan, traced, place_of, partial(place_of, lines=kept), texts.whole)
         if same is not None and not has_lost_lines(same):
+            if inputs is not None:
+                known.keep(inputs, same, place_of, given())
             return TracedBuild(same, texts.of_block, unused, exact=True)
         every = range(len(lines))
         if len(kept) < len(lines):

@@ -10,6 +10,7 @@ from tavernkit.cards._book import CharacterBook
 from tavernkit.cards._character import Character
 from tavernkit.errors import Warn
 from tavernkit.prompt._block import Block
+from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
 from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
@@ -42,6 +43,8 @@ class Services:
         self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
         self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
         self._engines: LRUCache[int, MacroEngine] = LRUCache(MACRO_REGISTRIES)
+        self.known_texts = KnownTexts()
+        """For source maps: texts of the last one."""
         self.traced = TracedCopies()
         """For source maps: inputs whose texts know their places."""
         self._lock = threading.Lock()

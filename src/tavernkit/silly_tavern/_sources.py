@@ -12,6 +12,7 @@ from tavernkit.cards._character import Character, fields_home
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._known_texts import TurnInputs
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._traced_inputs import (
     TracedCopies,
@@ -32,6 +33,7 @@ from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._services import Services, selected_books
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry
+from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 from tavernkit.stores._variables import VariablesStore
 
 T = TypeVar("T")
@@ -155,6 +157,7 @@ class LineTexts:
             plan: The plan.
         """
         self.lines = lines
+        self._message = context.message
         self._chat = _chat_name(context)
         self.whole: dict[int, int] = {}
         """Lines that are blocks as they stand, by the ids of these."""
@@ -163,7 +166,11 @@ class LineTexts:
         self.changed.update([index for index, line in enumerate(lines) if _SUMMARY in line.extra])
         for block in plan.blocks:
             index = line_of_block(block)
-            if index is None or index >= len(lines):
+            if index is None or index > len(lines):
+                continue
+            if index == len(lines):
+                if block.content == context.message and "{" not in block.content:
+                    self.whole[id(block)] = index
                 continue
             if plan.rendered is None and lines[index].mes == block.content:
                 self.whole[id(block)] = index
@@ -184,9 +191,11 @@ class LineTexts:
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
-        """Return True if a block is a line of the chat as it stands."""
+        """Return True if a block is a line of the chat as it stands, or what the user says now."""
         index = line_of_block(block)
-        return index is not None and index < len(self.lines) and block.content == self.lines[index].mes
+        if index is None or index >= len(self.lines):
+            return id(block) in self.whole
+        return block.content == self.lines[index].mes
 
     def of_block(self, block: Block) -> str:
         """Give the text of a block; if it is a line of the chat as it stands, with its place."""
@@ -204,9 +213,31 @@ class LineTexts:
             if index not in used:
                 yield self._line(index), "hidden in the chat" if line.is_system else left_out
 
+    def words(self, place: object) -> object:
+        """Return the words of a line by its place, and who says them; None if that is not the place of a line."""
+        line = self.lines[place] if isinstance(place, int) and place < len(self.lines) else None
+        return None if line is None else (line.name, line.mes)
+
     def _line(self, index: int) -> str:
+        if index == len(self.lines):
+            return traced_text(self._message, "message", "", "")
         line = self.lines[index]
         return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
+
+
+def turn_inputs(context: SillyTavernContext, plan: ChatPlan, texts: LineTexts) -> TurnInputs | None:
+    """Return what a plan has in common with the next one; None if its texts may come from more than that.
+
+    Args:
+        context: The inputs.
+        plan: The plan.
+        texts: The lines of the chat.
+    """
+    if plan.rendered is not None or context.hooks is not None or context.vectors is not None:
+        return None
+    lore = plan.lore_result.activated_entries if isinstance(plan.lore_result, WorldInfoResult) else ()
+    more = [str(getattr(context.metadata, name)) for name in _METADATA_TEXTS]
+    return TurnInputs(context, lore, more, texts.words)
 
 
 def place_of(block: Block, lines: Sequence[int] | None = None) -> object:

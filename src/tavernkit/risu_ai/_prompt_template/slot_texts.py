@@ -110,10 +110,12 @@ class SlotWriter:
             text += "\n\n" + self.background
             used.append("additional text")
         if character.personality:
-            text += self.texts("\n\nDescription of {{char}}: " + character.personality)
+            text += self.texts(added("\n\nDescription of {{char}}: ", "personality") + character.personality)
             used.append("personality")
         if character.scenario:
-            text += self.texts("\n\nCircumstances and context of the dialogue: " + character.scenario)
+            text += self.texts(
+                added("\n\nCircumstances and context of the dialogue: ", "scenario") + character.scenario
+            )
             used.append("scenario")
         raw = (character.description, character.personality, character.scenario)
         slots.description.append(_system(text, "description", f"the character's {', '.join(used)}", raw=raw))

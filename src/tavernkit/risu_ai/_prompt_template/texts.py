@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from tavernkit._text.traced import plain
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext, RisuContextChanges
 from tavernkit.risu_ai._cbs.engine import CBSEngine
@@ -19,6 +20,10 @@ class Texts:
         self._warn = warn
         self._strict = strict
         self._roles: dict[str | None, CBSContext] = {}
+
+    def untraced(self) -> Texts:
+        """Return what expands the same texts and loses their places, for a source map."""
+        return _Untraced(self.engine, self.context, warn=self._warn, strict=self._strict)
 
     def __call__(self, text: str, *, role: str | None = None) -> str:
         """Expand a text for the speaking character; ``role`` is what ``{{role}}`` prints."""
@@ -50,3 +55,10 @@ class Texts:
 
     def _expand(self, text: str, context: CBSContext) -> str:
         return self.engine.expand(text, context, warn=self._warn, strict=self._strict)
+
+
+class _Untraced(Texts):
+    """Expands texts that nobody will ask where they come from."""
+
+    def _expand(self, text: str, context: CBSContext) -> str:
+        return super()._expand(plain(text), context)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tavernkit._text.js_values import js_lower, trim, trim_start
-from tavernkit._text.traced import join
+from tavernkit._text.traced import is_tracing, join
 from tavernkit.errors import Warn
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._budget.token_counting import RESERVE
@@ -114,7 +115,8 @@ class CbsStep(Step[RisuState, NoConfig]):
 def _count_slots(state: RisuState) -> int:
     counter, slots = state.counter, state.slots
     if state.template is not None:
-        writer = state.card_writer()
+        # Cards are counted here and printed later: a source map needs their texts only then.
+        writer = replace(state.card_writer(), texts=state.texts.untraced()) if is_tracing() else state.card_writer()
         return sum(counter.messages(writer.counted(card)) for card in state.template)
     counted = (slots.main, slots.jailbreak, slots.lorebook, slots.global_note, slots.author_note, slots.description)
     return sum(counter.messages(slot) for slot in (*counted, slots.post_everything, slots.persona))

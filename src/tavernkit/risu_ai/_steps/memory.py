@@ -143,7 +143,8 @@ def _place(state: RisuState, items: list[PromptMessage]) -> None:
         items = [item for item in items if item.memo not in MEMORY_MEMOS]
     else:
         for item in remembered:
-            item.content = "<Previous Conversation>" + item.content + "</Previous Conversation>"
+            frame = added("<Previous Conversation>", "memory"), added("</Previous Conversation>", "memory")
+            item.content = frame[0] + item.content + frame[1]
     state.slots.chats = items
 
 

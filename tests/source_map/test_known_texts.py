@@ -1,0 +1,140 @@
+"""Maps of next turns, which take texts of the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tavernkit import risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit.cards import Character, User
+from tavernkit.prompt import Pipeline, Plan, SourceMap
+from tests.source_map.recorded import problems
+
+USUAL = {"position": 0, "order": 100, "disable": False, "content": "{{char}} hates water."}
+STORMS = {**USUAL, "key": ["storm"], "uid": 7}
+TWIN = {**USUAL, "key": ["rain"], "uid": 8}
+BOOK = {"entries": {"7": STORMS, "8": TWIN}}
+LORE = [{"key": key, "content": USUAL["content"], "insertorder": 1} for key in ("storm", "rain")]
+
+
+def silly_tavern(description: str = "{{char}} keeps the lamp.") -> Callable[..., Plan]:
+    builder = st.Builder(
+        character=Character(name="Aria", description=description, first_mes="Hello, {{user}}."),
+        user=User(name="Ann"),
+        books=[st.WorldBook.from_json(BOOK, name="weather")],
+        seed=1,
+    )
+
+    def build(message: str, history: list[dict[str, Any]] | None = None, **more: Any) -> Plan:
+        return builder.build(message=message, history=history or [], **more)
+
+    return build
+
+
+def risu(description: str = "{{char}} keeps the lamp.") -> Callable[..., Plan]:
+    builder = risu_ai.Builder(
+        character=risu_ai.RisuCharacter(name="Aria", description=description, first_message="Hello, {{user}}."),
+        user=User(name="Ann"),
+        modules=[risu_ai.RisuModule.from_json({"id": "m", "name": "weather", "lorebook": LORE})],
+        seed=1,
+    )
+
+    def build(message: str, history: list[dict[str, Any]] | None = None, **more: Any) -> Plan:
+        said = [
+            {"role": "user" if line["role"] == "user" else "char", "data": line["content"]} for line in history or ()
+        ]
+        return builder.build(message=message, history={"message": said, "fmIndex": -1}, **more)
+
+    return build
+
+
+PLATFORMS = pytest.mark.parametrize("make", [silly_tavern, risu])
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Gets an item for each build."""
+    found: list[object] = []
+    run = Pipeline.run
+
+    def counting(self: Pipeline[Any], state: Any) -> None:
+        found.append(state)
+        run(self, state)
+
+    monkeypatch.setattr(Pipeline, "run", counting)
+    return found
+
+
+def checked(plan: Plan) -> SourceMap:
+    found = plan.source_map()
+    assert found.exact
+    assert list(problems(found)) == []
+    return found
+
+
+def lore_ids(found: SourceMap) -> set[str]:
+    return {source.id for place in found.where(" hates water.") for span in place.spans for source in span.sources}
+
+
+SPEAKERS = {f"chat:chat/{line}/name" for line in range(3)}
+"""The names of lines, which are traced only if lines are."""
+
+CHAT = [{"role": "user", "content": "Hm."}, {"role": "assistant", "content": "The {{user}} nods."}]
+
+
+@PLATFORMS
+def test_the_map_of_a_next_turn_needs_no_build(make: Callable[[], Callable[..., Plan]], builds: list[object]) -> None:
+    build, other = make(), make()
+    checked(build("Hello there.", CHAT))
+    plan = build("And now?", [*CHAT, {"role": "user", "content": "Hello there."}])
+    again = other("And now?", [*CHAT, {"role": "user", "content": "Hello there."}])
+    builds.clear()
+    found = checked(plan)
+    assert builds == []
+    assert found.to_dict() == checked(again).to_dict()
+    assert {each.id for each in found.given} | SPEAKERS == {each.id for each in again.source_map().given} | SPEAKERS
+    assert len(builds) == 1
+
+
+@PLATFORMS
+def test_an_entry_with_the_same_words_is_told_apart(make: Callable[[], Callable[..., Plan]]) -> None:
+    build = make()
+    first, second = (checked(build(message)) for message in ("A storm.", "Some rain."))
+    assert len(lore_ids(first)) == len(lore_ids(second)) == 1
+    assert lore_ids(first) != lore_ids(second)
+
+
+@PLATFORMS
+def test_a_line_that_was_edited_to_the_same_words_is_traced_to_what_it_says(
+    make: Callable[[], Callable[..., Plan]],
+) -> None:
+    build = make()
+    checked(build("Hello there.", CHAT))
+    found = checked(build("Hello there.", [CHAT[0], {"role": "assistant", "content": "The Ann {{trim}}nods."}]))
+    fresh = checked(make()("Hello there.", [CHAT[0], {"role": "assistant", "content": "The Ann {{trim}}nods."}]))
+    assert found.to_dict() == fresh.to_dict()
+
+
+@PLATFORMS
+def test_texts_with_other_macros_are_built_again(
+    make: Callable[[str], Callable[..., Plan]], builds: list[object]
+) -> None:
+    build = make("{{getvar::colour}}{{char}} keeps the lamp.")
+    checked(build("Hello there."))
+    plan = build("And now?")
+    builds.clear()
+    assert checked(plan).where("keeps the lamp")
+    assert len(builds) == 1
+
+
+@PLATFORMS
+def test_another_user_is_not_taken_for_the_last_one(make: Callable[[], Callable[..., Plan]]) -> None:
+    build = make()
+    checked(build("Hello there.", CHAT))
+    found = checked(build("Hello there.", CHAT, user=User(name="Ann")))
+    assert found.where("The Ann nods.")
+    (place,) = checked(build("Hello there.", CHAT, user=User(name="Bel"))).where("Bel nods.")
+    assert place.spans[0].sources[0].name == "Bel"
