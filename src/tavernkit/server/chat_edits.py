@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,7 +18,9 @@ from tavernkit.server.library import RISU_AI
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
-from tavernkit.server.swipes import swipes_of, with_swipe, with_text
+from tavernkit.server.swipes import swipes_of, with_text
+
+T = TypeVar("T")
 
 COPIED_AT_ONCE = 1000
 """Messages of a branch that are read and written together."""
@@ -29,12 +31,12 @@ def owned_by(client: Client) -> str | None:
     return None if client.may("admin") else client.owner
 
 
-Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, str], Awaitable[tuple[ChatLine, JsonObject]]]
-"""Gives a message that was edited, as the platform stores it, and the chat's variables."""
+Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, T], Awaitable[tuple[ChatLine, JsonObject]]]
+"""Gives a message with another text or swipe, as the platform stores it, and the chat's variables."""
 
 
 async def edit_message(
-    database: Database, client: Client, chat_id: str, message_id: str, content: str, rewrite: Rewrite
+    database: Database, client: Client, chat_id: str, message_id: str, content: str, rewrite: Rewrite[str]
 ) -> ChatLine:
     """Give a message another text."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
@@ -51,14 +53,16 @@ async def remove_messages(
         await chats.update_chat(connection, chat)
 
 
-async def pick_swipe(database: Database, client: Client, chat_id: str, message_id: str, swipe: int) -> ChatLine:
+async def pick_swipe(
+    database: Database, client: Client, chat_id: str, message_id: str, swipe: int, rewrite: Rewrite[int]
+) -> ChatLine:
     """Show another of a message's replies."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
         found = swipes_of(line.native)
         if found is None or swipe >= len(found[0]):
             raise ServiceError(422, f"the message has no swipe {swipe}", code="no_such_swipe", param="swipe")
-        changed = with_content(chat, line, with_swipe(line.native, swipe), found[0][swipe])
-        return await _store(connection, chat, line, changed)
+        changed, variables = await rewrite(connection, chat, line, swipe)
+        return await _store(connection, chat, line, changed, variables={**chat.variables, "local": variables})
 
 
 async def branch_chat(

@@ -29,8 +29,9 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import Use
-from tavernkit.server.swipes import with_new_swipe
+from tavernkit.server.swipes import swipes_of, with_new_swipe, with_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
+from tavernkit.server.talks.silly_tavern import SillyTavernTalk
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 
@@ -405,6 +406,39 @@ class TurnLog:
         talk = self._talks.of(chat.selection.platform)
         name = self._config.user_name
         return await talk.edited(line, content, cast, user_name=name, variables=variables)
+
+    async def with_swipe(
+        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, swipe: int
+    ) -> tuple[ChatLine, JsonObject]:
+        """A message that shows another swipe, and the chat's variables. If the character is gone, no macro runs.
+
+        Args:
+            connection: The database.
+            chat: The chat.
+            line: The message.
+            swipe: The number of a swipe that it has.
+        """
+        local = chat.variables.get("local")
+        variables = local if is_object(local) else {}
+        swipes, _ = swipes_of(line.native) or ([line.content], 0)
+        plain = with_content(chat, line, with_swipe(line.native, swipe), swipes[swipe])
+        try:
+            cast = await self._library.cast(connection, chat.selection)
+        except ServiceError:
+            return plain, variables
+        talk = self._talks.of(chat.selection.platform)
+        if not isinstance(talk, SillyTavernTalk):
+            return plain, variables
+        alone = len(await chats.read_lines(connection, chat.id, limit=2)) == 1
+        given = TalkInput(
+            cast=cast,
+            chat_id=chat.id,
+            lines=[line],
+            details=chat.details,
+            user_name=self._config.user_name,
+            local_variables=variables,
+        )
+        return await talk.with_swipe(given, swipe, alone=alone)
 
     async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
         known = self._lines.get(chat.id)

@@ -205,7 +205,8 @@ async def choose_swipe(
     session_id: PathId, message_id: PathId, body: SwipeIn, service: TheService, client: ChatClient
 ) -> MessageOut:
     """Show another of the replies to a message."""
-    return MessageOut.of(await pick_swipe(service.database, client, session_id, message_id, body.swipe))
+    rewrite = service.turns.log.with_swipe
+    return MessageOut.of(await pick_swipe(service.database, client, session_id, message_id, body.swipe, rewrite))
 
 
 async def _turn(

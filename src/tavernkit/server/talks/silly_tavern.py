@@ -79,6 +79,22 @@ class SillyTavernTalk:
         changed = dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
         return changed, chat.variables.to_dict().get("local", {})
 
+    async def with_swipe(self, given: TalkInput, swipe: int, *, alone: bool) -> tuple[ChatLine, JsonObject]:
+        """The message of ``given`` as it shows another of its swipes, and the chat's variables.
+
+        Args:
+            given: The chat, with this message only.
+            swipe: The number of the swipe.
+            alone: Whether it is the only message: the macros of a greeting run when it is shown.
+        """
+        line = given.lines[-1]
+        lines: list[JsonObject] = [dict(line.native)]
+        chat = self._chat(_Host(given, ask_nobody), lines if alone else [{"is_user": True, "mes": ""}, *lines])
+        await self._build_executor.run((given.cast.key, "swipe"), lambda: chat.show_swipe(swipe))
+        native = chat.lines[-1]
+        changed = dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
+        return changed, chat.variables.to_dict().get("local", {})
+
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
         host = _Host(given, ask_nobody)

@@ -245,11 +245,11 @@ class Chat:
         line = self.state.lines[-1]
         chat_lines.show(line)
         swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
-        untouched = len(self.state.lines) == 1 and not self.state.header.get("tainted")
+        untouched = self._is_untouched()
         step = 1 if direction == "right" else -1
         if direction == "right" and at + 1 >= len(swipes) and not untouched and not chat_lines.is_hidden(line):
             return await self._turn("swipe", "swipe")
-        self._show_swipe((at + step) % len(swipes), keep=not untouched)
+        self.show_swipe((at + step) % len(swipes))
         await self.host.checkpoint()
         return dataclasses.replace(turn, text=chat_lines.text_of(line))
 
@@ -260,10 +260,14 @@ class Chat:
         chat_lines.show(self.state.lines[-1])
         return await self._turn("swipe", "swipe")
 
-    def _show_swipe(self, at: int, *, keep: bool) -> None:
-        """Show a swipe of the last line; ``keep`` what is shown now as it is."""
+    def _is_untouched(self) -> bool:
+        """Return True while there is only a greeting, which nobody has changed."""
+        return len(self.state.lines) == 1 and not self.state.header.get("tainted")
+
+    def show_swipe(self, at: int) -> None:
+        """Show one of the swipes of the last line, which has as many."""
         line = self.state.lines[-1]
-        if keep:
+        if not self._is_untouched():
             chat_lines.leave_swipe(line)
         chat_lines.arrive_at_swipe(line, at)
         if len(self.state.lines) == 1:
@@ -407,7 +411,7 @@ class Chat:
         if not 0 <= index < len(swipes):
             raise ConfigError(f"there is no greeting {index}: the card has 0 to {len(swipes) - 1}")
         if index != chat_lines.swipe_id_of(self.state.lines[0]):
-            self._show_swipe(index, keep=bool(self.state.header.get("tainted")))
+            self.show_swipe(index)
 
     def edit(self, index: int, text: str) -> None:
         """Replace the text of a line, as SillyTavern's editor does: scripts and macros run once."""
