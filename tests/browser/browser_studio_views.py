@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tavernkit.server import ServerConfig, create_app
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio._opening import open_folder
 from tavernkit.studio._shelf import Wanted
 from tests.browser.studio_page import DESK, PHONE, StudioPage, both, serving
 from tests.browser.webdriver import Browser
+from tests.server.conftest import on_loopback
 from tests.silly_tavern.generated_folder import generate
 
 pytestmark = pytest.mark.browser
@@ -120,3 +123,29 @@ def test_another_character_of_a_folder_is_opened(browser: Browser, tmp_path: Pat
         page.wait_for("return document.querySelector('.who').textContent !== arguments[0]", first)
         page.wait_for("return document.querySelectorAll('.block').length > 0")
         assert browser.errors() == []
+
+
+def test_the_service_has_the_same_page_for_those_with_a_key(browser: Browser, tmp_path: Path) -> None:
+    config = ServerConfig.model_validate({"data": tmp_path, "require_keys": True, "admin_key": "the-admin-key"})
+    page = StudioPage(browser, DESK, tmp_path)
+    with on_loopback(create_app(config)) as address:
+        browser.open("about:blank")
+        browser.open(address)
+        browser.wait(lambda: browser.all("input[type=password]"))
+        browser.one("input[type=password]").type("the-admin-key")
+        browser.keys("enter")
+        page.wait_for("return document.documentElement.dataset.ready === 'true'")
+        page.part("Description")
+        page.write("Description", " She hums.")
+        page.wait_for_prompt("She hums.")
+        browser.keys("ctrl+s")
+        page.wait_for("return document.querySelector('dialog .unified .added')?.textContent.includes('She hums.')")
+        browser.one("#save-all").click()
+        page.wait_for_text(".notices", "Saved")
+        stored = httpx.get(
+            f"{address}/api/characters/aria", headers={"Authorization": "Bearer the-admin-key"}, timeout=30
+        )
+        assert "She hums." in stored.text
+        # The page was asked for before there was a key, and refused.
+        assert all("401" in error for error in browser.errors())
+        browser.open("about:blank")
