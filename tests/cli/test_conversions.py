@@ -174,4 +174,4 @@ def test_a_picture_that_is_lost_is_a_loss(tavernkit: Tavernkit, tmp_path: Path) 
     picture = tmp_path / "portrait.png"
     picture.write_text("no picture")
     outcome = tavernkit("card", "embed", CARD, str(picture), str(tmp_path / "aria.png"))
-    assert (outcome.code, "a plain one stands in for it" in outcome.err) == (1, True)
+    assert (outcome.code, "a plain one is used instead" in outcome.err) == (1, True)

@@ -371,7 +371,7 @@ def _picture(job: _Job, ext: str) -> tuple[Source, Asset | None]:
         try:
             return BytesSource(turned_into(ext, _bare(asset, job.limits), job.warn)), None
         except ImageError as error:
-            job.warn(f"the picture cannot be turned into a {ext.upper()}: {error}; a plain one stands in for it")
+            job.warn(f"the picture cannot be turned into a {ext.upper()}: {error}; a plain one is used instead")
     return BytesSource(_PLACEHOLDERS[ext]()), None
 
 

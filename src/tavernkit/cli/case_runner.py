@@ -119,7 +119,7 @@ def _macro(macro: str, value: str, plan: Plan) -> Check:
     texts = (str(message.get("content")) for message in plan.to_messages() if is_mapping(message))
     found = next((found[1] for text in texts if (found := _MARKED.search(text))), None)
     if found is None:
-        return Check(what, passed=False, reason="the message it stands in is not in the prompt")
+        return Check(what, passed=False, reason="its message is not in the prompt")
     return Check(what, found == value, "" if found == value else f"it gives {found!r}")
 
 

@@ -224,12 +224,12 @@ def test_waiting_for_keys_changes_nothing(
 @pytest.mark.parametrize(
     ("depth", "texts", "hint"),
     [
-        (1, ("dragon", "b", "c"), "; 'dragon' stands in message #0, which a scan depth of 1 does not reach"),
+        (1, ("dragon", "b", "c"), "; 'dragon' is in message #0, which a scan depth of 1 does not reach"),
         (
             4,
             ("dragon", "b", "c"),
             (
-                "; 'dragon' stands in message #0, which a scan depth of 4 does not reach"
+                "; 'dragon' is in message #0, which a scan depth of 4 does not reach"
                 " in a chat of 3 messages: RisuAI then looks at the last 1 only"
             ),
         ),
@@ -244,5 +244,5 @@ def test_a_key_that_the_scan_depth_does_not_reach_is_hinted_at(depth: int, texts
 
 def test_only_a_few_messages_are_looked_through_for_a_hint() -> None:
     texts = ["dragon", *["x"] * (LOOKED_BACK + 1)]
-    assert "stands in" not in scan([LorebookEntry(key="dragon")], *texts, scan_depth=1).explain(0).reason
-    assert "stands in" in scan([LorebookEntry(key="dragon")], *texts[:-1], scan_depth=1).explain(0).reason
+    assert "is in message" not in scan([LorebookEntry(key="dragon")], *texts, scan_depth=1).explain(0).reason
+    assert "is in message" in scan([LorebookEntry(key="dragon")], *texts[:-1], scan_depth=1).explain(0).reason

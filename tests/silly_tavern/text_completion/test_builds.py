@@ -143,7 +143,7 @@ def test_an_injection_that_is_too_long_blocks_the_chat_and_says_so():
     big = {"key": "big", "value": "x " * 15_000, "position": IN_CHAT, "depth": 4, "role": 0}
     plan = build(extension_prompts=[big])
     assert plan.prompt == STORY
-    assert plan.warnings[0] == "no room for what stands in the chat: extension big left out"
+    assert plan.warnings[0] == "no room for texts inside the chat: extension big left out"
 
 
 def test_a_newest_message_that_is_too_long_is_told():

@@ -142,10 +142,10 @@ def test_entries_after_the_budget_is_used_up_say_what_they_need() -> None:
 @pytest.mark.parametrize(
     ("fields", "messages", "hint"),
     [
-        ({}, ("x", "y", "a cat"), "'cat' stands in message 3 from the end, beyond its scan depth of 2"),
+        ({}, ("x", "y", "a cat"), "'cat' is in message 3 from the end, beyond its scan depth of 2"),
         ({"scanDepth": 0}, ("a cat",), "but its scan depth is 0"),
-        ({"caseSensitive": True}, ("a CAT",), "'cat' stands in the last message in another case"),
-        ({}, ("cats",), "'cat' stands in the last message only as part of a word"),
+        ({"caseSensitive": True}, ("a CAT",), "'cat' is in the last message in another case"),
+        ({}, ("cats",), "'cat' is in the last message only as part of a word"),
     ],
 )
 def test_near_misses_are_pointed_out(fields: dict[str, object], messages: tuple[str, ...], hint: str) -> None:
@@ -156,13 +156,13 @@ def test_near_misses_are_pointed_out(fields: dict[str, object], messages: tuple[
 
 def test_near_miss_in_a_text_it_does_not_look_at() -> None:
     explanation = explain({}, "x", scan_data=ScanData(scenario="the cat's house"))
-    assert "'cat' stands in the scenario, which it does not look at" in explanation.text
+    assert "'cat' is in the scenario, which it does not scan" in explanation.text
 
 
 def test_near_miss_in_recursion() -> None:
     book = make_book({**CAT, "excludeRecursion": True}, {"constant": True, "content": "the cat"})
     text = scan(book, "x").explain(0).text
-    assert "'cat' stands in lore activated in pass 1, but it takes no part in recursion" in text
+    assert "'cat' is in lore activated in pass 1, but it is excluded from recursion" in text
 
 
 def test_table_shows_what_is_in_first_and_counts_the_rest() -> None:

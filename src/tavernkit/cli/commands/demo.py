@@ -267,7 +267,7 @@ def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: J
     chapter("6  A conversation", "Variables, timed lore and swipes last from turn to turn, in a file of SillyTavern's.")
     show(*(Text.assemble((f"{name:<6} ", "bold"), text) for name, text in talk.lines))
     chapter("7  Where a sentence of its prompt came from", "tavernkit explain … --where WORDS; in Studio, a click.")
-    show(Text.assemble((f"“{LOOKED_UP}”", "italic"), f" stands in message {talk.message},"))
+    show(Text.assemble((f"“{LOOKED_UP}”", "italic"), f" is in message {talk.message},"))
     show(f"word for word from {talk.source}, from character {talk.offset} on")
     chapter("8  What a prompt cache keeps of it", "tavernkit cache CARD --chat FILE")
     show(f"{talk.cached} of {talk.tokens} tokens are as they were in the prompt before.")

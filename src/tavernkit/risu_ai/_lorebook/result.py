@@ -40,7 +40,7 @@ class NearMisses:
         for place in range(len(self.unread) - 1, first - 1, -1):
             for key in entry.keys:
                 if self.literals.contains(self.unread[place], key, full_word=self.full_word):
-                    return f"{key!r} stands in message #{place}, which {self._reach()}"
+                    return f"{key!r} is in message #{place}, which {self._reach()}"
         return ""
 
     def _reach(self) -> str:

@@ -87,7 +87,7 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
         state.omit(Omission("example", segment.origin.id, reason, title_of(segment.origin.source)))
     if injected:
         names = ", ".join(title_of(message.origin.source) for message in injected)
-        state.warn(f"no room for what stands in the chat: {names} left out")
+        state.warn(f"no room for texts inside the chat: {names} left out")
     if not assembled.history and not assembled.continued:
         state.warn("the prompt has no room for the chat: all messages and the reply line are left out")
     elif chat and chat[0] is state.core[-1]:

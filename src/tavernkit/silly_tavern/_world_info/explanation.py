@@ -59,22 +59,22 @@ class NearMisses:
         return None
 
     def _reason(self, key: str, piece: Piece, entry: Entry) -> str:
-        stands = f"{key!r} stands in {piece}"
+        found = f"{key!r} is in {piece}"
         view = self._scan.widest_view(entry)
         if view is None:
-            return f"{stands}, but its scan depth is 0"
+            return f"{found}, but its scan depth is 0"
         if not view.sees(piece):
             if piece.origin is Origin.MESSAGE:
-                return f"{stands}, beyond its scan depth of {view.messages}"
-            return f"{stands}, which it does not look at"
+                return f"{found}, beyond its scan depth of {view.messages}"
+            return f"{found}, which it does not scan"
         case_sensitive, _ = self._scan.table.modes(entry)
         if case_sensitive and key not in piece.text:
-            return f"{stands} in another case"
+            return f"{found} in another case"
         if find_plain(js_lower(key), js_lower(piece.text), whole_word=True) < 0:
-            return f"{stands} only as part of a word"
+            return f"{found} only as part of a word"
         if entry.exclude_recursion and piece.origin is Origin.RECURSION:
-            return f"{stands}, but it takes no part in recursion"
-        return f"{stands}, which it saw only when it could not be activated"
+            return f"{found}, but it is excluded from recursion"
+        return f"{found}, which it saw only when it could not activate"
 
 
 _EXCERPT = 24
