@@ -9,7 +9,7 @@ from tavernkit._text.js_regex import DEFAULT_TIMEOUT, JSRegex, JSRegexSyntaxErro
 from tavernkit._text.occurrences import occurrences
 from tavernkit.errors import Warn
 
-_LITERAL = re.compile(r"/((?:[^\\/]|\\.)+)/([a-z]*)", re.DOTALL)
+_LITERAL = re.compile(r"/((?:[^\\/]++|\\.)++)/([a-z]*)", re.DOTALL)
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 

@@ -12,7 +12,7 @@ from tavernkit.errors import LimitExceededError
 MAX_JSON_NESTING: Final = 100
 """Nesting of JSON that a model, a provider or a tool may send."""
 
-_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+_STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def loads(text: str) -> Json:

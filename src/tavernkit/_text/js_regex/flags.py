@@ -9,7 +9,8 @@ from tavernkit._text.js_regex.errors import JSRegexSyntaxError
 FLAGS = "dgimsuvy"
 """The flags JavaScript knows."""
 
-_LITERAL = re.compile(r"/((?:[^\\/\[]|\\[\s\S]|\[(?:[^\\\]]|\\[\s\S])*\])+)/([A-Za-z]*)")
+# Repeated groups are possessive: otherwise each repetition takes a hundred bytes, of a pattern of any length.
+_LITERAL = re.compile(r"/((?:[^\\/\[]++|\\[\s\S]|\[(?:[^\\\]]++|\\[\s\S])*+\])++)/([A-Za-z]*)")
 
 
 def check_flags(flags: str) -> str:

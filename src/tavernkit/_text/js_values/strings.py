@@ -20,7 +20,7 @@ WHITESPACE = (
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _URI_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()")
 _URI_RESERVED = frozenset(b";/?:@&=+$,#")
-_PERCENT_RUN = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_PERCENT_RUN = re.compile(r"(?:%[0-9A-Fa-f]{2})++")
 
 
 def trim(text: str) -> str:

@@ -24,7 +24,7 @@ COLD_MARK = "\uef01COLDSTORAGE\uef01"
 
 COLD_FIELDS = ("message", "hypaV2Data", "hypaV3Data", "scriptstate", "localLore")
 _PLAIN_NAME = re.compile(r"(?!\.)[^/\\\0]{1,200}")
-_HEX = re.compile(r"(?:[0-9a-f]{2})+")
+_HEX = re.compile(r"(?:[0-9a-f]{2})++")
 
 
 class StoredFiles:

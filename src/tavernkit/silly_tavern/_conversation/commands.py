@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._conversation.chat import Chat
 
 _COMMAND = re.compile(r"/(?P<name>[^\s|]+)\s*(?P<rest>.*)\Z", re.DOTALL)
-_NAMED = re.compile(r'(?P<key>[\w-]+)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>\S*))\s*')
+_NAMED = re.compile(r'(?P<key>[\w-]+)=(?:"(?P<quoted>(?:[^"\\]++|\\.)*+)"|(?P<plain>\S*))\s*')
 _RANGE = re.compile(r"(?P<start>\d+)(?:\s*-\s*(?P<end>\d+))?\Z")
 _INJECT_POSITIONS = {"after": 0, "chat": 1, "before": 2, "none": -1}
 _ROLES = {"system": 0, "user": 1, "assistant": 2}

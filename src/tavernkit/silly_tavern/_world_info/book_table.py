@@ -25,7 +25,7 @@ SHORTEST_NEED = 3
 SEPARATOR = "\x01"
 """Stands before every message of a haystack. A key that holds it can reach across messages."""
 
-_WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]+)*")
+_WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]++)*+")
 MAX_INTEGER = 2**53
 
 _OFF = (0, None)

@@ -19,7 +19,7 @@ from tavernkit.vibe_tavern._limits import (
 )
 
 _WRAPPERS = ("directives", "json")
-_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}]', re.DOTALL)
+_STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
 """Braces, and strings as a whole, so that braces inside them do not count."""
 
 

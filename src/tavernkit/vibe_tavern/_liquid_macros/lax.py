@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 _QUOTED = r'"[^"]*"|\'[^\']*\''
-_FRAGMENT = rf"(?:(?:{_QUOTED}|[^\s,|:\"'])+)"
+_FRAGMENT = rf"(?:(?:{_QUOTED}|[^\s,|:\"'])++)"
 """One value as a writer sees it: no blanks and separators outside quotes."""
 
-_OPERAND = rf"(?:(?:{_QUOTED}|[^\s,|:\"'=!<>])+)"
+_OPERAND = rf"(?:(?:{_QUOTED}|[^\s,|:\"'=!<>])++)"
 _VALUE = re.compile(_FRAGMENT)
-_PIPED = re.compile(rf"(?:{_QUOTED}|[^|])*")
+_PIPED = re.compile(rf"(?:{_QUOTED}|[^|])*+")
 _FILTER = re.compile(r"\w+")
 _ARGUMENT = re.compile(rf"[:,]\s*(?:(?P<name>[A-Za-z_]\w*)\s*:\s*)?(?P<value>{_FRAGMENT})")
 _NAME = re.compile(r"\w[\w\-]*")

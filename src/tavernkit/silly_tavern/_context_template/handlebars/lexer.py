@@ -35,8 +35,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("blank", rf"{_BLANK}+"),
     ("close_unescaped", r"\}~?\}\}"),
     ("close", r"~?\}\}"),
-    ("string", r'"(?:\\"|[^"])*"'),
-    ("string", r"'(?:\\'|[^'])*'"),
+    ("string", r'"(?:[^"\\]++|\\"|\\)*"'),
+    ("string", r"'(?:[^'\\]++|\\'|\\)*'"),
     ("data", r"@"),
     ("boolean", rf"(?:true|false){_AFTER_LITERAL}"),
     ("nothing", rf"(?:undefined|null){_AFTER_LITERAL}"),
@@ -44,7 +44,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("open_params", rf"as{_BLANK}+\|"),
     ("close_params", r"\|"),
     ("id", rf"[^\s\ufeff!\"#%-,./;->@\[-^`{{-~]+{_AFTER_NAME}"),
-    ("segment", r"\[(?:\\\]|[^\]])*\]"),
+    ("segment", r"\[(?:[^\]\\]++|\\\]|\\)*\]"),
 )
 """Kinds of tokens inside tags; the first one that fits counts."""
 

@@ -1,0 +1,49 @@
+"""Our own patterns take no memory for each repetition of a group: Python's engine does unless groups are possessive."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+
+import pytest
+
+from tavernkit._text import pattern_matcher, strict_json
+from tavernkit._text.js_regex import flags
+from tavernkit._text.js_values import strings
+from tavernkit.silly_tavern._context_template.handlebars import lexer
+from tavernkit.silly_tavern._conversation import commands
+from tavernkit.silly_tavern._world_info import book_table
+from tavernkit.vibe_tavern._directives import parser
+from tavernkit.vibe_tavern._liquid_macros import lax
+
+TIMES = 50_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start", "piece", "end"),
+    [
+        (flags._LITERAL, "/", "a", "/g"),
+        (flags._LITERAL, "/", "[a]", "/g"),
+        (flags._LITERAL, "/[", "\\a", "]/g"),
+        (pattern_matcher._LITERAL, "/", "\\a", "/"),
+        (strict_json._STRUCTURE, '"', "\\n", '"'),
+        (strings._PERCENT_RUN, "", "%aa", ""),
+        (lexer._TOKEN, '"', "x", '"'),
+        (lexer._TOKEN, "[", "x", "]"),
+        (book_table._WORDS, "a", " a", ""),
+        (commands._NAMED, 'a="', "\\n", '"'),
+        (parser._STRUCTURE, '"', "\\n", '"'),
+        (lax._PIPED, "", "a", ""),
+        (lax._VALUE, "", "a", ""),
+    ],
+)
+def test_a_repetition_takes_no_memory(pattern: re.Pattern[str], start: str, piece: str, end: str) -> None:
+    """A key of 30 MB that looks like a regular expression took 4 GB, a string in a story string 800 bytes a letter."""
+    text = start + piece * TIMES + end
+    tracemalloc.start()
+    found = pattern.match(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found is not None
+    assert found.end() == len(text)
+    assert peak < 10 * TIMES
