@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import tracemalloc
 
@@ -10,6 +11,8 @@ import pytest
 from tavernkit._text import pattern_matcher, strict_json
 from tavernkit._text.js_regex import flags
 from tavernkit._text.js_values import strings
+from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._payload import decode_payload
 from tavernkit.silly_tavern._context_template.handlebars import lexer
 from tavernkit.silly_tavern._conversation import commands
 from tavernkit.silly_tavern._world_info import book_table
@@ -47,3 +50,15 @@ def test_a_repetition_takes_no_memory(pattern: re.Pattern[str], start: str, piec
     assert found is not None
     assert found.end() == len(text)
     assert peak < 10 * TIMES
+
+
+def test_base64_with_a_break_behind_every_letter_takes_little_memory() -> None:
+    text = base64.b64encode(b'{"a": "' + b"x" * TIMES + b'"}')
+    for between in (b"\n", b"\n!"):
+        data = between.join(text[at : at + 1] for at in range(len(text)))
+        tracemalloc.start()
+        found = decode_payload(data, what="card", limits=DEFAULT_LIMITS, warn=lambda _message: None)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found == {"a": "x" * TIMES}
+        assert peak < 8 * len(data)

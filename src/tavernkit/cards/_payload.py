@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
+import string
 
 from tavernkit._values import Json
 from tavernkit.cards._json_text import dump_json, parse_json
@@ -13,14 +13,15 @@ from tavernkit.cards.errors import EncryptedCardError, JsonError
 from tavernkit.errors import Warn
 
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
-_FOREIGN = re.compile(rb"[^A-Za-z0-9+/]+")
-_WHITESPACE = re.compile(rb"\s+")
+# Deleted with ``translate``: a pattern would make a list of millions of pieces.
+_FOREIGN = bytes(set(range(256)) - set(string.ascii_letters.encode() + string.digits.encode() + b"+/"))
+_WHITESPACE = string.whitespace.encode()
 _ENCRYPTED = b"rcc||"
 
 
 def decode_base64(data: bytes) -> bytes:
     """Decode base64 leniently: foreign characters are skipped, the first ``=`` ends the data, URL letters are taken."""
-    letters = _FOREIGN.sub(b"", data.partition(b"=")[0].translate(_URL_SAFE))
+    letters = data.partition(b"=")[0].translate(_URL_SAFE).translate(None, _FOREIGN)
     usable = len(letters) - (len(letters) % 4 == 1)
     return binascii.a2b_base64(letters[:usable] + b"=" * (-usable % 4))
 
@@ -33,7 +34,7 @@ def decode_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Jso
     if text[:1] in (b"{", b"[") or text.startswith(b"\xef\xbb\xbf"):
         warn(f"{what}: plain JSON where base64 is expected")
         return parse_json(text, what=what, warn=warn, limits=limits)
-    compact = _WHITESPACE.sub(b"", text)
+    compact = text.translate(None, _WHITESPACE)
     try:
         decoded = binascii.a2b_base64(compact, strict_mode=True)
     except binascii.Error:
