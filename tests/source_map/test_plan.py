@@ -336,7 +336,7 @@ def test_lines_with_the_same_words_are_told_apart() -> None:
 def test_a_second_map_knows_what_was_given_as_well() -> None:
     builder = st.Builder(character=CARD, user=User(name="Ann"), books=[BOOK], seed=1)
     first, second = (builder.build(message="Hello.").source_map().given for _ in range(2))
-    assert first == second
+    assert set(first) == set(second)
     assert any(source.kind == "preset" for source in second) or any(source.kind == "settings" for source in second)
 
 
