@@ -63,7 +63,7 @@ async def test_the_5000th_message_is_read_and_converted_as_the_50th(
             stored = (await client.get(f"{base}/messages?limit=5")).json()["data"]
             assert [each["content"] for each in stored][-4:] == ["first", "Yes.", "second", "Yes."]
     assert counts[50][0] > 0
-    assert counts[5000][0] <= counts[50][0] + 20  # twenty to forty lines may change
+    assert counts[5000][0] <= counts[50][0] + 20  # all but a few are converted before
     assert counts[5000][1] == counts[50][1] == 0
 
 

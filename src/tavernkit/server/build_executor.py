@@ -26,22 +26,22 @@ class BuildExecutor:
         """Build at once if the last build of the same kind was short, else in a thread."""
         known = self._seconds.get(kind)
         if known is not None and known <= SHORT_BUILD_SECONDS:
-            return self._timed(kind, build, time.perf_counter)
+            return self._timed(kind, build)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._timed, kind, build, _working_time)
+        return await loop.run_in_executor(self._executor, self._timed, kind, build)
 
     def close(self) -> None:
         """Begin no more builds."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _timed(self, kind: Hashable, build: Callable[[], Built], clock: Callable[[], float]) -> Built:
-        started = clock()
+    def _timed(self, kind: Hashable, build: Callable[[], Built]) -> Built:
+        started = _working_time()
         try:
             return build()
         finally:
-            self._seconds.put(kind, clock() - started)
+            self._seconds.put(kind, _working_time() - started)
 
 
 def _working_time() -> float:
-    """A thread's clock: it may have to wait for its turn, which does not count, or for the work of its regexes."""
+    """The thread's own clock: waiting for its turn, on a busy machine, does not count; the work of its regexes does."""
     return time.thread_time() + seconds_waited()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -80,6 +80,30 @@ class OpenTurn:
             f"the session is long: its first {self.unread} messages are no longer read for prompts",
             *self.notes,
         ]
+
+
+class Heartbeat:
+    """Something that is begun after a time, unless it is cancelled before: most turns are short, and need no task."""
+
+    def __init__(self, seconds: float, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Wait.
+
+        Args:
+            seconds: How long.
+            work: What is begun then.
+        """
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
+
+    def cancel(self) -> None:
+        """End it, or do not begin it."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._work())
 
 
 class TurnLog:
@@ -356,10 +380,12 @@ class TurnLog:
                 await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
                 await self._accounts.add(connection, opened.payer, opened.uses())
 
-    async def keep(self, opened: OpenTurn, listener: Listener) -> None:
-        """Renew the lease; a turn that has lost its chat asks no longer."""
+    def keep(self, opened: OpenTurn, listener: Listener) -> Heartbeat:
+        """Renew the lease until the heartbeat is cancelled; a turn that has lost its chat asks no longer."""
+        return Heartbeat(self._config.lease_seconds / 3, lambda: self._renew(opened, listener))
+
+    async def _renew(self, opened: OpenTurn, listener: Listener) -> None:
         while opened.stored:
-            await asyncio.sleep(self._config.lease_seconds / 3)
             try:
                 async with self._database.write() as connection:
                     until = time.time() + self._config.lease_seconds
@@ -367,10 +393,11 @@ class TurnLog:
                     kept = await turns.renew(connection, opened.turn_id, chat_id, until)
             except Exception:
                 logger.warning("the lease of a turn could not be renewed", exc_info=True)
-                continue
-            if not kept and opened.chat is not None:
-                listener.gone.set()
-                return
+            else:
+                if not kept and opened.chat is not None:
+                    listener.gone.set()
+                    return
+            await asyncio.sleep(self._config.lease_seconds / 3)
 
     async def new_chat(
         self,

@@ -156,7 +156,7 @@ class Turns:
             if isinstance(opened, TurnOutcome):
                 return opened
             route = self._fitting(request, opened, route)
-            heartbeat = asyncio.create_task(self.log.keep(opened, listener))
+            heartbeat = self.log.keep(opened, listener)
             try:
                 return await self._talk(request, opened, route, listener)
             except Exception as error:
