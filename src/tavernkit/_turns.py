@@ -134,7 +134,12 @@ class Chat(Protocol):
         ...
 
     def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line."""
+        """Replace the text of a line.
+
+        Args:
+            index: The number of the line; -1 is the last.
+            text: Its new text.
+        """
         ...
 
     def delete(self, index: int) -> None:

@@ -127,7 +127,12 @@ class TokenEstimator:
         self._reported: LRUCache[str, bool] = LRUCache(MODEL_CACHE_SIZE)
 
     def estimate(self, text: str, model_hint: str | None = None) -> int:
-        """Return the number of tokens of a text. No text makes it raise."""
+        """Return the number of tokens of a text. No text makes it raise.
+
+        Args:
+            text: The text.
+            model_hint: The model to count for.
+        """
         if not text:
             return 0
         count = self._counts.get(model_hint, text)
@@ -137,7 +142,12 @@ class TokenEstimator:
         return count
 
     def tokenize(self, text: str, model_hint: str | None = None) -> Tokenization:
-        """Return the tokens of a text in as much detail as the backend gives. No text makes it raise."""
+        """Return the tokens of a text in as much detail as the backend gives. No text makes it raise.
+
+        Args:
+            text: The text.
+            model_hint: The model to count for.
+        """
         nothing = Tokenization(backend="heuristic", token_count=0)
         result = self._try(model_hint, lambda adapter: adapter.tokenize(text, model_hint), nothing)
         _, entry = self._choice(model_hint)

@@ -125,7 +125,14 @@ class Asset:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, type: str, name: str, ext: str = "") -> Asset:  # noqa: A002
-        """Make an asset to add to a bundle."""
+        """Make an asset to add to a bundle.
+
+        Args:
+            data: The bytes.
+            type: What it is for, such as ``icon``.
+            name: Its name in the card.
+            ext: The file ending; by default found from the bytes.
+        """
         return cls(type=type, name=name, ext=ext or sniff(data) or "unknown", blob=BytesBlob(data))
 
     @property

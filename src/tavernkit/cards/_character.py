@@ -109,7 +109,12 @@ class Character:
 
     @classmethod
     def from_card(cls, card: object, *, warn: Warn = log_warning) -> Character:
-        """Read a card (parsed JSON) of any version; raises ``NotACardError`` if it is none."""
+        """Read a card (parsed JSON) of any version; raises ``NotACardError`` if it is none.
+
+        Args:
+            card: The card's JSON, of any version.
+            warn: Called with each warning.
+        """
         version = card_version(card, warn=warn)
         assert is_mapping(card)
         raw = frozen(card)

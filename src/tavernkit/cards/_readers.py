@@ -32,7 +32,12 @@ class ReaderRegistry:
             self.register(ending, reader)
 
     def register(self, ending: str, reader: Reader) -> None:
-        """Read files of an ending with a reader, in place of an earlier one for that ending."""
+        """Read files of an ending with a reader, in place of an earlier one for that ending.
+
+        Args:
+            ending: The file ending, such as ``.note``.
+            reader: The function that reads the file.
+        """
         name = f".{ending.strip().lower().removeprefix('.')}"
         if name == "." or PurePath(f"x{name}").suffix != name:
             raise ConfigError(f"the ending of a file name is a text such as '.mycard', not {ending!r}")

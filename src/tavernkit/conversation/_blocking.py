@@ -129,7 +129,12 @@ class BlockingConversation:
         self._run(self.conversation.choose_greeting(index))
 
     def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line."""
+        """Replace the text of a line.
+
+        Args:
+            index: The number of the line; -1 is the last.
+            text: Its new text.
+        """
         self._run(self.conversation.edit(index, text))
 
     def delete(self, index: int) -> None:
@@ -141,11 +146,21 @@ class BlockingConversation:
         self._run(self.conversation.delete_from(index))
 
     def hide(self, start: int, end: int | None = None) -> None:
-        """Keep lines out of prompts."""
+        """Keep lines out of prompts.
+
+        Args:
+            start: The first line.
+            end: The last line; by default the same.
+        """
         self._run(self.conversation.hide(start, end))
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again."""
+        """Let hidden lines be part of prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line; by default the same.
+        """
         self._run(self.conversation.unhide(start, end))
 
     def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:

@@ -41,7 +41,13 @@ class DialectRegistry:
         self._dialects = dict(dialects)
 
     def register(self, name: str, dialect: Dialect, *, replace: bool = False) -> None:
-        """Add a dialect; one that is there already must be replaced on purpose."""
+        """Add a dialect; one that is there already must be replaced on purpose.
+
+        Args:
+            name: The name of the dialect.
+            dialect: The function that converts messages.
+            replace: Replace a dialect of that name.
+        """
         if name in self._dialects and not replace:
             raise ConfigError(
                 f"there is a dialect {name!r} already: pass replace=True to put another in its place",
@@ -59,7 +65,13 @@ class DialectRegistry:
         return tuple(self._dialects)
 
     def convert(self, messages: Iterable[MessageLike], dialect: str = "openai", **options: object) -> object:
-        """Return the payload of a dialect; messages may also be mappings in OpenAI's shape."""
+        """Return the payload of a dialect; messages may also be mappings in OpenAI's shape.
+
+        Args:
+            messages: The messages.
+            dialect: The name of the dialect.
+            options: Options of the dialect.
+        """
         return self._find(dialect)(as_messages(messages), **options)
 
     def _find(self, name: str) -> Dialect:

@@ -197,7 +197,12 @@ class Context:
         return self.data[key]
 
     def get(self, key: str, default: FrozenJson = None) -> FrozenJson:
-        """Read the application's own data."""
+        """Read the application's own data.
+
+        Args:
+            key: The key in ``data``.
+            default: What to return if it is not there.
+        """
         return self.data.get(key, default)
 
     def __contains__(self, key: object) -> bool:
@@ -337,7 +342,12 @@ class BuildState(Generic[ContextT_co]):
             instrumenter(event, {**payload, **lazy()} if lazy else payload)
 
     def stat(self, key: str, value: object) -> None:
-        """Record a counter of the current step."""
+        """Record a counter of the current step.
+
+        Args:
+            key: The name of the number.
+            value: The number.
+        """
         self.instrument("stat", key=key, value=value, step=self.current_step)
 
     def copy(self) -> Self:

@@ -84,7 +84,18 @@ class InjectionRegistry:
         ephemeral: bool = False,
         filter: InjectionFilter | None = None,  # noqa: A002  # the word users know
     ) -> Injection:
-        """Add or replace an injection; no content is empty content."""
+        """Add or replace an injection; no content is empty content.
+
+        Args:
+            id: The injection's name.
+            content: The text.
+            position: ``before`` or ``after`` the main prompt, ``chat``, or ``none`` (only scanned for lore).
+            role: The role of its message in the chat.
+            depth: Messages between it and the end of the chat.
+            scan: Scan its text for lore keys.
+            ephemeral: It is meant for one generation.
+            filter: Decides for each build whether it counts.
+        """
         canonical = POSITION_ALIASES.get(position, position)
         if canonical not in POSITIONS:
             raise ConfigError(

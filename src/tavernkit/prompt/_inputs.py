@@ -19,7 +19,12 @@ class Estimator(Protocol):
     """Counts tokens; never raises."""
 
     def estimate(self, text: str, model_hint: str | None = None) -> int:
-        """Return the number of tokens of a text."""
+        """Return the number of tokens of a text.
+
+        Args:
+            text: The text.
+            model_hint: The model to count for.
+        """
         ...
 
 

@@ -139,15 +139,32 @@ class Pipeline(Generic[StateT]):
         return Pipeline(*((each, step if each == name else old) for each, old in self))
 
     def insert_before(self, before: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
-        """Put a step before another one."""
+        """Put a step before another one.
+
+        Args:
+            before: The name of the step to insert before.
+            step: The new step.
+            name: Its name; by default its own.
+        """
         return self._insert(before, step, name, 0)
 
     def insert_after(self, after: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
-        """Put a step after another one."""
+        """Put a step after another one.
+
+        Args:
+            after: The name of the step to insert after.
+            step: The new step.
+            name: Its name; by default its own.
+        """
         return self._insert(after, step, name, 1)
 
     def append(self, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
-        """Put a step at the end."""
+        """Put a step at the end.
+
+        Args:
+            step: The new step.
+            name: Its name; by default its own.
+        """
         return Pipeline(*self, (name or step.name, step))
 
     def without(self, name: str) -> Pipeline[StateT]:
@@ -156,7 +173,12 @@ class Pipeline(Generic[StateT]):
         return Pipeline(*(entry for entry in self if entry[0] != name))
 
     def configure(self, name: str, **options: object) -> Pipeline[StateT]:
-        """Change options of a step."""
+        """Change options of a step.
+
+        Args:
+            name: The name of the step.
+            options: Options of its config.
+        """
         return self.replace(name, self[name].configured(options))
 
     def run(self, state: StateT) -> None:

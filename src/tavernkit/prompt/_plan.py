@@ -209,7 +209,13 @@ class Plan:
     def to_messages(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> object:
-        """Return the provider's payload: for ``openai`` a list of ``{"role", "content"}``, see ``dialects``."""
+        """Return the provider's payload: for ``openai`` a list of ``{"role", "content"}``, see ``dialects``.
+
+        Args:
+            dialect: The provider's protocol; ``text`` for a prompt text.
+            squash_system_messages: Join system messages that follow each other (``openai`` only).
+            dialect_options: Options of the dialect.
+        """
         if dialect == "text" and self.rendered is not None:
             return {"prompt": self.rendered.text, "stop_sequences": list(self.rendered.stop_sequences)}
         from tavernkit.dialects import convert
@@ -222,7 +228,13 @@ class Plan:
     def fingerprint(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> str:
-        """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
+        """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids.
+
+        Args:
+            dialect: The provider's protocol.
+            squash_system_messages: Join system messages that follow each other.
+            dialect_options: Options of the dialect.
+        """
         messages = self.to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
         return self.fingerprint_of(messages)
 
@@ -315,7 +327,12 @@ class Plan:
         return self.source_map().where(words)
 
     def at(self, message: int, offset: int) -> Span:
-        """Return the span of one character of a message (0 for a text prompt): see ``source_map()``."""
+        """Return the span of one character of a message (0 for a text prompt): see ``source_map()``.
+
+        Args:
+            message: The number of the message, from 0.
+            offset: The character in it, from 0.
+        """
         return self.source_map().at(message, offset)
 
     def uses(self, source: TextSource | str) -> list[Use]:

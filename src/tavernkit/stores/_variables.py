@@ -29,23 +29,50 @@ class VariablesStore(Protocol):
         ...
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
+        """Return a value, or nothing when there is none.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         ...
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
-        """Store a value."""
+        """Store a value.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         ...
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value."""
+        """Return True if the name is set, whatever its value.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         ...
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
-        """Remove a value if it is there."""
+        """Remove a value if it is there.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         ...
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now.
+
+        Args:
+            name: The variable.
+            value: What to add.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         ...
 
 
@@ -98,31 +125,58 @@ class InMemoryVariablesStore:
         return self._version
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
+        """Return a value, or nothing when there is none.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         names = self._scopes.get(scope) or self._scopes.get(_scope_key(scope))
         key = name if type(name) is str else _name_key(name)
         return None if names is None else names.get(key)
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
-        """Store a value."""
+        """Store a value.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         key, scope_key = _name_key(name), _scope_key(scope)
         with self._lock:
             self._scopes.setdefault(scope_key, {})[key] = value
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value."""
+        """Return True if the name is set, whatever its value.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         return _name_key(name) in self._scopes.get(_scope_key(scope), {})
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
-        """Remove a value if it is there."""
+        """Remove a value if it is there.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         key, scope_key = _name_key(name), _scope_key(scope)
         with self._lock:
             self._scopes.get(scope_key, {}).pop(key, None)
             self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now.
+
+        Args:
+            name: The variable.
+            value: What to add.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         with self._lock:
             old = self.get(name, scope)
             new = value if old is None else _sum(old, value)

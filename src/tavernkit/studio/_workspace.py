@@ -220,7 +220,12 @@ class Workspace:
         return self._step(_activated(added, named, active=True), f"open {named.title}")
 
     def make(self, kind: Kind, name: str) -> Changed:
-        """Add an empty document, as one step."""
+        """Add an empty document, as one step.
+
+        Args:
+            kind: What it is.
+            name: What it is called.
+        """
         data, format_ = empty_data(kind)
         return self.add(new_document("", kind, name or f"New {kind}", data, format_=format_))
 

@@ -133,7 +133,13 @@ class CapabilitiesRegistry:
         return twin
 
     def resolve(self, provider: str, model: str, overrides: Mapping[str, object] | None = None) -> Capabilities:
-        """Work out what a model supports."""
+        """Work out what a model supports.
+
+        Args:
+            provider: The provider.
+            model: The provider's model id.
+            overrides: Values that go over the known ones.
+        """
         require("overrides", overrides, Mapping[str, object] | None)
         name, model = provider_id(provider), model_id(model)
         layers: list[Mapping[str, object]] = [self._providers.get(name, {})]

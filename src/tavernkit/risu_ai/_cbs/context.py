@@ -217,7 +217,12 @@ class CBSContext:
         return to_string(self.get_var(name, GLOBAL))
 
     def get_var(self, name: str, scope: str = LOCAL) -> Json:
-        """Read a variable: stored, a default, or (global ones) a toggle; nothing when it is not set."""
+        """Read a variable: stored, a default, or (global ones) a toggle; nothing when it is not set.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         if scope == GLOBAL:
             value = self.variables.get(name, GLOBAL)
             if value is None and name.startswith(TOGGLE_PREFIX):
@@ -231,11 +236,22 @@ class CBSContext:
         return default_variables(self.settings.template_default_variables).get(name) if value is None else value
 
     def set_var(self, name: str, value: Json, scope: str = LOCAL) -> None:
-        """Store a variable."""
+        """Store a variable.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         self.variables.set(name, value, scope)
 
     def has_var(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if a variable is stored (defaults do not count)."""
+        """Return True if a variable is stored (defaults do not count).
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         return self.variables.has(name, scope)
 
 

@@ -74,7 +74,12 @@ class CBSEngine:
         return self._expand(text, context, lambda found: send(str(found)), strict=strict, calls=calls)
 
     def evaluate(self, text: str, context: CBSContext) -> CBSResult:
-        """Expand a text and give the diagnostics with it instead of reporting them."""
+        """Expand a text and give the diagnostics with it instead of reporting them.
+
+        Args:
+            text: The text with CBS.
+            context: What it can see.
+        """
         diagnostics: list[CBSDiagnostic] = []
         expanded = self._expand(text, context, diagnostics.append, strict=False, calls=0)
         return CBSResult(expanded, tuple(diagnostics))

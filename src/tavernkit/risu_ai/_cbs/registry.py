@@ -102,7 +102,15 @@ class CBSRegistry:
         args: tuple[str, ...] = (),
         subject: str = "custom",
     ) -> None:
-        """Add a handler under a name; its docstring is its documentation."""
+        """Add a handler under a name; its docstring is its documentation.
+
+        Args:
+            name: The name in texts.
+            handler: Gets the call and returns the value.
+            aliases: Other names.
+            args: Names of the arguments, for documentation.
+            subject: The heading under which it is listed.
+        """
         self.add(CBSFunction(name, handler, subject, aliases, args, cleandoc(handler.__doc__ or "")))
 
     def get(self, name: str) -> CBSFunction | None:

@@ -55,7 +55,13 @@ class ChatFile:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
-        """Read a ``.json`` chat file, with one chat or all of them, RisuAI's ``.html``, or SillyTavern's ``.jsonl``."""
+        """Read a ``.json`` chat file, with one chat or all of them, RisuAI's ``.html``, or SillyTavern's ``.jsonl``.
+
+        Args:
+            source: The file: its path or its content.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+        """
         warn = refuse_warning if strict else warn
         data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
         if _has_lines(data) if isinstance(source, bytes) else Path(source).suffix.lower() == ".jsonl":

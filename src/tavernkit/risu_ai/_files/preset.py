@@ -131,7 +131,12 @@ class Preset:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-        """Read a preset object; what it does not state has the default."""
+        """Read a preset object; what it does not state has the default.
+
+        Args:
+            data: The parsed file.
+            warn: Called with each warning.
+        """
         reader = JsonReader(data, "preset", warn)
         template, settings, ooba = data.get("promptTemplate"), data.get("promptSettings"), reader.object("ooba")
         formating = ooba.get("formating")
@@ -169,7 +174,12 @@ class Preset:
 
     @classmethod
     def from_database(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-        """Read the preset that is in force in RisuAI's database, where some keys have other names."""
+        """Read the preset that is in force in RisuAI's database, where some keys have other names.
+
+        Args:
+            database: The parsed database.
+            warn: Called with each warning.
+        """
         value = {**DATABASE_DEFAULTS, **{key: item for key, item in database.items() if key not in DATABASE_KEYS}}
         value.update((key, database[name]) for key, name in DATABASE_KEYS.items() if name in database)
         return cls.from_json(value, warn=warn)
@@ -187,6 +197,12 @@ class Preset:
         """Read ``.json``, ``.risupreset`` or ``.risup``, RisuAI's or a SillyTavern chat preset.
 
         The kind is recognised by the content. ``name`` is what a file that is given as bytes was called.
+
+        Args:
+            source: The file: its path or its content.
+            name: What a file given as bytes is called.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
         """
         from tavernkit.risu_ai._files.preset_file import read_preset
 

@@ -129,7 +129,12 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
-        """Read RisuAI's database object; what it does not state has RisuAI's default."""
+        """Read RisuAI's database object; what it does not state has RisuAI's default.
+
+        Args:
+            data: The parsed file.
+            warn: Called with each warning.
+        """
         reader = JsonReader(data, "database", warn)
         flags = data.get("customFlags")
         return cls(

@@ -414,7 +414,12 @@ class Chat:
             self.show_swipe(index)
 
     def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line, as SillyTavern's editor does: scripts and macros run once."""
+        """Replace the text of a line, as SillyTavern's editor does: scripts and macros run once.
+
+        Args:
+            index: The number of the line; -1 is the last.
+            text: Its new text.
+        """
         line = self._line(index)
         placement = RegexPlacement.USER_INPUT if chat_lines.is_user(line) else RegexPlacement.AI_OUTPUT
         if chat_lines.is_narrator(line):

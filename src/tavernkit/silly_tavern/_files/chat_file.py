@@ -122,7 +122,13 @@ class ChatFile:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
-        """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
+        """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``.
+
+        Args:
+            source: The file: its path or its content.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+        """
         content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         report = refuse_warning if strict else warn
         try:
@@ -133,7 +139,13 @@ class ChatFile:
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
-        """Read the text of a chat file."""
+        """Read the text of a chat file.
+
+        Args:
+            text: The content of the file.
+            name: What the chat is called.
+            warn: Called with each warning.
+        """
         where = f"chat {name!r}" if name else "chat"
         head, earlier, rest = _split_long(text)
         if earlier:

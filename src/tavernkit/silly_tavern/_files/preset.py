@@ -217,6 +217,12 @@ class Preset:
 
         A file that cannot be read at all raises ``InvalidPresetError``; wrong values in it are reported
         and replaced, or raise the same error when ``strict``.
+
+        Args:
+            source: The file: its path or its content.
+            base: Where values come from that the file does not have.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
         """
         warn = _refuse if strict else warn
         try:
@@ -228,7 +234,14 @@ class Preset:
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:
-        """Read a preset from parsed JSON."""
+        """Read a preset from parsed JSON.
+
+        Args:
+            data: The parsed file.
+            name: What the preset is called.
+            base: Where values come from that the file does not have.
+            warn: Called with each warning.
+        """
         if not is_object(data):
             raise InvalidPresetError(f"a preset is a JSON object, not {type(data).__name__}")
         return _read(data, name, base or _default(), warn)

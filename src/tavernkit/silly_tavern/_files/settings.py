@@ -172,7 +172,13 @@ class Settings:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
-        """Read ``settings.json``."""
+        """Read ``settings.json``.
+
+        Args:
+            source: The file: its path or its content.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+        """
         warn = refuse_warning if strict else warn
         data = parse_json(
             read_file(source, MAX_SETTINGS_BYTES, limit="MAX_SETTINGS_BYTES"), what=called(source), warn=warn
@@ -183,7 +189,12 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
-        """Read settings from parsed JSON."""
+        """Read settings from parsed JSON.
+
+        Args:
+            data: The parsed file.
+            warn: Called with each warning.
+        """
         reader = JsonReader(data, "settings", warn)
         power_user = reader.object("power_user")
         extensions = reader.reader("extension_settings")

@@ -50,14 +50,25 @@ class TemplateBundle:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
-        """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``."""
+        """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``.
+
+        Args:
+            source: The file: its path or its content.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+        """
         warn = refuse_warning if strict else warn
         content = read_file(source, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
         return cls.from_json(parse_json(content, what=called(source), warn=warn), warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, warn: Warn = log_warning) -> TemplateBundle:
-        """Read parsed JSON: one template, or an object with sections."""
+        """Read parsed JSON: one template, or an object with sections.
+
+        Args:
+            data: The parsed file.
+            warn: Called with each warning.
+        """
         if not is_mapping(data):
             raise FileFormatError(f"a template file is a JSON object, not {type(data).__name__}")
         kind = kind_of(data)

@@ -107,7 +107,13 @@ class Group:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Group:
-        """Read a group file."""
+        """Read a group file.
+
+        Args:
+            source: The file: its path or its content.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+        """
         content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
         data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)
         if not is_mapping(data):

@@ -202,15 +202,31 @@ class MacroEnvironment:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def get_var(self, name: str, scope: str = "local") -> Json:
-        """Read a variable; nothing when it is not set."""
+        """Read a variable; nothing when it is not set.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         return self.variables.get(name, scope)
 
     def set_var(self, name: str, value: Json, scope: str = "local") -> None:
-        """Write a variable."""
+        """Write a variable.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         self.variables.set(name, value, scope)
 
     def has_var(self, name: str, scope: str = "local") -> bool:
-        """Return True if a variable is set."""
+        """Return True if a variable is set.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         return self.variables.has(name, scope)
 
     def now(self) -> datetime:

@@ -211,13 +211,24 @@ class MacroRegistry:
             self._version += 1
 
     def register(self, name: str, handler: Handler | None = None, **metadata: object) -> MacroDefinition:
-        """Register a handler; the keywords are the fields of ``MacroDefinition``."""
+        """Register a handler; the keywords are the fields of ``MacroDefinition``.
+
+        Args:
+            name: The name in texts.
+            handler: Gets the call and returns the value.
+            metadata: Other fields of ``MacroDefinition``.
+        """
         definition = MacroDefinition(name=name, handler=handler, **metadata)  # pyright: ignore[reportArgumentType]  # field types
         self._add(definition)
         return definition
 
     def macro(self, name: str, **metadata: object) -> Callable[[Handler], Handler]:
-        """Register the decorated function; without ``description`` the first line of its docstring describes it."""
+        """Register the decorated function; without ``description`` the first line of its docstring describes it.
+
+        Args:
+            name: The name in texts.
+            metadata: Other fields of ``MacroDefinition``.
+        """
 
         def register(handler: Handler) -> Handler:
             described = dict(metadata)

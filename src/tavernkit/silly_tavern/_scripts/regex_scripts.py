@@ -274,6 +274,19 @@ class RegexScripts:
         ``depth`` is the distance from the last message, where there is one; ``character`` the speaker's name, where
         it is not the current character; ``budget`` is what all texts of a build share. What is not text becomes empty
         text.
+
+        Args:
+            text: The text.
+            placement: What the text is; see ``RegexPlacement``.
+            expand: Expands macros in scripts.
+            is_markdown: The text is shown.
+            is_prompt: The text is sent.
+            is_edit: The text was edited.
+            depth: How far it is from the last message.
+            character: The speaker's name.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+            budget: What all texts of a build may still do.
         """
         if not isinstance(text, str):
             return ""

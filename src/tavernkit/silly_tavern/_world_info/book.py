@@ -56,7 +56,12 @@ class WorldBook:
 
     @classmethod
     def from_json(cls, data: object, *, name: str) -> WorldBook:
-        """Take a parsed world file (a copy is made). Raises ``LoreParseError`` if it is nested too deeply."""
+        """Take a parsed world file (a copy is made). Raises ``LoreParseError`` if it is nested too deeply.
+
+        Args:
+            data: The parsed file.
+            name: What the book is called.
+        """
         require("data", data, JSON_VALUE, PARSED_FILE)
         check_depth(data)
         return cls(name, thaw(data))
@@ -66,6 +71,12 @@ class WorldBook:
         """Read the text of a world file.
 
         What cannot be read gives an empty book and a warning, or ``LoreParseError`` in strict mode.
+
+        Args:
+            text: The content of the file.
+            name: What the book is called.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
         """
         return cls(name, _read_world(text, name, warn, strict=strict))
 
@@ -136,7 +147,12 @@ class WorldBook:
 
     @classmethod
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
-        """Convert the ``character_book`` of a V2 or V3 card. Raises ``LoreParseError`` if nested too deeply."""
+        """Convert the ``character_book`` of a V2 or V3 card. Raises ``LoreParseError`` if nested too deeply.
+
+        Args:
+            book: The JSON of the book.
+            name: What the book is called.
+        """
         check_depth(book)
         return cls(name, character_book_to_world(book))
 

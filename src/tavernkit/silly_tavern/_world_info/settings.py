@@ -64,6 +64,10 @@ class WorldInfoSettings:
 
         A key that is missing has the value that the program assumes then, which is not always that of a fresh
         installation: without them, recursion and whole-word matching are off.
+
+        Args:
+            data: The parsed settings.
+            warn: Called with each warning.
         """
 
         def number(name: str, default: float) -> float:

@@ -141,7 +141,12 @@ class EvalReport:
 
     @classmethod
     def read(cls, folder: Path, *, warn: Warn = log_warning) -> EvalReport:
-        """Read the run files of a folder back; a file that cannot be read is left out, with a warning."""
+        """Read the run files of a folder back; a file that cannot be read is left out, with a warning.
+
+        Args:
+            folder: The folder of the runs.
+            warn: Called with each warning.
+        """
         records: list[RunRecord] = []
         for path in sorted((folder / _RUNS_FOLDER).glob("*.json")):
             try:

@@ -100,7 +100,12 @@ class FunctionToolset:
 
     @checked
     def add(self, function: Callable[..., object] | FunctionTool, **options: Any) -> FunctionTool:
-        """Add a function; ``name``, ``description`` and ``exposed_to_model`` may be given."""
+        """Add a function; ``name``, ``description`` and ``exposed_to_model`` may be given.
+
+        Args:
+            function: A typed function with a docstring.
+            options: Those three, by name.
+        """
         tool = function if isinstance(function, FunctionTool) else FunctionTool.of(function, **options)
         if tool.definition.name in self._tools:
             raise ConfigError(f"tool {tool.definition.name!r} is registered twice", code="DUPLICATE_TOOL")

@@ -69,7 +69,12 @@ class McpToolset:
 
     @classmethod
     async def load(cls, session: McpSession, *, prefix: str = "") -> McpToolset:
-        """List a server's tools."""
+        """List a server's tools.
+
+        Args:
+            session: The connection to the server.
+            prefix: Put before the name of each tool.
+        """
         tools: list[Mapping[str, object]] = []
         cursor: str | None = None
         while len(tools) < MAX_TOOLS:

@@ -102,7 +102,12 @@ class ToolRegistry:
             seen.add(each.name)
 
     def get(self, name: str, *, expose: Expose = "model") -> ToolDefinition | None:
-        """Find a tool."""
+        """Find a tool.
+
+        Args:
+            name: The name of the tool.
+            expose: ``model`` finds only tools that the model may see, ``all`` finds hidden ones too.
+        """
         return find_tool(self, name, expose=expose)
 
     def include(self, name: str, *, expose: Expose = "model") -> bool:
