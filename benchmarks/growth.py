@@ -176,6 +176,27 @@ def conversation(lines: int) -> Callable[[], object]:
     return lambda: asyncio.run(send())
 
 
+def conversation_of_risu_ai(lines: int) -> Callable[[], object]:
+    given = bench_risu_build.inputs()
+    stored = [
+        risu_ai.RisuMessage(role="user" if line.is_user else "char", data=line.mes, raw={"chatId": f"m{number}"})
+        for number, line in enumerate(chat_lines(lines))
+    ]
+    chat = risu_ai.Chat(
+        **{name: value for name, value in given.items() if name not in ("history", "seed")},
+        history=with_messages(given["history"], stored),
+    )
+    model = tk.model("scripted", replies=["The lamp lit itself."] * (ROUNDS + 2))
+    path = Path(tempfile.mkdtemp()) / "chat.json"
+    talk = tk.Conversation(chat, model=model, store=tk.conversation.FileStore(path))
+
+    async def send() -> object:
+        return await talk.send("Who lit it?")
+
+    asyncio.run(send())
+    return lambda: asyncio.run(send())
+
+
 def read_chat(lines: int) -> Callable[[], object]:
     path = Path(tempfile.mkdtemp()) / "chat.jsonl"
     path.write_text("\n".join(json.dumps(line.to_json()) for line in chat_lines(lines)), encoding="utf-8")
@@ -226,6 +247,12 @@ OPERATIONS = (
     ),
     Operation("RisuAI: next turn, 16k context", "messages of the chat", (50, 500, 5_000), next_turn_of_risu_ai),
     Operation("Conversation: send, chat in a file", "messages of the chat", (50, 500, 5_000), conversation),
+    Operation(
+        "Conversation of RisuAI: send, chat in a file",
+        "messages of the chat",
+        (50, 500, 5_000),
+        conversation_of_risu_ai,
+    ),
     Operation("read a chat file", "messages", (50, 500, 5_000), read_chat),
     Operation("macros: a text again", "macros", (20, 200, 2_000), macros),
     Operation("macros: a new text", "macros", (20, 200, 2_000), macros_first),

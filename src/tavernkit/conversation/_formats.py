@@ -15,8 +15,6 @@ from tavernkit.errors import ConfigError
 from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
-from tavernkit.risu_ai._files.chat_file import ChatFile, write_chats
-from tavernkit.risu_ai._objects import RisuChat
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 
 GLOBALS: Final = "global_variables"
@@ -40,7 +38,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
     if isinstance(chat, SillyTavernChat):
         file = chat.state.file_bytes(look=False)
     elif isinstance(chat, RisuAIChat):
-        file = write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
+        file = chat.file_bytes()
     else:  # a chat of the application's own
         return SavedChat(file=json.dumps(snapshot, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     skipped = IN_THE_FILE | _OF_ONE_RUN

@@ -120,7 +120,9 @@ class UndoHistory:
     def _made_digest(self, snapshot: Mapping[str, Json]) -> str:
         """Return what says whether a chat is as it was: a digest of messages and what belongs to them."""
         seen = {key: _filled(value) for key, value in snapshot.items() if key in _SEEN}
-        lines = seen.pop("lines", None)
+        lines, chat = seen.pop("lines", None), seen.get("chat")
+        if is_object(chat):
+            lines = chat.pop("message", None)  # of a copy
         digest = hashlib.sha256(_written(seen))
         if is_list(lines):
             # Snapshots share lines that are the same, so that only new ones have to be written.

@@ -22,7 +22,8 @@ from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._conversation.asking import Work
 from tavernkit.risu_ai._conversation.rerolls import Rerolls
 from tavernkit.risu_ai._conversation.snapshots import settings_changes, with_settings_changes
-from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
+from tavernkit.risu_ai._conversation.stored_messages import StoredMessages
+from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables, write_chat
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._inputs import RisuAIInputs
@@ -126,6 +127,7 @@ class ChatState:
         """Which of them is open."""
         self.variables: ChatVariables = _variables(context, self.chat, inputs)
         """The variables of the open chat (``local``) and those of all chats (``global``)."""
+        self._stored_messages = StoredMessages()
         self.rerolls = Rerolls()
         """The replies that swiping goes through."""
         self.tool_calls: dict[str, Mapping[str, object]] = dict(context.tool_calls)
@@ -164,6 +166,19 @@ class ChatState:
         local = self.stored_variables
         known = local or self.variables.read or "scriptstate" in self.chat.raw
         return chat_json(self.chat, local if known else None)
+
+    def stored_with(self, messages: list[Json]) -> JsonObject:
+        """Return the open chat as RisuAI stores it, with messages that are written already."""
+        chat, local = self.chat, self.stored_variables
+        known = local or self.variables.read or "scriptstate" in chat.raw
+        raw: FrozenObject = {**chat.raw, "message": ()} if "message" in chat.raw else chat.raw
+        found = chat_json(dataclasses.replace(chat, messages=(), raw=raw), local if known else None)
+        found["message"] = messages
+        return found
+
+    def file_bytes(self) -> bytes:
+        """Return the file of the open chat."""
+        return write_chat(self.stored_with([]), self._stored_messages.written(self.chat.messages))
 
     @property
     def stored_variables(self) -> JsonObject:
@@ -299,10 +314,13 @@ class ChatState:
     # Saving
 
     def snapshot(self) -> JsonObject:
-        """Return everything that an operation may change as JSON: what a store keeps and undo goes back to."""
+        """Return everything that an operation may change as JSON: what a store keeps and undo goes back to.
+
+        Read only: snapshots share the messages that are the same in them.
+        """
         character, members, settings, first_others, first_page = self._first
         found: JsonObject = {
-            "chat": self.stored,
+            "chat": self.stored_with(self._stored_messages.json(self.chat.messages)),
             "global_variables": {**self.variables.to_dict().get(GLOBAL, {})},
             "rerolls": self.rerolls.to_json(),
             "turns": self._turns,
@@ -426,6 +444,7 @@ class ChatState:
     def _copy(self) -> Self:
         twin = copy.copy(self)
         twin.chats = [*self.chats]
+        twin._stored_messages = StoredMessages()
         twin.variables = ChatVariables(self.variables.to_dict())
         twin.tool_calls = {**self.tool_calls}
         twin.inlays = {**self.inlays}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import json_stringify
+from tavernkit._text.js_values import json_stringify, own_keys, quote_json
 from tavernkit._values import (
     FrozenObject,
     Json,
@@ -127,6 +127,24 @@ def write_chats(file: ChatFile) -> bytes:
         "folders": [thaw_object(folder) for folder in file.folders],
     }
     return json_stringify(content).encode("utf-8", "surrogatepass")
+
+
+def write_chat(chat: JsonObject, messages: Sequence[bytes]) -> bytes:
+    """Write the bytes of a file with one chat whose messages are written already.
+
+    Args:
+        chat: The chat as RisuAI stores it; its ``message`` is not looked at.
+        messages: Its messages.
+    """
+
+    def member(key: str) -> bytes:
+        name = quote_json(key).encode("utf-8", "surrogatepass")
+        if key == "message":
+            return name + b":[" + b",".join(messages) + b"]"
+        return name + b":" + json_stringify(chat[key]).encode("utf-8", "surrogatepass")
+
+    data = b",".join([member(key) for key in own_keys(chat)])
+    return b'{"type":"%b","ver":%d,"data":{%b},"folders":[]}' % (ONE_CHAT.encode(), WRITTEN_VERSION, data)
 
 
 def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> JsonObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -104,7 +104,7 @@ class Send(Operation):
 
     def generate(self) -> Generator[Ask, Answer, SendResult]:
         """Let the model answer the chat as it is stored."""
-        before = {chat_id(message): message.data for message in self.chat.messages}
+        before = self.chat.messages
         try:
             ok = yield from self._send(continued=self._context.continued, counted=0)
         except TriggerError as error:
@@ -133,14 +133,15 @@ class Send(Operation):
             variables=self.variables.changes(),
         )
 
-    def _finish_send(self, before: Mapping[str | None, str]) -> Generator[Ask, Answer, None]:
+    def _finish_send(self, before: tuple[RisuMessage, ...]) -> Generator[Ask, Answer, None]:
         """Translate the new replies, and ask for suggestions, if the settings or the application want it."""
         steps, settings = self._context.send_steps, self._context.settings
         language, suggests = steps.reply_language(settings), steps.suggest
         if not language and not suggests:
             return
         state = self._state_with_speaker()
-        new = [each for each in self.chat.messages if each.role == "char" and before.get(chat_id(each)) != each.data]
+        old = {chat_id(message): message.data for message in before}
+        new = [each for each in self.chat.messages if each.role == "char" and old.get(chat_id(each)) != each.data]
         for message in new if language else ():
             text = yield from self._translate(state, message.data, language)
             if text is not None:
@@ -443,8 +444,9 @@ class Send(Operation):
 
     def _expand_stored(self, state: RisuState) -> None:
         """Expand every stored message once more, for good."""
-        expand = state.texts.with_writes
-        messages = tuple(with_text(message, expand(message.data)) for message in state.chat.messages)
+        expand, messages = state.texts.with_writes, list(state.chat.messages)
+        for place in state.services.chats.know(state.chat.messages).with_cbs:
+            messages[place] = with_text(messages[place], expand(messages[place].data))
         self._see(state, with_messages(state.chat, messages))
 
     def _output_triggers(self, state: RisuState) -> bool:
