@@ -167,7 +167,7 @@ class ChatState:
         known = local or self.variables.read or "scriptstate" in self.chat.raw
         return chat_json(self.chat, local if known else None)
 
-    def stored_with(self, messages: list[Json]) -> JsonObject:
+    def _stored_with(self, messages: list[Json]) -> JsonObject:
         """Return the open chat as RisuAI stores it, with messages that are written already."""
         chat, local = self.chat, self.stored_variables
         known = local or self.variables.read or "scriptstate" in chat.raw
@@ -178,7 +178,7 @@ class ChatState:
 
     def file_bytes(self) -> bytes:
         """Return the file of the open chat."""
-        return write_chat(self.stored_with([]), self._stored_messages.written(self.chat.messages))
+        return write_chat(self._stored_with([]), self._stored_messages.written(self.chat.messages))
 
     @property
     def stored_variables(self) -> JsonObject:
@@ -320,7 +320,7 @@ class ChatState:
         """
         character, members, settings, first_others, first_page = self._first
         found: JsonObject = {
-            "chat": self.stored_with(self._stored_messages.json(self.chat.messages)),
+            "chat": self._stored_with(self._stored_messages.json(self.chat.messages)),
             "global_variables": {**self.variables.to_dict().get(GLOBAL, {})},
             "rerolls": self.rerolls.to_json(),
             "turns": self._turns,
@@ -444,7 +444,7 @@ class ChatState:
     def _copy(self) -> Self:
         twin = copy.copy(self)
         twin.chats = [*self.chats]
-        twin._stored_messages = StoredMessages()
+        twin._stored_messages = StoredMessages()  # noqa: SLF001  # it is one of us
         twin.variables = ChatVariables(self.variables.to_dict())
         twin.tool_calls = {**self.tool_calls}
         twin.inlays = {**self.inlays}
