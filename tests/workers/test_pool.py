@@ -17,6 +17,7 @@ from tavernkit._text.js_regex import JSRegex, guard, warm_up
 from tavernkit._text.js_regex.engine import Engine
 from tavernkit._workers import BusyError, Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, limits, process
 from tavernkit._workers import pool as pools
+from tavernkit._workers import worker as workers
 from tavernkit._workers.pool import Session, WorkerPool
 from tavernkit._workers.worker import Worker
 
@@ -209,6 +210,21 @@ def test_a_session_keeps_its_state_and_can_ask(own: WorkerPool, tmp_path: Path) 
     assert [session.request(b"a", 10, bytes.upper)[0] for _ in range(3)] == [b"A1", b"A2", b"A3"]
     assert other.request(b"", 10, bytes.upper)[0] == b"1"
     assert session.generation == 1
+
+
+def test_how_long_an_answer_takes_does_not_count(
+    own: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process ended itself meanwhile, and nothing marked the prompt as one of a machine that was too busy."""
+    monkeypatch.setattr(limits, "LEAST_WALL_SECONDS", 0.3)
+    monkeypatch.setattr(workers, "_MARGIN", 0.1)
+    session = Session(job(tmp_path, "return ask(payload) + ask(payload)"))
+
+    def answer(question: bytes) -> bytes:
+        select.select([], [], [], 0.5)
+        return question.upper()
+
+    assert session.request(b"a", 0.03, answer)[0] == b"AA"
 
 
 def test_a_job_can_be_asked_while_it_asks(own: WorkerPool, tmp_path: Path) -> None:

@@ -50,8 +50,9 @@ class _NoTimers:
 
     ITIMER_REAL = ITIMER_PROF = 0
 
-    def setitimer(self, which: int, seconds: float) -> None:
+    def setitimer(self, which: int, seconds: float) -> tuple[float, float]:
         """Do nothing."""
+        return 0.0, 0.0
 
 
 def _timers() -> _NoTimers:
@@ -140,15 +141,18 @@ class _Process:
         return handler
 
     def _ask(self, question: bytes) -> bytes:
+        left = self._end_after(0)  # how long an answer takes does not count
         self._write(REPLY.pack(QUESTION, 0, len(question)) + question)
         while self._read(1)[0] == ASKED:
             self._answer()
         size = ANSWER.unpack(bytes([ANSWERED]) + self._read(ANSWER.size - 1))[1]
-        return self._read(size)
+        answer = self._read(size)
+        self._end_after(left)
+        return answer
 
-    def _end_after(self, seconds: float) -> None:
-        """Let the system end this process after so much time, where it can."""
-        self._timers.setitimer(self._timers.ITIMER_REAL, seconds)
+    def _end_after(self, seconds: float) -> float:
+        """Let the system end this process after so much time, where it can; return what was left of the time before."""
+        return self._timers.setitimer(self._timers.ITIMER_REAL, seconds)[0]
 
     def _read(self, size: int) -> bytes:
         parts: list[bytes] = []
