@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tavernkit.conversation import Conversation
 from tavernkit.errors import WarningLog
@@ -100,3 +103,16 @@ def test_a_data_folder_builds_with_a_long_chat(tmp_path: Path) -> None:
     assert "m19" in texts
     assert "m14" not in texts
     assert any("very long" in message for message in log.messages)
+
+
+@given(
+    st.lists(st.sampled_from(['{"mes": "é"}', '{"chat_metadata": {}}', "", "\r", '{"mes": "\U0001f600"}\r', "?"])),
+    st.booleans(),
+)
+def test_files_are_cut_as_texts_are(lines: list[str], marked: bool) -> None:
+    text = "\n".join(lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat_file, "MAX_CHAT_LINES", 2)
+        content = (BOM_UTF8 if marked else b"") + text.encode()
+        read, expected = ChatFile.load(content, warn=lambda _: None), ChatFile.loads(text, warn=lambda _: None)
+    assert (read.earlier, len(read), read.dumps()) == (expected.earlier, len(expected), expected.dumps())

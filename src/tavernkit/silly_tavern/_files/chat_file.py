@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from os import PathLike
@@ -132,10 +133,11 @@ class ChatFile:
         content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         report = refuse_warning if strict else warn
         try:
-            text = content.decode("utf-8-sig")
+            parts = _decoded_parts(content)
         except UnicodeDecodeError:
-            text = decode_text(content, report, what=called(source))
-        return cls.loads(text, name=stem(source), warn=report)
+            parts = _split_long(decode_text(content, report, what=called(source)))
+        del content  # of a very long file there is enough in memory without it
+        return cls._of_parts(parts, stem(source), report)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
@@ -146,8 +148,12 @@ class ChatFile:
             name: What the chat is called.
             warn: Called with each warning.
         """
+        return cls._of_parts(_split_long(text), name, warn)
+
+    @classmethod
+    def _of_parts(cls, parts: tuple[str, str, str], name: str, warn: Warn) -> ChatFile:
         where = f"chat {name!r}" if name else "chat"
-        head, earlier, rest = _split_long(text)
+        head, earlier, rest = parts
         if earlier:
             warn(f"{where} is very long: only its last {MAX_CHAT_LINES:,} lines are read, {_lines(earlier):,} are not")
         objects = [*_objects(head, where, warn), *_objects(rest, where, warn, start=_lines(head) + _lines(earlier))]
@@ -193,6 +199,24 @@ class ChatFile:
 
     def __len__(self) -> int:
         return len(self.messages)
+
+
+def _decoded_parts(content: bytes) -> tuple[str, str, str]:
+    """Decode a chat file in the parts that ``_split_long()`` makes, without a second copy of a very long text."""
+    if content.count(b"\n") <= MAX_CHAT_LINES:
+        return "", "", content.decode("utf-8-sig")
+    view, start, end = memoryview(content), content.find(b"\n") + 1, len(content)
+    head = str(view[: start - 1], "utf-8-sig")
+    while end > start and content[end - 1] in b"\r\n":
+        end -= 1
+    if '"mes"' in head:
+        head, start = "", 3 if content.startswith(BOM_UTF8) else 0
+    cut = end
+    for _ in range(MAX_CHAT_LINES):
+        cut = content.rfind(b"\n", start, cut)
+        if cut < 0:
+            return head, "", str(view[start:end], "utf-8")
+    return head, str(view[start:cut], "utf-8"), str(view[cut + 1 : end], "utf-8")
 
 
 def _split_long(text: str) -> tuple[str, str, str]:
