@@ -26,6 +26,7 @@ LIMITS = [
     f"keep between calls | {LUA_KEPT_MEMORY // 10**6} MB",
     f"{risu_ai.MAX_TEMPLATE_SECONDS:g} s of processor time, {risu_ai.MAX_TEMPLATE_OUTPUT:,} characters",
     f"{Limits().max_build_steps:,} steps, {Limits().max_build_characters:,} characters",
+    f"at most {Limits().max_build_memory >> 20} MiB",
     f"address space ({workers.MEMORY >> 30} GiB)",
 ]
 
