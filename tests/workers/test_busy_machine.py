@@ -13,13 +13,13 @@ from tests.conformance import runner
 
 LOAD = 16
 SURFACES = {
-    "silly_tavern/regex_scripts": 8,
-    "silly_tavern/build_chat": 6,
-    "silly_tavern/build_text": 5,
-    "risu_ai/regex_scripts": 8,
-    "risu_ai/triggers_lua": 5,
-    "risu_ai/jinja_templates": 4,
-    "risu_ai/build": 5,
+    "silly_tavern/regex_scripts": 6,
+    "silly_tavern/build_chat": 5,
+    "silly_tavern/build_text": 4,
+    "risu_ai/regex_scripts": 6,
+    "risu_ai/triggers_lua": 4,
+    "risu_ai/jinja_templates": 3,
+    "risu_ai/build": 4,
 }
 """Recorded results that need worker processes or time limits, and how many of each are looked at."""
 
