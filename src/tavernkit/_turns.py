@@ -155,7 +155,12 @@ class Chat(Protocol):
         ...
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again."""
+        """Let hidden lines be part of prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line, included; only ``start`` by default.
+        """
         ...
 
     def branch(self, index: int) -> Chat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import inspect
 import re
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import tavernkit
+from tavernkit.errors import TavernKitError
 from tests.docs.options import field_docs
 from tests.test_public_api import PACKAGES
 
@@ -32,24 +34,32 @@ def test_the_top_level_is_listed() -> None:
     assert sorted(listed) == sorted(tavernkit.__all__)
 
 
-def test_functions_and_constructors_say_what_their_parameters_are_for() -> None:
+def test_functions_constructors_and_methods_say_what_their_parameters_are_for() -> None:
     assert not dict(_undocumented()), "write an `Args:` section, or a docstring below each field"
 
 
-def test_functions_and_constructors_say_when_they_raise_config_errors() -> None:
-    silent = [
-        f"{value.__module__}.{value.__qualname__}"
-        for value in _public()
-        if "raise ConfigError(" in _own_body(value) and "ConfigError" not in _texts(value)
-    ]
+def test_functions_constructors_and_methods_say_what_they_raise() -> None:
+    silent = {
+        f"{value.__module__}.{value.__qualname__}": sorted(missing)
+        for value, texts in _callables()
+        if (missing := {error.__name__ for error in _raised(value) if not _is_named(error, texts)})
+    }
     assert not silent, "write a `Raises:` section"
 
 
-def _own_body(value: object) -> str:
+def _raised(value: object) -> list[type]:
+    """Errors of ours that are raised in the body of a function or constructor."""
     function = vars(value).get("__init__") if inspect.isclass(value) else value
     if not inspect.isfunction(function) or is_dataclass(value):  # the constructor of a dataclass has no source
-        return ""
-    return inspect.getsource(inspect.unwrap(function))
+        return []
+    function = inspect.unwrap(function)
+    found = {function.__globals__.get(name) for name in re.findall(r"\braise (\w+)\(", inspect.getsource(function))}
+    return [error for error in found if inspect.isclass(error) and issubclass(error, TavernKitError)]
+
+
+def _is_named(error: type, texts: str) -> bool:
+    """Return True if the error is named, or a more general one of ours."""
+    return any(issubclass(base, TavernKitError) and base.__name__ in texts for base in inspect.getmro(error))
 
 
 def _public() -> Iterator[Any]:
@@ -58,12 +68,42 @@ def _public() -> Iterator[Any]:
         yield from (getattr(module, name) for name in module.__all__)
 
 
-def _undocumented() -> Iterator[tuple[str, list[str]]]:
+def _callables() -> Iterator[tuple[Any, str]]:
+    """Public functions, classes and methods, each with the texts that describe it."""
     for value in _public():
+        yield value, _texts(value)
+        for base in _bases(value):
+            for name, member in vars(base).items():
+                function = inspect.unwrap(getattr(member, "__func__", member))  # of class and static methods
+                if inspect.isfunction(function) and not name.startswith("_"):
+                    yield function, _texts_of_method(value, name)
+
+
+def _texts_of_method(owner: type, name: str) -> str:
+    """What a method says, and what the classes and protocols say that its class builds on."""
+    sources = [*inspect.getmro(owner), *(protocol for protocol in _protocols() if _implements(owner, protocol))]
+    texts = [vars(source)[name].__doc__ for source in sources if name in vars(source)]
+    return "\n".join(inspect.cleandoc(text) for text in texts if text)
+
+
+@functools.cache
+def _protocols() -> list[type]:
+    return [value for value in _public() if inspect.isclass(value) and getattr(value, "_is_protocol", False)]
+
+
+@functools.cache
+def _implements(owner: type, protocol: type) -> bool:
+    names = [name for name in vars(protocol) if inspect.isfunction(vars(protocol)[name]) and not name.startswith("_")]
+    return bool(names) and all(hasattr(owner, name) for name in names)
+
+
+def _undocumented() -> Iterator[tuple[str, list[str]]]:
+    for value, texts in _callables():
         if not (inspect.isfunction(value) or (inspect.isclass(value) and _is_made_by_callers(value))):
             continue
-        names = [name for name in inspect.signature(value).parameters if not name.startswith("_")]
-        missing = [name for name in names if name not in _documented(value)]
+        names = [name for name in inspect.signature(value).parameters if name not in ("self", "cls")]
+        names = [name for name in names if not name.startswith("_")]
+        missing = [name for name in names if name not in _documented(value, texts)]
         if len(names) > 1 and missing:
             yield f"{value.__module__}.{value.__qualname__}", missing
 
@@ -73,12 +113,12 @@ def _is_made_by_callers(value: type) -> bool:
     return not (issubclass(value, (BaseException, enum.Enum, dict)) or getattr(value, "_is_protocol", False))
 
 
-def _documented(value: object) -> set[str]:
+def _documented(value: object, texts: str) -> set[str]:
     """Names in an ``Args:`` section or in double backticks, and fields with a docstring of their own."""
     bases = _bases(value)
     inputs: list[type] = [base.inputs_type for base in bases if hasattr(base, "inputs_type")]  # fields of a context
     found = {name for owner in (*bases, *inputs) for name in field_docs(owner)}
-    return found | {name for pair in re.findall(r"^ +(\w+):|``(\w+)", _texts(value), re.MULTILINE) for name in pair}
+    return found | {name for pair in re.findall(r"^ +(\w+):|``(\w+)", texts, re.MULTILINE) for name in pair}
 
 
 def _texts(value: object) -> str:

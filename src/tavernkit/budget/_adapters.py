@@ -22,11 +22,21 @@ class Adapter(Protocol):
     """One way to count tokens. An adapter may raise: the estimator then goes on to the next."""
 
     def estimate(self, text: str, model_hint: str | None) -> int:
-        """Return the number of tokens."""
+        """Return the number of tokens.
+
+        Args:
+            text: The text to count.
+            model_hint: The model whose tokens are counted, if it is known.
+        """
         ...
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return the tokens in as much detail as there is."""
+        """Return the tokens in as much detail as there is.
+
+        Args:
+            text: The text to split.
+            model_hint: The model whose tokens they are, if it is known.
+        """
         ...
 
     def describe(self, model_hint: str | None) -> JsonObject:

@@ -174,6 +174,9 @@ class TokenEstimator:
         """Load every tokenizer file the registry names now rather than at the first estimate.
 
         In strict mode a file that cannot be loaded is an error.
+
+        Raises:
+            ConfigError: A file cannot be loaded, in strict mode.
         """
         loaded: list[str] = []
         failed: list[PreloadFailure] = []

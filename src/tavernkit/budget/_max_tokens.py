@@ -74,7 +74,11 @@ class MaxTokens(Step[State, MaxTokensConfig]):
     Config = MaxTokensConfig
 
     def after(self, state: State) -> None:
-        """Check, once everything else is done."""
+        """Check, once everything else is done.
+
+        Raises:
+            MaxTokensExceededError: The prompt does not fit, and the mode is ``error``.
+        """
         config = self.config
         limit_value = _resolve(config.max_tokens, state)
         max_tokens = 0 if limit_value is None else _token_number(limit_value, "max_tokens")

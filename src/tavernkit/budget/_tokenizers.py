@@ -129,7 +129,11 @@ class BundledTokenizer:
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return what one token stands for."""
+        """Return what one token stands for.
+
+        Raises:
+            ConfigError: There is no such token.
+        """
         try:
             return self._core.decode_token_bytes(token_id)
         except TypeError:

@@ -37,7 +37,13 @@ class AssetEntry:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
-        """Read one element of ``assets``."""
+        """Read one element of ``assets``.
+
+        Args:
+            data: The element.
+            where: Its place in the file, for warnings.
+            warn: Called with each warning.
+        """
         raw = frozen(data)
         return ASSET_FIELDS.make(cls, raw, where, warn, raw=raw)
 

@@ -145,7 +145,11 @@ class Asset:
         return self.blob is other.blob or (self.path != "" and self.path == other.path)
 
     def read(self, max_bytes: int | None = None) -> bytes:
-        """Fetch the bytes, up to a limit (that of the load by default)."""
+        """Fetch the bytes, up to a limit (that of the load by default).
+
+        Raises:
+            MissingAssetError: The file does not contain the asset.
+        """
         if self.blob is None:
             raise MissingAssetError(f"the asset {self.name!r} is not in the file ({self.uri[:80]!r})")
         return self.blob.read(self.max_bytes if max_bytes is None else max_bytes)

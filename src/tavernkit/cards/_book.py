@@ -70,7 +70,13 @@ class BookEntry:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> BookEntry:
-        """Read an entry of a character book."""
+        """Read an entry of a character book.
+
+        Args:
+            data: The entry.
+            where: Its place in the file, for warnings.
+            warn: Called with each warning.
+        """
         raw = frozen(data)
         return ENTRY_FIELDS.make(cls, raw, where, warn, raw=raw)
 
@@ -109,7 +115,16 @@ class CharacterBook:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> CharacterBook:
-        """Read a character book, or the ``data`` of a stand-alone one."""
+        """Read a character book, or the ``data`` of a stand-alone one.
+
+        Args:
+            data: The book.
+            where: Its place in the file, for warnings.
+            warn: Called with each warning.
+
+        Raises:
+            LoreParseError: ``data`` is not an object.
+        """
         if not is_mapping(data):
             raise LoreParseError(f"a character book is a JSON object, not {kind(data)}")
         raw = frozen(data)

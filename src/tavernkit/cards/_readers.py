@@ -37,6 +37,9 @@ class ReaderRegistry:
         Args:
             ending: The file ending, such as ``.note``.
             reader: The function that reads the file.
+
+        Raises:
+            ConfigError: ``ending`` cannot be the ending of a file name.
         """
         name = f".{ending.strip().lower().removeprefix('.')}"
         if name == "." or PurePath(f"x{name}").suffix != name:

@@ -55,7 +55,12 @@ class Module:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Module:
-        """Read the JSON of a module."""
+        """Read the JSON of a module.
+
+        Args:
+            data: The module.
+            warn: Called with each warning.
+        """
         raw = frozen(data)
         return cls(**MODULE_FIELDS.read(raw, "", warn), raw=raw)
 

@@ -44,7 +44,15 @@ class ModelHost:
         return self._usage or Usage()
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Send a prompt to the model. The chat calls this."""
+        """Send a prompt to the model. The chat calls this.
+
+        Args:
+            plan: The prompt.
+            on_piece: Called with each piece of the reply as it comes.
+
+        Raises:
+            ConfigError: The conversation has no model.
+        """
         if self.model is None:
             raise ConfigError("this conversation has no model: pass model=tk.model(…)", code="MODEL_REQUIRED")
         request = plan.request(self.model.dialect, options=self.options)

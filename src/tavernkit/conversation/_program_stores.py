@@ -116,6 +116,9 @@ class RisuSaveStore:
             path: The save.
             character: Name or id of the character.
             chat: The chat's id; a new chat is put first.
+
+        Raises:
+            StoreError: ``path`` is a folder.
         """
         if path.is_dir():
             raise StoreError(f"{path} is a folder, whose chats are only read: pass store= for where the chat is saved")
@@ -134,7 +137,11 @@ class RisuSaveStore:
         return SavedChat(file=b"", state=state) if state else None
 
     def save(self, chat: SavedChat) -> None:
-        """Write the save with the chat and what triggers, personas and presets changed beside it."""
+        """Write the save with the chat and what triggers, personas and presets changed beside it.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
         stored = read_chats(chat.file).chats[0]
         # Read again each time: assets are read from the file that is about to be replaced.
         save = Save.load(self.path, warn=_ignore).with_chat(self.character, stored, chat_variables(stored))

@@ -238,7 +238,11 @@ class SqliteStore:
         return self._within(lambda database: [str(row[0]) for row in database.execute(_NAMES)])
 
     def load(self) -> SavedChat | None:
-        """Read the conversation."""
+        """Read the conversation.
+
+        Raises:
+            StoreError: The stored state is damaged.
+        """
         row = self._within(lambda database: database.execute(_LOAD, (self.name,)).fetchone())
         if row is None:
             return None

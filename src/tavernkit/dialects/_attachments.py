@@ -50,22 +50,50 @@ class Attachment:
 
     @classmethod
     def image(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
-        """An image by URL (``data:`` URLs too) or by its bytes."""
+        """An image by URL (``data:`` URLs too) or by its bytes.
+
+        Args:
+            url: Where the image is.
+            data: Its bytes, or the same in Base64.
+            fields: Other fields by name: ``file_id``, ``media_type``, ``name``, ``detail``.
+        """
         return cls.make("image", url=url, data=data, **fields)
 
     @classmethod
     def audio(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
-        """A sound by URL or by its bytes."""
+        """A sound by URL or by its bytes.
+
+        Args:
+            url: Where the sound is.
+            data: Its bytes, or the same in Base64.
+            fields: Other fields by name: ``file_id``, ``media_type``, ``name``.
+        """
         return cls.make("audio", url=url, data=data, **fields)
 
     @classmethod
     def file(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
-        """A document by URL or by its bytes."""
+        """A document by URL or by its bytes.
+
+        Args:
+            url: Where the document is.
+            data: Its bytes, or the same in Base64.
+            fields: Other fields by name: ``file_id``, ``media_type``, ``name``.
+        """
         return cls.make("file", url=url, data=data, **fields)
 
     @classmethod
     def make(cls, kind: str, *, url: str | None = None, data: bytes | str | None = None, **rest: str) -> Attachment:
-        """Make an attachment; bytes are encoded, ``data:`` URLs taken apart, the media type guessed from the name."""
+        """Make an attachment; bytes are encoded, ``data:`` URLs taken apart, the media type guessed from the name.
+
+        Args:
+            kind: ``image``, ``audio``, ``video`` or ``file``.
+            url: Where it is.
+            data: Its bytes, or the same in Base64.
+            rest: Other fields by name: ``file_id``, ``media_type``, ``name``, ``detail``.
+
+        Raises:
+            ConfigError: There is no such kind or field, or not exactly one of ``url``, ``data``, ``file_id`` is given.
+        """
         require_choice("kind", kind, get_args(Kind))
         media_type = rest.pop("media_type", None)
         if isinstance(data, bytes):

@@ -47,6 +47,9 @@ class DialectRegistry:
             name: The name of the dialect.
             dialect: The function that converts messages.
             replace: Replace a dialect of that name.
+
+        Raises:
+            ConfigError: There is a dialect of that name, and ``replace`` is False.
         """
         if name in self._dialects and not replace:
             raise ConfigError(

@@ -85,7 +85,12 @@ class HttpModel(AsyncContext):
         return f"{type(self).__name__}({self.name!r}, base_url={self._redactor.text(self.endpoint.base_url)!r})"
 
     async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
-        """Send a request and return the whole reply; with ``on_delta`` it is streamed."""
+        """Send a request and return the whole reply; with ``on_delta`` it is streamed.
+
+        Args:
+            request: The request.
+            on_delta: Called with each piece of the reply as it comes.
+        """
         if on_delta is not None:
             async with aclosing(self.stream(request)) as pieces:
                 return await collect(pieces, on_delta)
@@ -105,7 +110,12 @@ class HttpModel(AsyncContext):
             await client.aclose()
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Return the path of a request below the endpoint's address."""
+        """Return the path of a request below the endpoint's address.
+
+        Args:
+            request: The request.
+            stream: True if the reply is streamed.
+        """
         raise NotImplementedError
 
     def headers(self, request: Request | None) -> dict[str, str]:

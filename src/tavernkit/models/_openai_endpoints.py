@@ -44,11 +44,24 @@ class OpenAIEndpoints:
         self._raise_on_error = raise_on_error
 
     async def embeddings(self, *, model: str, input: str | Sequence[str], **options: Json) -> EndpointResponse:  # noqa: A002  # the protocol's name
-        """Embed texts."""
+        """Embed texts.
+
+        Args:
+            model: The model's name.
+            input: One text or several.
+            options: Other fields of the request.
+        """
         return await self._post("/embeddings", {"model": model, "input": _texts(input), **options})
 
     async def rerank(self, *, model: str, query: str, documents: Sequence[str], **options: Json) -> EndpointResponse:
-        """Order documents by how well they answer a query."""
+        """Order documents by how well they answer a query.
+
+        Args:
+            model: The model's name.
+            query: What the documents should answer.
+            documents: The texts to order.
+            options: Other fields of the request.
+        """
         return await self._post(
             "/rerank", {"model": model, "query": query, "documents": list[Json](documents), **options}
         )
@@ -77,11 +90,23 @@ class OpenAIEndpoints:
         return response.status == 200 and (not is_object(response.body) or response.body.get("status", "ok") == "ok")
 
     async def audio_transcriptions(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
-        """Write down what is said in a recording."""
+        """Write down what is said in a recording.
+
+        Args:
+            file: The recording.
+            model: The model's name.
+            options: Other fields of the request.
+        """
         return await self._upload("/audio/transcriptions", file, {"model": model, **options})
 
     async def audio_translations(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
-        """Write down in English what is said in a recording."""
+        """Write down in English what is said in a recording.
+
+        Args:
+            file: The recording.
+            model: The model's name.
+            options: Other fields of the request.
+        """
         return await self._upload("/audio/translations", file, {"model": model, **options})
 
     async def _get(self, path: str) -> EndpointResponse:

@@ -147,7 +147,16 @@ class Request:
         tools: Sequence[Mapping[str, object]] | None = None,
         dialect: str | None = None,
     ) -> Request:
-        """Return a changed copy; what is not given stays."""
+        """Return a changed copy; what is not given stays.
+
+        Args:
+            model: The model's name.
+            messages: The messages.
+            options: All options; they are not merged with the old ones.
+            stop: The stop strings.
+            tools: The tools.
+            dialect: The provider's protocol.
+        """
         return dataclasses.replace(
             self,
             model=self.model if model is None else model,

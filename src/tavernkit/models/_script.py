@@ -67,7 +67,12 @@ class Answer:
         return body
 
     def events(self, model: str, *, include_usage: bool = True) -> list[JsonObject]:
-        """The answer as the events of a stream."""
+        """The answer as the events of a stream.
+
+        Args:
+            model: The model's name in the events.
+            include_usage: End with the token counts, if the answer has them.
+        """
         first: JsonObject = {"role": "assistant", "content": ""}
         deltas = [first]
         if self.reasoning:

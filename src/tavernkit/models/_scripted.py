@@ -81,7 +81,12 @@ class ScriptedModel(AsyncContext):
         return Answer(text=reply) if isinstance(reply, str) else reply
 
     async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
-        """Answer a request; with ``on_delta`` piece by piece."""
+        """Answer a request; with ``on_delta`` piece by piece.
+
+        Args:
+            request: The request.
+            on_delta: Called with each piece of the reply.
+        """
         if on_delta is not None:
             async with aclosing(self.stream(request)) as pieces:
                 return await collect(pieces, on_delta)

@@ -55,7 +55,12 @@ class ModelWrapper(AsyncContext):
         return self.inner.dialect
 
     async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
-        """Send a request and return the whole reply; with ``on_delta`` it is streamed."""
+        """Send a request and return the whole reply; with ``on_delta`` it is streamed.
+
+        Args:
+            request: The request.
+            on_delta: Called with each piece of the reply as it comes.
+        """
         if on_delta is None:
             return await self.send_whole(request)
         async with aclosing(self.stream(request)) as pieces:

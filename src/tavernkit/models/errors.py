@@ -56,7 +56,14 @@ class HTTPError(ModelError):
     def from_body(
         cls, status: int, body: Json, *, raw_body: str = "", headers: Mapping[str, str] | None = None
     ) -> HTTPError:
-        """Make the error for a status; its message is what the provider says, wherever it says it."""
+        """Make the error for a status; its message is what the provider says, wherever it says it.
+
+        Args:
+            status: The HTTP status.
+            body: The parsed body of the response.
+            raw_body: The body as text.
+            headers: The headers of the response.
+        """
         message = error_text(body) or f"HTTP {status}"
         return cls(message, status=status, headers=headers, body=body, raw_body=raw_body)
 

@@ -298,7 +298,11 @@ class BuildState(Generic[ContextT_co]):
             self._inputs_open = before
 
     def change_inputs(self, **changes: object) -> None:
-        """Replace inputs of this build (a message, the character, …) from a before-build hook."""
+        """Replace inputs of this build (a message, the character, …) from a before-build hook.
+
+        Raises:
+            ConfigError: No before-build hook is running.
+        """
         if not self._inputs_open:
             raise ConfigError("inputs can only be changed in a before-build hook: register one in HookRegistry")
         self._context = self._context.replace(**changes)
@@ -307,6 +311,9 @@ class BuildState(Generic[ContextT_co]):
         """Report a problem with external input: kept, traced, raised in strict mode, else handed to the handler.
 
         Of many that are alike only the first are; the others are counted.
+
+        Raises:
+            StrictModeError: The build is strict.
         """
         if not self.warning_counts.take(message):
             if self._context.strict:
@@ -336,7 +343,13 @@ class BuildState(Generic[ContextT_co]):
     def instrument(
         self, event: str, lazy: Callable[[], Mapping[str, object]] | None = None, /, **payload: object
     ) -> None:
-        """Notify the instrumenter, if there is one; ``lazy`` is called only then and adds to the payload."""
+        """Notify the instrumenter, if there is one; ``lazy`` is called only then and adds to the payload.
+
+        Args:
+            event: What happened.
+            lazy: Makes more of the payload.
+            payload: Details by name.
+        """
         instrumenter = self._context.instrumenter
         if instrumenter is not None:
             instrumenter(event, {**payload, **lazy()} if lazy else payload)

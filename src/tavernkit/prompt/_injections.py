@@ -95,6 +95,9 @@ class InjectionRegistry:
             scan: Scan its text for lore keys.
             ephemeral: It is meant for one generation.
             filter: Decides for each build whether it counts.
+
+        Raises:
+            ConfigError: There is no such position.
         """
         canonical = POSITION_ALIASES.get(position, position)
         if canonical not in POSITIONS:

@@ -134,7 +134,12 @@ class Pipeline(Generic[StateT]):
         return f"Pipeline({' → '.join(self._steps)})"
 
     def replace(self, name: str, step: AnyStep[StateT]) -> Pipeline[StateT]:
-        """Put another step in the place of ``name``, under the same name."""
+        """Put another step in the place of ``name``, under the same name.
+
+        Args:
+            name: The step to replace.
+            step: The new step.
+        """
         self._require(name)
         return Pipeline(*((each, step if each == name else old) for each, old in self))
 
@@ -186,6 +191,9 @@ class Pipeline(Generic[StateT]):
 
         An error of a step is wrapped in ``PipelineError`` with the step's name (a PipelineError passes as it is);
         the steps that are still open are notified as well.
+
+        Raises:
+            StrictModeError: The build is strict, and a regex, script or template was given up on a busy machine.
         """
         require("state", state, BuildState)
         with noting_degraded() as reasons:

@@ -157,12 +157,22 @@ class Plan:
         return self.with_blocks((*self.blocks, block))
 
     def insert_before(self, slot: str, block: Block) -> Plan:
-        """Return a copy with a block before the first one of ``slot`` (at the end if there is none)."""
+        """Return a copy with a block before the first one of ``slot`` (at the end if there is none).
+
+        Args:
+            slot: The slot to look for.
+            block: The new block.
+        """
         positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
         return self._insert(positions[0] if positions else len(self.blocks), block)
 
     def insert_after(self, slot: str, block: Block) -> Plan:
-        """Return a copy with a block after the last one of ``slot`` (at the end if there is none)."""
+        """Return a copy with a block after the last one of ``slot`` (at the end if there is none).
+
+        Args:
+            slot: The slot to look for.
+            block: The new block.
+        """
         positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
         return self._insert(positions[-1] + 1 if positions else len(self.blocks), block)
 

@@ -192,11 +192,20 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         ``model`` gets a ``ModelRequest`` and returns the reply or an iterable of its pieces; it raises
         ``RequestFailedError`` when the provider refuses. In a group without a ``speaker`` all whose turn it is
         speak.
+
+        Args:
+            model: Called with each request.
+            inputs: Inputs of this send, by name; they win over those of the builder.
         """
         return drive(Send(self, self.make_context(**inputs)).run(), model)
 
     async def send_async(self, model: AsyncModel, **inputs: Unpack[RisuAIInputs]) -> SendResult:
-        """The same with a ``model`` that returns an awaitable or an asynchronous iterable of pieces."""
+        """The same with a ``model`` that returns an awaitable or an asynchronous iterable of pieces.
+
+        Args:
+            model: Called with each request.
+            inputs: Inputs of this send, by name; they win over those of the builder.
+        """
         require("model", model, AsyncModel)
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
 

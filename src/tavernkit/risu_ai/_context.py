@@ -160,7 +160,13 @@ class RisuAIContext(Context):
         return settings.replace(**changes) if changes else settings
 
     def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> CBSContext:
-        """What texts can ask about at the start of a build; what they write goes to ``variables``."""
+        """What texts can ask about at the start of a build; what they write goes to ``variables``.
+
+        Args:
+            preset: The preset of the build.
+            speaker: The character who speaks.
+            variables: Where texts read and write variables.
+        """
         settings = self.active_settings
         return CBSContext(
             char=self.owner,

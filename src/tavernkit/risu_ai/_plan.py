@@ -73,7 +73,12 @@ class RisuPlan(Plan):
     __repr__ = Plan.__repr__
 
     def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
-        """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model."""
+        """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model.
+
+        Args:
+            messages: The messages that are sent.
+            rules: The rules of the model that is asked.
+        """
         if rules.model == self.rules.model and list(messages) == unescaped(self.prompt_messages()):
             return self
         blocks = make_blocks(messages, [self._count(message) for message in messages])

@@ -169,11 +169,22 @@ class RisuState(BuildState[RisuAIContext]):
         )
 
     def edit_process(self, text: str, index: int, role: str) -> str:
-        """Run the ``editprocess`` scripts over a text of the chat."""
+        """Run the ``editprocess`` scripts over a text of the chat.
+
+        Args:
+            text: The text.
+            index: The message's place in the chat, -1 for none.
+            role: The role of the message.
+        """
         return self._edit(text, "editprocess", index, role)
 
     def edit_output(self, text: str, index: int) -> str:
-        """Run a reply through Lua, CBS and the ``editoutput`` scripts."""
+        """Run a reply through Lua, CBS and the ``editoutput`` scripts.
+
+        Args:
+            text: The reply.
+            index: Its place in the chat.
+        """
         return self._edit(text, "editoutput", index, "")
 
     def edit_input(self, text: str) -> str:
@@ -228,13 +239,21 @@ class RisuState(BuildState[RisuAIContext]):
         self.texts.see_chat(chat)
 
     def need_plan(self) -> RisuPlan:
-        """The plan; the step that makes it must have run."""
+        """The plan; the step that makes it must have run.
+
+        Raises:
+            PipelineError: The step has not run.
+        """
         if not isinstance(self.plan, RisuPlan):
             raise PipelineError("there is no plan: the plan_assembly step must run first", step=self.current_step)
         return self.plan
 
     def refuse(self, required_tokens: int) -> None:
-        """Give up on a prompt that cannot be made to fit, unless the application wants it all the same."""
+        """Give up on a prompt that cannot be made to fit, unless the application wants it all the same.
+
+        Raises:
+            MaxTokensExceededError: ``on_overflow`` is not ``return``.
+        """
         if self.context.on_overflow == "return":
             limit = self.preset.max_context
             self.warn(f"the prompt needs {required_tokens} tokens of {limit}: RisuAI would refuse to send it")

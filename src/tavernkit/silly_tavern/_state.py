@@ -199,7 +199,11 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         )
 
     def need_layout(self) -> Layout:
-        """The layout; the step that begins it must have run."""
+        """The layout; the step that begins it must have run.
+
+        Raises:
+            PipelineError: The step has not run.
+        """
         if self.layout is None:
             raise PipelineError(
                 "there is no layout: the injection step must run before this one", step=self.current_step

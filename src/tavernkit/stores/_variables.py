@@ -264,7 +264,12 @@ class VariablesOverlay:
         return None if below is None else below + self._version
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
+        """Return a value, or nothing when there is none.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         if self._version:
             key = (_scope_key(scope), _name_key(name))
             if key in self._written:
@@ -276,7 +281,13 @@ class VariablesOverlay:
         return value
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
-        """Keep a value."""
+        """Keep a value.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         key = (_scope_key(scope), _name_key(name))
         if self._keep is not None and not self._keep(name, self._written.get(key), value):
             return
@@ -285,7 +296,12 @@ class VariablesOverlay:
         self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value."""
+        """Return True if the name is set, whatever its value.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         key = (_scope_key(scope), _name_key(name))
         if key in self._written or key in self._deleted:
             return key in self._written
@@ -294,14 +310,25 @@ class VariablesOverlay:
         return found
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
-        """Forget a value."""
+        """Forget a value.
+
+        Args:
+            name: The variable.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         key = (_scope_key(scope), _name_key(name))
         self._written.pop(key, None)
         self._deleted.add(key)
         self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is kept now."""
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is kept now.
+
+        Args:
+            name: The variable.
+            value: What to add.
+            scope: ``local`` for the chat's variables, ``global`` for those of all chats.
+        """
         old = self.get(name, scope)
         new = value if old is None else _sum(old, value)
         self.set(name, new, scope)

@@ -132,7 +132,12 @@ class Document:
         return f"{_UNSAFE.sub('_', self.name).strip('. ')[:100] or self.kind}{ending}"
 
     def with_data(self, data: Json, revision: int) -> Document:
-        """Return the document with other data."""
+        """Return the document with other data.
+
+        Args:
+            data: The new data.
+            revision: The revision of the workspace that changes it.
+        """
         return replace(self, data=data, revision=revision)
 
     def to_dict(self, *, data: bool = True) -> JsonObject:

@@ -134,6 +134,9 @@ class Studio:
         Args:
             kind: What it is.
             name: What it is called.
+
+        Raises:
+            StudioError: There is no such kind.
         """
         found = as_kind(kind)
         if found is None:
@@ -152,6 +155,9 @@ class Studio:
             name: The file's name.
             content: Its bytes in Base64.
             kind: What it is; found out by default.
+
+        Raises:
+            StudioError: There is no such kind, or the content is not Base64.
         """
         if kind is not None and kind not in KINDS:
             raise StudioError(422, f"the kind is one of {', '.join(KINDS)}", code="unknown_kind")
@@ -204,6 +210,9 @@ class Studio:
         Args:
             document_id: The document.
             overwrite: Write although somebody else has changed it.
+
+        Raises:
+            StudioError: Somebody else has changed it, or it cannot be written.
         """
         document = self.workspace.document(document_id)
         if not document.item:
@@ -304,6 +313,9 @@ class Studio:
             plan: The id of the prompt.
             dialect: The provider's protocol.
             reference: Return exactly what the other program sends.
+
+        Raises:
+            StudioError: There is no such prompt or dialect, or the request cannot be made.
         """
         look = self.find(plan)
         warnings = WarningLog()
@@ -329,6 +341,9 @@ class Studio:
         Args:
             plan: The id of the prompt.
             profile: The provider.
+
+        Raises:
+            StudioError: There is no such prompt or profile.
         """
         if profile not in PROFILES:
             raise StudioError(422, f"the profile is one of {', '.join(PROFILES)}", code="unknown_profile")

@@ -122,6 +122,9 @@ class Workspace:
     Args:
         documents: The documents to open.
         now: The clock; by default the computer's.
+
+    Raises:
+        StudioError: A document that every prompt needs is missing.
     """
 
     def __init__(self, documents: Sequence[Document], *, now: Callable[[], datetime] | None = None) -> None:
@@ -212,7 +215,11 @@ class Workspace:
         return self._step(replace(self.state, documents=documents), label)
 
     def add(self, document: Document) -> Changed:
-        """Add a document and make it active, as one step."""
+        """Add a document and make it active, as one step.
+
+        Raises:
+            StudioError: There are too many documents.
+        """
         if len(self.state.documents) >= MAX_DOCUMENTS:
             raise StudioError(422, f"there are {MAX_DOCUMENTS} documents already", code="too_many_documents")
         named = replace(document, id=self.new_id(document.kind), revision=self.revision + 1)
@@ -230,7 +237,11 @@ class Workspace:
         return self.add(new_document("", kind, name or f"New {kind}", data, format_=format_))
 
     def remove(self, document_id: str) -> Changed:
-        """Close a document, as one step. Its file stays."""
+        """Close a document, as one step. Its file stays.
+
+        Raises:
+            StudioError: A prompt needs the document.
+        """
         document = self.document(document_id)
         others = [each for each in self.state.documents.values() if each.kind == document.kind and each is not document]
         if document.kind == "turn" or (document.kind in NEEDED and not others):
@@ -247,6 +258,9 @@ class Workspace:
         Args:
             document_id: The document.
             active: Whether prompts use it.
+
+        Raises:
+            StudioError: A prompt needs the document.
         """
         document = self.document(document_id)
         if not active and (document.kind == "turn" or document.kind in NEEDED):
@@ -298,6 +312,9 @@ class Workspace:
         Args:
             document: The document.
             overwrite: Write although another program has changed the file.
+
+        Raises:
+            StudioError: It has no file, another program has changed the file, or it cannot be written.
         """
         path = document.path
         if path is None:

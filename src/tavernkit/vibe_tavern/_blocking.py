@@ -37,7 +37,11 @@ class BlockingRunner:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; when the caller is interrupted, so is the coroutine."""
+        """Run a coroutine to its end; when the caller is interrupted, so is the coroutine.
+
+        Raises:
+            ConfigError: The runner is closed.
+        """
         if self._loop.is_closed():
             work.close()
             raise ConfigError("this BlockingRunner is closed", code="RUNNER_CLOSED")
@@ -55,12 +59,23 @@ class BlockingRunner:
     def perform_stream(
         self, request: PromptRequest, *, include_usage: bool = True, on_delta: Callable[[str], object] | None = None
     ) -> PromptResult:
-        """Send a chat-only request; ``on_delta`` is called with each piece of text, in the runner's thread."""
+        """Send a chat-only request; ``on_delta`` is called with each piece of text, in the runner's thread.
+
+        Args:
+            request: The request.
+            include_usage: Ask for token counts as well.
+            on_delta: Called with each piece of text, in the runner's thread.
+        """
         return self.run(self.runner.perform_stream(request, include_usage=include_usage, on_delta=on_delta))
 
     @contextmanager
     def stream(self, request: PromptRequest, *, include_usage: bool = True) -> Generator[BlockingStream]:
-        """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request."""
+        """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request.
+
+        Args:
+            request: The request.
+            include_usage: Ask for token counts as well.
+        """
         manager = self.runner.stream(request, include_usage=include_usage)
         stream = self.run(_entered(manager.__aenter__))
         try:

@@ -121,7 +121,12 @@ class CapabilitiesRegistry:
             self._defaults = known
 
     def register_provider(self, provider: str, **values: object) -> None:
-        """Say what a provider supports, in place of what was known about it."""
+        """Say what a provider supports, in place of what was known about it.
+
+        Args:
+            provider: The provider's name.
+            values: Capabilities by name, such as ``supports_tools`` or ``context_window_tokens``.
+        """
         known = _known(values)
         with self._lock:
             self._providers = {**self._providers, provider_id(provider): known}

@@ -261,7 +261,11 @@ class PromptRunner:
         )
 
     async def perform(self, request: PromptRequest) -> PromptResult:
-        """Send a request and read the reply."""
+        """Send a request and read the reply.
+
+        Raises:
+            ConfigError: The request asks for a stream.
+        """
         self._check_dialect(request)
         if request.request.get("stream"):
             raise ConfigError("perform does not stream: use perform_stream", code="STREAM_IN_LLM_OPTIONS")
@@ -277,6 +281,10 @@ class PromptRunner:
         ...     async for piece in stream:
         ...         print(piece.text, end="")
         >>> stream.result.text                               # doctest: +SKIP
+
+        Args:
+            request: The request.
+            include_usage: Ask for token counts as well.
         """
         self._check_dialect(request)
         options = request.options
@@ -299,7 +307,13 @@ class PromptRunner:
         include_usage: bool = True,
         on_delta: Callable[[str], object] | None = None,
     ) -> PromptResult:
-        """Send a chat-only request, call ``on_delta`` with each piece of text, and return the whole reply."""
+        """Send a chat-only request, call ``on_delta`` with each piece of text, and return the whole reply.
+
+        Args:
+            request: The request.
+            include_usage: Ask for token counts as well.
+            on_delta: Called with each piece of text.
+        """
         async with self.stream(request, include_usage=include_usage) as stream:
             async for piece in stream:
                 if piece.text and on_delta is not None:

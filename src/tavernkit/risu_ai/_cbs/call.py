@@ -85,7 +85,12 @@ class CBSCall:
             self.run.session.step(count // _WALKED)
 
     def expand(self, text: str | None, what: str) -> str:
-        """Expand a stored text inside this call; a missing one fails."""
+        """Expand a stored text inside this call; a missing one fails.
+
+        Args:
+            text: The text.
+            what: What the text is, for the error message.
+        """
         if text is None:
             raise FunctionFailure(f"{what} is missing")
         return self.run.expand_nested(text, self.position)

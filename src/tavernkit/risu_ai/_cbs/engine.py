@@ -64,9 +64,18 @@ class CBSEngine:
     ) -> str:
         """Expand a text as RisuAI does.
 
-        What RisuAI leaves in the text (an unknown name, a function that fails) is left and reported to ``warn``; a
-        text that makes RisuAI's parser throw, or that exceeds a limit, comes back as it was. In strict mode all of
-        that raises a ``CBSError``. ``calls`` is where RisuAI's call counter starts.
+        What RisuAI leaves in the text (an unknown name, a function that fails) is left and reported. A text that makes
+        RisuAI's parser throw, or that exceeds a limit, comes back as it was.
+
+        Args:
+            text: The text.
+            context: What the text can ask about.
+            warn: Called with each warning; by default they are logged.
+            strict: Raise an error instead of warning.
+            calls: Where RisuAI's call counter starts.
+
+        Raises:
+            CBSError: Something is wrong with the text, in strict mode.
         """
         if not calls and "{" not in text and "<" not in text:
             return join_surrogates(text)
@@ -162,6 +171,10 @@ class CBSEngine:
         """Compile what an ``each`` inserts into a level of that kind; nothing if it is too large for that.
 
         What is inserted while a text runs may insert more: that is left to the run, whose steps are counted.
+
+        Args:
+            text: The inserted text.
+            base: The kind of level that it is inserted into.
         """
         if len(text) > MAX_COMPILED_TEXT:
             return None

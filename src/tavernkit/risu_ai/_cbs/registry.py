@@ -85,7 +85,11 @@ class CBSRegistry:
             self.add(function)
 
     def add(self, function: CBSFunction) -> None:
-        """Add a function; names it shares with an older one become its own."""
+        """Add a function; names it shares with an older one become its own.
+
+        Raises:
+            ConfigError: A name has no letters that a text could call it by.
+        """
         for name in (function.name, *function.aliases):
             key = normalize(name)
             if not key:

@@ -55,7 +55,19 @@ class ChatTemplate:
         warn: Warn = log_warning,
         strict: bool = False,
     ) -> str:
-        """Write the prompt. Messages show their role and content only."""
+        """Write the prompt. Messages show their role and content only.
+
+        Args:
+            messages: The messages of the prompt.
+            character_name: The character's name.
+            user_name: The user's name.
+            add_generation_prompt: End with the beginning of the model's reply.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+
+        Raises:
+            ChatTemplateError: The template cannot be rendered, or needs what RisuAI does not have (in strict mode).
+        """
         for feature in self.unsupported:
             problem = f"the chat template uses {feature}, which RisuAI's Jinja library does not have"
             if strict:

@@ -196,7 +196,12 @@ class Chat(ChatState):
     # Triggers
 
     async def run_trigger(self, name: str, *, trigger_id: str | None = None) -> None:
-        """Run the manual triggers of a name, as a click on an element that names them does; groups have none."""
+        """Run the manual triggers of a name, as a click on an element that names them does; groups have none.
+
+        Args:
+            name: The name of the triggers.
+            trigger_id: The id of the element that was clicked; triggers can ask for it.
+        """
         await self._operate(lambda operation: operation.run_trigger(name, trigger_id))
 
     async def click(self, name: str) -> None:

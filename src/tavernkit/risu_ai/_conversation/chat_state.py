@@ -204,7 +204,12 @@ class ChatState:
         self._set_chat(dataclasses.replace(self.chat, greeting_index=index % count - 1))
 
     def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line, as it is; its macros run with the next reply."""
+        """Replace the text of a line, as it is; its macros run with the next reply.
+
+        Args:
+            index: The number of the line; -1 is the last.
+            text: Its new text.
+        """
         self._change_message(index, lambda message: with_text(message, text))
 
     def delete(self, index: int) -> None:
@@ -220,7 +225,12 @@ class ChatState:
             self._set_messages(self.chat.messages[:place])
 
     def disable(self, index: int, value: Disabled = True) -> None:
-        """Keep a line out of prompts (True) with all before it (``allBefore``), or not (False)."""
+        """Keep a line out of prompts (True) with all before it (``allBefore``), or not (False).
+
+        Args:
+            index: The number of the line; -1 is the last.
+            value: True, ``allBefore`` or False.
+        """
 
         def change(message: RisuMessage) -> RisuMessage:
             raw: FrozenObject = MappingProxyType({**message.raw, "disabled": value})
@@ -234,7 +244,12 @@ class ChatState:
             self.disable(place)
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again."""
+        """Let hidden lines be part of prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line, included; only ``start`` by default.
+        """
         for place in self._places(start, end):
             self.disable(place, value=False)
 
@@ -344,7 +359,11 @@ class ChatState:
         return found
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
-        """Go back to a snapshot. What it does not say is as it was when the chat was opened."""
+        """Go back to a snapshot. What it does not say is as it was when the chat was opened.
+
+        Raises:
+            ConfigError: The snapshot has no chat.
+        """
         character, members, settings, first_others, first_page = self._first
         chat = snapshot.get("chat")
         if not is_mapping(chat):

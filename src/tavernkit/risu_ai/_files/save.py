@@ -127,7 +127,14 @@ class Save:
         now: datetime | None = None,
         warn: Warn = log_warning,
     ) -> Save:
-        """Take RisuAI's database object; the arguments are those of ``load()``."""
+        """Take RisuAI's database object.
+
+        Args:
+            data: The database.
+            texts: What stands for RisuAI's own texts where the save has none.
+            now: When RisuAI is started; decides which deleted characters are gone.
+            warn: Called with messages about everything that is damaged or missing.
+        """
         require("data", data, Mapping)
         warnings: list[str] = []
 
@@ -178,7 +185,12 @@ class Save:
         return self.character(which).stored_chats
 
     def chat(self, which: str | int, chat: str | int | None = None) -> RisuChat:
-        """A chat of a character by its name, id or place; the open one if none is named."""
+        """A chat of a character by its name, id or place; the open one if none is named.
+
+        Args:
+            which: Name, id or place of the character or group.
+            chat: Name, id or place of the chat.
+        """
         character = self.character(which)
         return _chosen_chat(character, chat)
 
@@ -216,8 +228,14 @@ class Save:
     ) -> Chat:
         """Open a chat to go on with, with everything the save has switched on.
 
-        The arguments are those of ``builder()``; ``host`` is what the chat asks models with. Store what became of it
-        with ``with_state()``.
+        Store what became of it with ``with_state()``.
+
+        Args:
+            character: Name, id or place of the character or group.
+            chat: Name, id or place of the chat; the open one if none is named.
+            persona: Switch to this persona first: its name, id or place.
+            preset: Switch to this preset first: its name or place.
+            host: What the chat asks models with.
         """
         from tavernkit.risu_ai._conversation.chat import Chat  # which is built on the files
 
@@ -231,7 +249,14 @@ class Save:
         persona: str | int | None = None,
         preset: str | int | None = None,
     ) -> RisuAIInputs:
-        """What ``builder()`` gives its builder."""
+        """What ``builder()`` gives its builder.
+
+        Args:
+            character: Name, id or place of the character or group.
+            chat: Name, id or place of the chat; the open one if none is named.
+            persona: Switch to this persona first: its name, id or place.
+            preset: Switch to this preset first: its name or place.
+        """
         database = self.database
         if persona is not None:
             database = _with_persona(database, persona)

@@ -49,7 +49,14 @@ class LorebookEntry:
     def from_json(
         cls, data: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
     ) -> LorebookEntry | None:
-        """Read an entry; what is not an object is reported and left out."""
+        """Read an entry; what is not an object is reported and left out.
+
+        Args:
+            data: The entry.
+            warn: Called if the entry is left out.
+            where: Its place in the file, for warnings.
+            book: The name of its book.
+        """
         if not is_mapping(data):
             if warn is not None:
                 warn(f"lorebook {where} is left out: it must be an object, not {type(data).__name__}")

@@ -26,6 +26,9 @@ def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObje
     Args:
         value: The file's parsed JSON.
         warn: Called with each warning.
+
+    Raises:
+        LoreParseError: The file is not a lorebook.
     """
     data = value.get("data") if is_mapping(value) and value.get("type") == FILE_TYPE else None
     if is_sequence(data):

@@ -32,7 +32,12 @@ class PromptSettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], warn: Warn = log_warning) -> PromptSettings:
-        """Read the switches."""
+        """Read the switches.
+
+        Args:
+            data: The object ``promptSettings``.
+            warn: Called with each warning.
+        """
         reader = JsonReader(data, "promptSettings", warn)
         return cls(
             assistant_prefill=reader.text("assistantPrefill"),

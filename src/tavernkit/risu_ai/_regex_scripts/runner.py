@@ -72,10 +72,19 @@ class RegexScriptRunner:
         budget: ScriptBudget | None = None,
         remembered: RememberedTexts | None = None,
     ) -> ScriptResult:
-        """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none.
+        """Run the scripts of a mode over a text.
 
-        ``budget`` is what all texts of a build share; without one a text has its own. Results that are not made again
-        are put into ``remembered``; for a source map they are taken from it.
+        Args:
+            text: The text.
+            mode: The kind of edit; scripts of other modes are skipped.
+            scripts: The scripts, in order.
+            context: What the texts of scripts can ask about.
+            index: The message's place in the chat, -1 for none.
+            chat_role: The role of the message.
+            before: Edits the text before the scripts do, in every mode but ``editprocess``.
+            warn: Called with each warning.
+            budget: What all texts of a build share; without one the text has its own.
+            remembered: Takes results that are not made again; for a source map they are taken from it.
         """
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
@@ -125,7 +134,12 @@ class RegexScriptRunner:
         return self._lists.fixed_texts.get(self._scripts_of(mode, scripts), self._engine.registry.version, text)
 
     def scripts_version(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> tuple[object, int]:
-        """Return what changes with the scripts and with the functions of CBS."""
+        """Return what changes with the scripts and with the functions of CBS.
+
+        Args:
+            mode: The kind of edit.
+            scripts: The scripts.
+        """
         return self._scripts_of(mode, scripts), self._engine.registry.version
 
     def remember(self, texts: ScriptedTexts, start: int, end: int) -> None:

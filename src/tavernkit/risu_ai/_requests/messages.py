@@ -90,7 +90,12 @@ class RequestRules:
         return self.model == REVERSE_PROXY
 
     def setting(self, key: str, default: FrozenJson = None) -> FrozenJson:
-        """A value of RisuAI's database: the preset's own wins over what was stored last."""
+        """A value of RisuAI's database: the preset's own wins over what was stored last.
+
+        Args:
+            key: The key in the database.
+            default: What to return if neither has it.
+        """
         for source in (self.preset.raw, self.settings.raw):
             if source.get(key) is not None:
                 return source[key]

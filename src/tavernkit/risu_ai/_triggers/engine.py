@@ -150,9 +150,19 @@ class TriggerEngine:
         stop_sending: bool = False,
         **options: Unpack[RunOptions],
     ) -> TriggerResult:
-        """Run the triggers of a mode, or (``name``) those that bear a name.
+        """Run the triggers of a mode, or those that bear a name.
 
-        ``display_data`` is the text a ``display`` run edits, or the JSON text of the messages a ``request`` run edits.
+        Args:
+            context: The chat and what belongs to it.
+            mode: ``start``, ``manual``, ``output``, ``input``, ``display`` or ``request``.
+            name: Run the triggers of this name.
+            trigger_id: The id of the element that was clicked; triggers can ask for it.
+            display_data: The text a ``display`` run edits, or the JSON text of the messages a ``request`` run edits.
+            temp_variables: Variables of this run alone.
+            recursion: How many runs this one is nested in.
+            additions: What earlier runs added to the prompt.
+            stop_sending: True if an earlier run stopped the send.
+            options: See ``RunOptions``.
         """
         require_choice("mode", mode, MODES)
         world = self._world(context, options)
@@ -192,7 +202,15 @@ class TriggerEngine:
     ) -> EditResult:
         """Let the Lua listeners of a kind edit a text, or (``editRequest``) the list of messages.
 
-        ``index`` is the place of the message the text belongs to, -1 for none; listeners get it as ``meta.index``.
+        Args:
+            context: The chat and what belongs to it.
+            kind: ``editRequest``, ``editDisplay``, ``editInput``, ``editOutput`` or ``editProcess``.
+            data: The text or the messages.
+            index: The place of the message the text belongs to, -1 for none; listeners get it as ``meta.index``.
+            options: See ``RunOptions``.
+
+        Raises:
+            ConfigError: There is no such kind.
         """
         if kind not in EDIT_KINDS:
             raise ConfigError(f"kind must be one of {', '.join(EDIT_KINDS)}, not {kind!r}", code="UNKNOWN_EDIT_KIND")
@@ -217,6 +235,13 @@ class TriggerEngine:
         """Do all that comes before the regex scripts of a text: Lua listeners and, for what is shown, display triggers.
 
         A display trigger that fails leaves the text as the listeners made it.
+
+        Args:
+            context: The chat and what belongs to it.
+            kind: ``editDisplay``, ``editInput``, ``editOutput`` or ``editProcess``.
+            text: The text.
+            index: The place of the message the text belongs to, -1 for none.
+            options: See ``RunOptions``.
         """
         edited = self.edit(context, kind, text, index=index, **options)
         if kind != "editDisplay":
@@ -233,7 +258,13 @@ class TriggerEngine:
     def edit_request(
         self, context: CBSContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
     ) -> list[JsonObject]:
-        """Run ``request`` triggers over the messages of a request; whatever goes wrong leaves them as they are."""
+        """Run ``request`` triggers over the messages of a request; whatever goes wrong leaves them as they are.
+
+        Args:
+            context: The chat and what belongs to it.
+            messages: The messages of the request.
+            options: See ``RunOptions``.
+        """
         before = [{key: thaw(value) for key, value in message.items()} for message in messages]
         result = self.run(context, "request", display_data=json_stringify(before), **options)
         if not result.ok or result.display_data is None:
@@ -245,7 +276,13 @@ class TriggerEngine:
         return [each for each in edited if is_object(each)] if isinstance(edited, list) else before
 
     def click(self, context: CBSContext, data: str, **options: Unpack[RunOptions]) -> ButtonResult:
-        """Call the Lua handlers of a button (``risu-btn``)."""
+        """Call the Lua handlers of a button (``risu-btn``).
+
+        Args:
+            context: The chat and what belongs to it.
+            data: What the button carries.
+            options: See ``RunOptions``.
+        """
         world = self._world(context, options)
         error = None
         handled, value, stop = False, None, False
@@ -265,7 +302,13 @@ class TriggerEngine:
         )
 
     def command(self, context: CBSContext, line: str, **options: Unpack[RunOptions]) -> CommandResult:
-        """Run a command line (``/send hello | /echo``) on the stored chat."""
+        """Run a command line (``/send hello | /echo``) on the stored chat.
+
+        Args:
+            context: The chat and what belongs to it.
+            line: The command line.
+            options: See ``RunOptions``.
+        """
         world = self._world(context, options)
         lua = LuaRunner(self._lua, world)
         value: str | bool | None = None

@@ -64,7 +64,12 @@ class TriggerHost(Protocol):
         ...
 
     def alert(self, kind: AlertKind, text: str) -> None:
-        """Show a text to the user."""
+        """Show a text to the user.
+
+        Args:
+            kind: The kind of message.
+            text: The text.
+        """
         ...
 
     def ask(self, text: str) -> str:
@@ -72,7 +77,12 @@ class TriggerHost(Protocol):
         ...
 
     def select(self, options: Sequence[str], title: str | None) -> str:
-        """Let the user pick an option; returns its index as text."""
+        """Let the user pick an option; returns its index as text.
+
+        Args:
+            options: The options.
+            title: What is shown above them.
+        """
         ...
 
     def confirm(self, text: str) -> bool:
@@ -84,7 +94,13 @@ class TriggerHost(Protocol):
         ...
 
     def image(self, prompt: str, negative: str, character: str) -> str | None:
-        """Make a picture and store it; returns the id of the inlay, or nothing when it failed."""
+        """Make a picture and store it; returns the id of the inlay, or nothing when it failed.
+
+        Args:
+            prompt: What the picture shows.
+            negative: What it must not show.
+            character: The character it is made for.
+        """
         ...
 
     def inlay(self, name: str) -> InlayData | None:
@@ -96,7 +112,12 @@ class TriggerHost(Protocol):
         ...
 
     def similarity(self, query: str, texts: Sequence[str]) -> Sequence[str]:
-        """Rank texts by how close they are to a query."""
+        """Rank texts by how close they are to a query.
+
+        Args:
+            query: The text to compare with.
+            texts: The texts to rank.
+        """
         ...
 
     def fetch(self, url: str) -> FetchReply:
@@ -126,52 +147,52 @@ class RefusingHost:
         """Nothing to do: the event log has it."""
 
     def alert(self, kind: AlertKind, text: str) -> None:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to show a message")
 
     def ask(self, text: str) -> str:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to ask the user for a text")
 
     def select(self, options: Sequence[str], title: str | None) -> str:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to let the user choose")
 
     def confirm(self, text: str) -> bool:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to ask the user yes or no")
 
     def llm(self, messages: Sequence[JsonObject], model: str) -> LLMReply:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to ask a model")
 
     def image(self, prompt: str, negative: str, character: str) -> str | None:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to make a picture")
 
     def inlay(self, name: str) -> InlayData | None:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to read a stored picture")
 
     def asset_inlay(self, path: str) -> str | None:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to store a picture")
 
     def similarity(self, query: str, texts: Sequence[str]) -> Sequence[str]:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to compare texts by their meaning")
 
     def fetch(self, url: str) -> FetchReply:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to use the network")
 
     def sleep(self, milliseconds: float) -> None:
         """Go on at once."""
 
     def speak(self, text: str) -> None:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to speak")
 
     def send_chat(self) -> None:
-        """Refuse."""
+        """Refuse with ``HostRefusedError``."""
         raise HostRefusedError("to send the chat")

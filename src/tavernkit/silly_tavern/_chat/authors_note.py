@@ -70,7 +70,12 @@ class NoteSettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> NoteSettings:
-        """Read the settings object."""
+        """Read the settings object.
+
+        Args:
+            data: The object ``note`` of ``extension_settings``.
+            warn: Called with each warning.
+        """
         reader = JsonReader(data, "settings.note", warn)
         return cls(
             default=reader.text("default"),

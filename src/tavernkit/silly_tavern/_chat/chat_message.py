@@ -75,6 +75,11 @@ class ChatMessage:
         """Make a chat line of a neutral message; a system message becomes a narrator's line.
 
         Its metadata may hold a line's own keys (``extra``, ``is_system``, ``force_avatar``, ``original_avatar``).
+
+        Args:
+            message: The message.
+            user_name: The name on lines of the user.
+            character_name: The name on lines of the character.
         """
         return line_of(message, user_name, character_name)
 

@@ -109,7 +109,12 @@ class ExtensionPrompt:
         return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"
 
     def source(self, stage: str, where: str = "") -> FrozenObject:
-        """Its provenance; ``where`` says more about its place."""
+        """Its provenance; ``where`` says more about its place.
+
+        Args:
+            stage: The step that adds it.
+            where: More about its place.
+        """
         reason = ", ".join(part for part in (self.reason, where) if part)
         more: dict[str, FrozenJson] = {"entries": self.entries} if self.entries else {}
         return source(stage, self.kind, self.key, self.label, reason, **more)

@@ -404,7 +404,11 @@ class Chat:
         self.state.header["tainted"] = True
 
     def choose_greeting(self, index: int) -> None:
-        """Show another greeting. 0 is the first message, 1 the first alternate."""
+        """Show another greeting. 0 is the first message, 1 the first alternate.
+
+        Raises:
+            ConfigError: There is no such greeting, or the chat has gone on already.
+        """
         if len(self.state.lines) != 1:
             raise ConfigError("the greeting can be chosen only before anything else is said")
         swipes = chat_lines.swipes_of(self.state.lines[0])
@@ -475,7 +479,12 @@ class Chat:
         self._set_hidden(start, end, hidden=True)
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again."""
+        """Let hidden lines be part of prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line, included; only ``start`` by default.
+        """
         self._set_hidden(start, end, hidden=False)
 
     def _set_hidden(self, start: int, end: int | None, *, hidden: bool) -> None:

@@ -56,6 +56,11 @@ class DataFolder(FolderFiles):
         It builds for the API of the settings: messages for chat completion, one text for any other.
 
         >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
+
+        Args:
+            character: The name of the card's file, with or without its ending.
+            chat: The name of the chat's file. By default a group's open chat, and none for a character.
+            group: The id of the group.
         """
         if not self._named:
             self._named = True

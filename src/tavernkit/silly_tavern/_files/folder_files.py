@@ -105,7 +105,12 @@ class FolderFiles:
         return sorted(path.stem for path in folder.glob("*.jsonl"))
 
     def chat(self, character: str, name: str) -> ChatFile:
-        """One chat of a character."""
+        """One chat of a character.
+
+        Args:
+            character: The name of the card's file, with or without its ending.
+            name: The name of the chat's file, with or without ``.jsonl``.
+        """
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
         return ChatFile.load(_inside(folder, f"{name.removesuffix('.jsonl')}.jsonl"), warn=self._warn)
 

@@ -241,6 +241,9 @@ class Preset:
             name: What the preset is called.
             base: Where values come from that the file does not have.
             warn: Called with each warning.
+
+        Raises:
+            InvalidPresetError: ``data`` is not an object.
         """
         if not is_object(data):
             raise InvalidPresetError(f"a preset is a JSON object, not {type(data).__name__}")
@@ -248,7 +251,12 @@ class Preset:
 
     @classmethod
     def from_settings(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-        """Read the preset in force from ``oai_settings`` of ``settings.json``."""
+        """Read the preset in force from ``oai_settings`` of ``settings.json``.
+
+        Args:
+            data: The object ``oai_settings``.
+            warn: Called with each warning.
+        """
         preset_keys = {settings_key: key for key, settings_key in SETTINGS_KEYS.items()}
         renamed: dict[str, Json] = {preset_keys.get(key, key): thaw(value) for key, value in data.items()}
         selected = renamed.get("preset_settings_openai")

@@ -70,7 +70,13 @@ class PresetPrompt:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
-        """Read a prompt object."""
+        """Read a prompt object.
+
+        Args:
+            data: The prompt.
+            warn: Called with each warning.
+            where: Its place in the file, for warnings.
+        """
         return read_prompt(data, warn, where)
 
     def to_json(self) -> JsonObject:
@@ -119,7 +125,13 @@ class PromptOrder:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt_order") -> PromptOrder:
-        """Read an order list."""
+        """Read an order list.
+
+        Args:
+            data: The order list.
+            warn: Called with each warning.
+            where: Its place in the file, for warnings.
+        """
         source = freeze_object(data)
         entries: list[OrderEntry] = []
         for index, item in enumerate(JsonReader(data, where, warn).objects("order")):

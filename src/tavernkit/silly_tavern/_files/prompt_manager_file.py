@@ -20,6 +20,9 @@ def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
     Args:
         preset: The preset to export from.
         kind: ``full`` or ``character``.
+
+    Raises:
+        InvalidPresetError: There is no such kind.
     """
     if kind not in KINDS:
         raise InvalidPresetError(f"a prompt export is one of {', '.join(KINDS)}, not {kind!r}")
@@ -35,6 +38,9 @@ def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = l
         preset: The preset to change; a new one is returned.
         data: The export's JSON object.
         warn: Called with each warning; by default they are logged.
+
+    Raises:
+        InvalidPresetError: The export has neither prompts nor an order.
     """
     reader = JsonReader(data, "prompt export", warn).reader("data")
     imported = [PresetPrompt.from_json(each, warn=warn) for each in reader.objects("prompts")]

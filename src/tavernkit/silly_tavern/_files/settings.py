@@ -108,7 +108,12 @@ class PowerUser:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
-        """Read ``power_user``."""
+        """Read ``power_user``.
+
+        Args:
+            data: The object ``power_user``.
+            warn: Called with each warning.
+        """
         reader = JsonReader(data, "settings.power_user", warn)
         return cls(
             collapse_newlines=reader.flag("collapse_newlines"),
@@ -178,6 +183,9 @@ class Settings:
             source: The file: its path or its content.
             warn: Called with each warning.
             strict: Raise an error instead of warning.
+
+        Raises:
+            FileFormatError: The file is not a JSON object.
         """
         warn = refuse_warning if strict else warn
         data = parse_json(

@@ -68,6 +68,9 @@ class TemplateBundle:
         Args:
             data: The parsed file.
             warn: Called with each warning.
+
+        Raises:
+            FileFormatError: There is no template in it.
         """
         if not is_mapping(data):
             raise FileFormatError(f"a template file is a JSON object, not {type(data).__name__}")

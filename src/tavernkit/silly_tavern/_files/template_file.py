@@ -42,7 +42,13 @@ class TemplateFile:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Self:
-        """Read a file; wrong values in it are reported and replaced, or raise when ``strict``."""
+        """Read a file; wrong values in it are reported and replaced, or raise when ``strict``.
+
+        Args:
+            source: The file: its path or its content.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+        """
         warn = cls._refuse if strict else warn
         try:
             content = read_file(source, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
@@ -53,7 +59,13 @@ class TemplateFile:
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:
-        """Read parsed JSON; ``name`` counts when the object has none."""
+        """Read parsed JSON; ``name`` counts when the object has none.
+
+        Args:
+            data: The parsed file.
+            name: Its name, if the object has none.
+            warn: Called with each warning.
+        """
         if not is_mapping(data):
             raise cls.error(f"the {cls.kind} is not a JSON object, but {type(data).__name__}")
         named = data.get(_name_key(data))

@@ -113,6 +113,9 @@ class Group:
             source: The file: its path or its content.
             warn: Called with each warning.
             strict: Raise an error instead of warning.
+
+        Raises:
+            FileFormatError: The file is not a JSON object.
         """
         content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
         data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)

@@ -168,7 +168,12 @@ class MacroCall:
         return self.run.base + self._node.offset
 
     def argument(self, index: int, default: str = "") -> str:
-        """The argument at an index, or the default."""
+        """The argument at an index, or the default.
+
+        Args:
+            index: Which argument, from 0.
+            default: What to return if there are fewer.
+        """
         return self.args[index] if index < len(self.args) else default
 
     def resolve(self, text: str) -> str:
@@ -180,11 +185,21 @@ class MacroCall:
         return text if "#" in self.flags else dedent(text)
 
     def warn(self, about: str, message: str) -> None:
-        """Report something that was wrong with the call; the macro gives what the handler returns all the same."""
+        """Report something that was wrong with the call; the macro gives what the handler returns all the same.
+
+        Args:
+            about: A short name of the problem, such as ``arity`` or ``type``.
+            message: What is wrong.
+        """
         self._report("runtime_warning", about, message)
 
     def note_ignored(self, about: str, message: str) -> None:
-        """Report something that SillyTavern ignores without a word."""
+        """Report something that SillyTavern ignores without a word.
+
+        Args:
+            about: A short name of the problem, such as ``arity`` or ``type``.
+            message: What is ignored.
+        """
         self._report("ignored", about, message)
 
     def _report(self, kind: DiagnosticKind, about: str, message: str) -> None:

@@ -82,12 +82,24 @@ class Expander(ABC):
     ) -> str:
         """Expand the macros of a text.
 
-        What is wrong with the text goes to ``warn`` (by default the log) and stays in the text; with ``strict`` it
-        raises a ``MacroError``. ``original`` is what ``{{original}}`` gives, once. ``macros``
-        are more macros for this text, which win over registered ones; a name in ``leave`` stays without a warning,
-        for callers that replace it themselves. ``user_name``, ``character_name`` and ``group`` stand in for the
-        environment's names. Without ``card`` the macros of the character card are empty. ``post_process`` changes
-        what each macro gives.
+        What is wrong with the text is reported and stays in it.
+
+        Args:
+            text: The text.
+            environment: What macros can ask about.
+            warn: Called with each warning; by default they are logged.
+            strict: Raise an error instead of warning.
+            original: What ``{{original}}`` gives, once.
+            macros: More macros for this text, which win over registered ones.
+            user_name: Stands in for the environment's user name.
+            character_name: Stands in for the environment's character name.
+            group: Stands in for the environment's ``{{group}}``.
+            card: False to make the macros of the character card empty.
+            leave: Macros that stay without a warning, for callers that replace them themselves.
+            post_process: Changes what each macro gives.
+
+        Raises:
+            MacroError: Something is wrong with the text, in strict mode.
         """
         if self.is_plain(text):
             return text
@@ -112,7 +124,13 @@ class Expander(ABC):
         return expanded
 
     def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:
-        """Expand a text and give the diagnostics with it instead of reporting them."""
+        """Expand a text and give the diagnostics with it instead of reporting them.
+
+        Args:
+            text: The text.
+            environment: What macros can ask about.
+            overrides: What this text has instead of the environment's own.
+        """
         if self.is_plain(text):
             return MacroResult(text)
         diagnostics: list[Diagnostic] = []
@@ -121,7 +139,14 @@ class Expander(ABC):
 
     @abstractmethod
     def run(self, text: str, environment: MacroEnvironment, overrides: Overrides, send: Report) -> str:
-        """Expand a text that is not plain."""
+        """Expand a text that is not plain.
+
+        Args:
+            text: The text.
+            environment: What macros can ask about.
+            overrides: What this text has instead of the environment's own.
+            send: Called with each diagnostic.
+        """
 
     def is_plain(self, text: str) -> bool:
         """Return True if nothing happens when the text is expanded."""
@@ -232,13 +257,23 @@ class MacroEngine(Expander):
         return expanded if budget is None or budget.keep(size_of(expanded)) else refused(text, budget, send)
 
     def resolve(self, text: str, run: Run) -> str:
-        """Expand a text within a run: prepare, parse, evaluate, complete."""
+        """Expand a text within a run: prepare, parse, evaluate, complete.
+
+        Args:
+            text: The text.
+            run: The run that it is part of.
+        """
         document = self.compile(text, run.environment)
         document.report_syntax(run)
         return self.complete(evaluate(document, run), run.environment)
 
     def compile(self, text: str, environment: MacroEnvironment) -> Document:
-        """Parse a text, or find it parsed."""
+        """Parse a text, or find it parsed.
+
+        Args:
+            text: The text.
+            environment: Passed to the processors that prepare the text.
+        """
         if self._version != self.registry.version:
             self._cache.clear()
             self._traced.clear()
@@ -278,7 +313,12 @@ class MacroEngine(Expander):
         self._cache.put(text, document)
 
     def complete(self, text: str, environment: MacroEnvironment) -> str:
-        """Run the processors that come after expansion."""
+        """Run the processors that come after expansion.
+
+        Args:
+            text: The expanded text.
+            environment: Passed to the processors.
+        """
         if self._completing is None:
             return complete(text)
         for process in self._completing:

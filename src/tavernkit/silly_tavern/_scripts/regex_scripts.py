@@ -117,7 +117,15 @@ class RegexScript:
         is_edit: bool = False,
         depth: float | None = None,
     ) -> bool:
-        """Return True if the script is meant for a text of this kind at this depth."""
+        """Return True if the script is meant for a text of this kind at this depth.
+
+        Args:
+            placement: The kind of text, as a number of ``RegexPlacement``.
+            is_markdown: True if the text is about to be shown.
+            is_prompt: True if the text is about to be sent.
+            is_edit: True if a message was edited.
+            depth: Messages between the text and the end of the chat; None if it is not in the chat.
+        """
         return applies(self, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth)
 
     def run(
@@ -132,9 +140,18 @@ class RegexScript:
     ) -> str:
         """Apply the script to a text, whatever it is meant for.
 
-        ``character`` is the name that ``{{char}}`` stands for in trim strings; ``budget`` is what all texts of a build
-        share. What cannot be done leaves the text as it is and is reported, or raises ``RegexScriptError`` in
-        strict mode.
+        What cannot be done leaves the text as it is and is reported.
+
+        Args:
+            text: The text.
+            expand: Expands the macros in the script's own texts.
+            character: The name that ``{{char}}`` stands for in trim strings.
+            warn: Called with each warning.
+            strict: Raise an error instead of warning.
+            budget: What all texts of a build share.
+
+        Raises:
+            RegexScriptError: The script cannot be run, in strict mode.
         """
         return run_script(self, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget)
 
@@ -234,7 +251,17 @@ class RegexScripts:
         api: str | None = None,
         warn: Warn = log_warning,
     ) -> RegexScripts:
-        """Gather the scripts of ``extension_settings``, the card's ``data`` and the selected preset's file."""
+        """Gather the scripts of ``extension_settings``, the card's ``data`` and the selected preset's file.
+
+        Args:
+            extension_settings: The object of that name in ``settings.json``.
+            card_data: The card's ``data``.
+            avatar: The character's file name, by which its scripts are allowed.
+            preset: The selected preset's file.
+            preset_name: Its name, by which its scripts are allowed.
+            api: The API whose presets count.
+            warn: Called with each warning.
+        """
         allowed_presets = extension_settings.get("preset_allowed_regex")
         for_api = allowed_presets.get(api or "") if is_mapping(allowed_presets) else None
         return cls(

@@ -121,7 +121,12 @@ class WorldInfoEngine:
         self._compiled: LRUCache[tuple[SelectedBooks, float], CompiledBooks] = LRUCache(cache_size)
 
     def compile(self, books: SelectedBooks, settings: WorldInfoSettings) -> CompiledBooks:
-        """Compile books ahead of many scans: the first scan alone compiles no more than it needs."""
+        """Compile books ahead of many scans: the first scan alone compiles no more than it needs.
+
+        Args:
+            books: The books.
+            settings: The settings of the scans.
+        """
         compiled = self._books(books, settings)
         compiled.table(case_sensitive=settings.case_sensitive, whole_words=settings.match_whole_words).complete()
         return compiled

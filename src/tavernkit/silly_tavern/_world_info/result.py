@@ -194,7 +194,15 @@ class WorldInfoResult:
         return MappingProxyType({name: _joined(placed) for name, placed in self.placement.outlets.items()})
 
     def explain(self, uid: Json, *, book: str | None = None) -> Explanation:
-        """Explain one entry by its uid; ``book`` is needed if several books have that uid."""
+        """Explain one entry by its uid.
+
+        Args:
+            uid: The entry's uid.
+            book: The name of its book; needed if several books have that uid.
+
+        Raises:
+            ConfigError: There is no such entry, or several books have it.
+        """
         found = self._positions(to_string(uid), book)
         if not found:
             where = "the scanned books" if book is None else f"book {book!r}"

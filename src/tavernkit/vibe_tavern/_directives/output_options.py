@@ -59,7 +59,11 @@ class StructuredOutputOptions:
 
     @classmethod
     def from_mapping(cls, value: object) -> StructuredOutputOptions:
-        """Take options as they are, or read them from a mapping."""
+        """Take options as they are, or read them from a mapping.
+
+        Raises:
+            ConfigError: ``value`` is not a mapping, or has an unknown option.
+        """
         if isinstance(value, StructuredOutputOptions):
             return value
         if value is None:

@@ -105,6 +105,9 @@ class FunctionToolset:
         Args:
             function: A typed function with a docstring.
             options: Those three, by name.
+
+        Raises:
+            ConfigError: There is a tool of that name.
         """
         tool = function if isinstance(function, FunctionTool) else FunctionTool.of(function, **options)
         if tool.definition.name in self._tools:
@@ -123,7 +126,12 @@ class FunctionToolset:
     def tool(
         self, function: FunctionT | None = None, /, **options: Any
     ) -> FunctionT | Callable[[FunctionT], FunctionT]:
-        """Add a function, as a decorator."""
+        """Add a function, as a decorator.
+
+        Args:
+            function: A typed function with a docstring; none if the decorator has options.
+            options: ``name``, ``description`` and ``exposed_to_model``, as ``add()`` takes them.
+        """
 
         def register(decorated: FunctionT) -> FunctionT:
             self.add(decorated, **options)
@@ -132,7 +140,16 @@ class FunctionToolset:
         return register if function is None else register(function)
 
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
-        """Run a tool: the executor of a tool loop, which calls it in a thread. Coroutine functions give a coroutine."""
+        """Run a tool: the executor of a tool loop, which calls it in a thread. Coroutine functions give a coroutine.
+
+        Args:
+            name: The tool's name.
+            args: Its arguments.
+            tool_call_id: The id of the call, for functions that take it.
+
+        Raises:
+            ToolArgumentError: There is no such tool, or the arguments do not fit it.
+        """
         tool = self._tools.get(name)
         if tool is None:
             raise ToolArgumentError(f"No such tool: {name}")

@@ -88,7 +88,15 @@ class McpToolset:
         return cls(session, tools, prefix=prefix)
 
     async def execute(self, name: str, args: JsonObject) -> object:
-        """Call a tool: the executor of a tool loop."""
+        """Call a tool: the executor of a tool loop.
+
+        Args:
+            name: The tool's name.
+            args: Its arguments.
+
+        Raises:
+            ToolArgumentError: There is no such tool.
+        """
         require("name", name, str)  # no `checked`: the loop must see that this is a coroutine function
         require("args", args, dict)
         original = self._names.get(name)

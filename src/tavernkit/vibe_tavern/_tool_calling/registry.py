@@ -47,7 +47,11 @@ class ToolDefinition:
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> ToolDefinition:
-        """Read a definition from ``{name, description, parameters, exposed_to_model}``."""
+        """Read a definition from ``{name, description, parameters, exposed_to_model}``.
+
+        Raises:
+            ConfigError: A required key is missing.
+        """
         missing = [key for key in ("name", "description", "parameters") if key not in value]
         if missing:
             raise ConfigError(f"a tool definition needs {', '.join(missing)}", code="INVALID_TOOL_DEFINITION")
@@ -111,7 +115,12 @@ class ToolRegistry:
         return find_tool(self, name, expose=expose)
 
     def include(self, name: str, *, expose: Expose = "model") -> bool:
-        """Return True if a tool is there (and may be seen by the model)."""
+        """Return True if a tool is there (and may be seen by the model).
+
+        Args:
+            name: The tool's name.
+            expose: ``model`` finds only tools that the model may see, ``all`` finds hidden ones too.
+        """
         return self.get(name, expose=expose) is not None
 
     def openai_tools(self, *, expose: Expose = "model") -> list[JsonObject]:

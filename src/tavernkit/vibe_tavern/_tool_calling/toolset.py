@@ -22,7 +22,12 @@ class Toolset(Protocol):
         ...
 
     def execute(self, name: str, args: JsonObject) -> object:
-        """Run a tool; may give something to be awaited."""
+        """Run a tool; may give something to be awaited.
+
+        Args:
+            name: The tool's name.
+            args: Its arguments.
+        """
         ...
 
 
@@ -44,7 +49,16 @@ class CombinedToolset:
         self.definitions = tuple(definition for toolset in toolsets for definition in toolset.definitions)
 
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
-        """Run a tool: the executor of a tool loop."""
+        """Run a tool: the executor of a tool loop.
+
+        Args:
+            name: The tool's name.
+            args: Its arguments.
+            tool_call_id: The id of the call, for toolsets that take it.
+
+        Raises:
+            ToolArgumentError: There is no such tool.
+        """
         owner = self._owners.get(name)
         if owner is None:
             raise ToolArgumentError(f"No such tool: {name}")
