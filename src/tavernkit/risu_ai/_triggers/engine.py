@@ -41,12 +41,7 @@ _FAILURES = (TriggerFailedError, JSRegexSyntaxError, JSError, RecursionError)
 
 
 class RunOptions(TypedDict, total=False):
-    """What every call takes besides the context.
-
-    ``host`` answers for the application (default: the engine's). ``count_tokens`` counts for the current model
-    (default: RisuAI's tokenizer for ``settings.model``). ``selected_persona`` is the place of the selected persona
-    among ``context.personas``. Warnings go to ``warn``; in ``strict`` mode what RisuAI would throw is raised.
-    """
+    """What every call takes besides the context: ``TriggerEngine`` describes it."""
 
     host: TriggerHost
     count_tokens: Callable[[str], int] | None
@@ -116,6 +111,11 @@ class TriggerEngine:
     engine for each user's application; it may be shared between threads.
     ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
 
+    Every call takes these options: ``host`` answers for the application (default: the engine's), ``count_tokens``
+    counts for the current model (default: RisuAI's tokenizer for ``settings.model``), ``selected_persona`` is the place
+    of the selected persona among ``context.personas``, ``warn`` is called with each warning, and with ``strict`` what
+    RisuAI would throw is raised.
+
     Args:
         cbs: Evaluates CBS; by default a new engine.
         host: What scripts may ask the application for; by default everything is refused.
@@ -162,7 +162,7 @@ class TriggerEngine:
             recursion: How many runs this one is nested in.
             additions: What earlier runs added to the prompt.
             stop_sending: True if an earlier run stopped the send.
-            options: See ``RunOptions``.
+            options: What every call takes; see the class.
         """
         require_choice("mode", mode, MODES)
         world = self._world(context, options)
@@ -207,7 +207,7 @@ class TriggerEngine:
             kind: ``editRequest``, ``editDisplay``, ``editInput``, ``editOutput`` or ``editProcess``.
             data: The text or the messages.
             index: The place of the message the text belongs to, -1 for none; listeners get it as ``meta.index``.
-            options: See ``RunOptions``.
+            options: What every call takes; see the class.
 
         Raises:
             ConfigError: There is no such kind.
@@ -241,7 +241,7 @@ class TriggerEngine:
             kind: ``editDisplay``, ``editInput``, ``editOutput`` or ``editProcess``.
             text: The text.
             index: The place of the message the text belongs to, -1 for none.
-            options: See ``RunOptions``.
+            options: What every call takes; see the class.
         """
         edited = self.edit(context, kind, text, index=index, **options)
         if kind != "editDisplay":
@@ -263,7 +263,7 @@ class TriggerEngine:
         Args:
             context: The chat and what belongs to it.
             messages: The messages of the request.
-            options: See ``RunOptions``.
+            options: What every call takes; see the class.
         """
         before = [{key: thaw(value) for key, value in message.items()} for message in messages]
         result = self.run(context, "request", display_data=json_stringify(before), **options)
@@ -281,7 +281,7 @@ class TriggerEngine:
         Args:
             context: The chat and what belongs to it.
             data: What the button carries.
-            options: See ``RunOptions``.
+            options: What every call takes; see the class.
         """
         world = self._world(context, options)
         error = None
@@ -307,7 +307,7 @@ class TriggerEngine:
         Args:
             context: The chat and what belongs to it.
             line: The command line.
-            options: See ``RunOptions``.
+            options: What every call takes; see the class.
         """
         world = self._world(context, options)
         lua = LuaRunner(self._lua, world)
@@ -388,6 +388,6 @@ def run_triggers(
         mode: When they run: ``start``, ``output``, ``manual``, …
         engine: The engine to run them; by default a new one.
         name: Run only triggers of this name.
-        options: See ``RunOptions``.
+        options: What every call takes; see the class.
     """
     return (TriggerEngine() if engine is None else engine).run(context, mode, name=name, **options)
