@@ -60,7 +60,7 @@ MODULE = {"type": "risuModule", "module": {"name": "Tools", "id": "1", "assets":
     ids=["jpeg", "webp", "png"],
 )
 def test_a_reader_of_pictures_refuses_another_kind(read: Any, data: bytes) -> None:
-    with pytest.raises((ImageError, PngError), match="does not start as a"):
+    with pytest.raises((ImageError, PngError), match="does not start like a"):
         read(data)
 
 

@@ -76,7 +76,7 @@ def test_one_text_is_a_list_of_one() -> None:
     [
         ({"assets": {}}, "/data/assets is an object where a list is expected"),
         ({"assets": [1]}, "/data/assets/0 is a number where an asset is expected"),
-        ({"character_book": "lore"}, "/data/character_book is a text where a character book is expected"),
+        ({"character_book": "lore"}, "/data/character_book is a string where a character book is expected"),
         ({"character_book": {"entries": 1}}, "/data/character_book/entries is a number where a list is expected"),
         ({"character_book": {"entries": [None]}}, "/data/character_book/entries/0 is null where an entry is expected"),
     ],

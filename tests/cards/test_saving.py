@@ -210,7 +210,7 @@ def test_what_a_picture_loses_is_told() -> None:
     with image.open(io.BytesIO(turned_into("jpg", clear.getvalue(), told.append))) as white:
         assert white.getpixel((1, 1)) == (255, 255, 255)
     turned_into("png", moving.getvalue(), told.append)
-    assert "on white now" in told[0]
+    assert "put on white" in told[0]
     assert "first frame" in told[1]
     with pytest.raises(ImageError, match="cannot be read"):
         turned_into("png", b"\x89PNG\r\n\x1a\nbroken", told.append)
@@ -268,7 +268,7 @@ def test_lore_books_beside_a_card_are_not_dropped_in_silence() -> None:
     book = CHARACTER.character_book
     assert book is not None
     report = save(Bundle(card=V2, lore_books=(book,)), io.BytesIO(), format="json")
-    assert any("lore books beside the card" in warning for warning in report.warnings)
+    assert any("lore books next to the card" in warning for warning in report.warnings)
 
 
 def test_a_webp_that_carries_its_own_picture_warns_of_nothing() -> None:

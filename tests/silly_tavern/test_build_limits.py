@@ -16,7 +16,7 @@ from tavernkit.errors import TavernKitError
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern._macros.limits import MAX_TOKENS
 
-TOLD = "the macros of this build take too much together: the other texts stay as they are"
+TOLD = "the macros of this build do too much work together: the other texts stay as they are"
 
 
 def book(count: int, content: str) -> st.WorldBook:
@@ -84,7 +84,7 @@ def test_a_text_of_too_many_tokens_stays() -> None:
 
 
 def test_in_strict_mode_it_raises() -> None:
-    with pytest.raises(TavernKitError, match="too much together"):
+    with pytest.raises(TavernKitError, match="too much work together"):
         build(40, "{{user}}" * 100, limits=Limits(max_build_steps=1000), strict=True)
 
 
@@ -98,7 +98,7 @@ def test_risu_ai_counts_alike() -> None:
     plan = risu_ai.Builder(character=character, user=User(name="Ann")).build(
         history=history, message="hi", on_overflow="return", warn=None, limits=Limits(max_build_steps=1000)
     )
-    assert any("take too much together" in warning for warning in plan.warnings)
+    assert any("do too much work together" in warning for warning in plan.warnings)
 
 
 KEPT = Limits(max_build_memory=100_000)

@@ -171,7 +171,7 @@ def test_a_world_without_entries_gets_its_first() -> None:
 
 
 def test_a_picture_without_a_lorebook_says_so() -> None:
-    with pytest.raises(LoreParseError, match="does not start as a PNG"):
+    with pytest.raises(LoreParseError, match="does not start like a PNG"):
         read_lore_png(b"GIF89a", WarningLog())
 
 

@@ -86,7 +86,7 @@ class Archive:
         if len(data) != member.size:
             self.warn(f"{member.name}: {len(data)} bytes where the archive's directory says {member.size}")
         elif zlib.crc32(data) != member.crc:
-            self.warn(f"{member.name}: the checksum is wrong; it was read all the same")
+            self.warn(f"{member.name}: the checksum is wrong; it was read anyway")
         return data
 
     def read_json(self, member: Member) -> Json:
@@ -231,7 +231,7 @@ def read_directory_entry(stream: BinaryIO, shift: int) -> Member:
     if 0xFFFFFFFF in (size, compressed, offset):
         size, compressed, offset = _zip64(extra, size, compressed, offset)
     if not 0 <= offset + shift < _MAX_OFFSET:
-        raise ZipError("the archive's directory points outside of the file")
+        raise ZipError("the archive's directory points outside the file")
     return Member(_decode_name(name, flags), method, flags, crc, compressed, size, offset + shift)
 
 
@@ -291,7 +291,7 @@ def _decode_name(raw: bytes, flags: int) -> str:
 
 
 def check_name(name: str, limits: Limits) -> None:
-    """Refuse a name that is too long, absolute, or leads out of the archive's folder."""
+    """Refuse a name that is too long, absolute, or points outside the archive's folder."""
     if len(name.encode("utf-8", errors="surrogatepass")) > limits.max_name_bytes:
         raise LimitExceededError(
             f"a member's name has more than {limits.max_name_bytes} bytes: {name[:60]!r}…", limit="max_name_bytes"

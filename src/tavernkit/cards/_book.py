@@ -126,7 +126,7 @@ class CharacterBook:
             LoreParseError: ``data`` is not an object.
         """
         if not is_mapping(data):
-            raise LoreParseError(f"a character book is a JSON object, not {kind(data)}")
+            raise LoreParseError(f"a character book must be a JSON object, not {kind(data)}")
         raw = frozen(data)
         return BOOK_FIELDS.make(cls, raw, where, warn, raw=raw)
 
@@ -157,7 +157,7 @@ def _read_entries(value: object, where: str, warn: Warn) -> tuple[BookEntry, ...
     if is_sequence(value):
         items = [(str(index), item) for index, item in enumerate(value)]
     elif is_mapping(value):
-        warn(f"{where} is an object where a list is expected; its values were taken in order")
+        warn(f"{where} is an object where a list is expected; its values were used in order")
         items = list(value.items())
     else:
         if value is not None:

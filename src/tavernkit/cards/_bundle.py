@@ -57,7 +57,7 @@ class Bundle:
         """The character; raises ``NotACardError`` for a file that has none."""
         if self.card is None:
             what = "a RisuAI module" if self.module is not None else "a lore book"
-            raise NotACardError(f"the file holds {what} and no character; use .books or .module")
+            raise NotACardError(f"the file contains {what} but no character; use .books or .module")
         return self.card
 
     @property

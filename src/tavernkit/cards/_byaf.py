@@ -88,7 +88,7 @@ def read_parts(archive: Archive, warn: Warn) -> Parts:
     if not isinstance(path, str) or not path.strip():
         raise ByafError("manifest.json names no character")
     if len(paths) > 1:
-        warn(f"the archive has {len(paths)} characters; the first was taken")
+        warn(f"the archive has {len(paths)} characters; the first was used")
     member = _find(archive, path)
     if member is None:
         raise ByafError(f"the character file {path!r} is not in the archive")
@@ -135,7 +135,7 @@ def _kept_character(parts: Parts, data: JsonObject, warn: Warn) -> Character | N
         return None
     card = kept.get("card")
     if not is_mapping(card) or kept.get("fields") != fingerprint(data):
-        warn("the archive's character was changed in Backyard; the card kept beside it was not used")
+        warn("the archive's character was changed in Backyard; the card stored with it was not used")
         return None
     return Character.from_card(card, warn=warn)
 

@@ -122,7 +122,7 @@ class Character:
         character = CARD_FIELDS.make(cls, home, where, warn, version=version, raw=raw)
         beside = raw.get("name")
         if not character.name and home is not raw and isinstance(beside, str):
-            warn(f"{where}/name is missing; the name beside data was taken")
+            warn(f"{where}/name is missing; the name next to data was used")
             object.__setattr__(character, "name", beside)
         if not character.name.strip():
             warn(f"{where}/name is missing: the character has no name")
@@ -215,7 +215,7 @@ def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
         warn: Called with each warning; by default they are logged.
     """
     if not is_mapping(card):
-        raise NotACardError(f"a card is a JSON object, not {kind(card)}")
+        raise NotACardError(f"a card must be a JSON object, not {kind(card)}")
     spec = card.get("spec")
     if isinstance(spec, str) and spec in SPECS:
         _check_spec_version(card, SPECS[spec], warn)
@@ -243,11 +243,11 @@ def _check_spec_version(card: Mapping[str, object], version: CardVersion, warn: 
     stated = card.get("spec_version")
     if stated != SPEC_VERSIONS[version]:
         newer = isinstance(stated, str) and to_number(stated) > to_number(SPEC_VERSIONS[version])
-        why = "is newer than what is known here" if newer else "does not fit the spec"
+        why = "is newer than the versions known here" if newer else "does not fit the spec"
         message = f"/spec_version {shown(stated)} {why}; the card was read as {version.upper()}"
         warn(VersionWarning(message) if newer else message)
     if not is_mapping(card.get("data")):
-        warn("/data is missing; the fields beside it were taken")
+        warn("/data is missing; the fields next to it were used")
 
 
 _OTHER_FILES = (

@@ -81,5 +81,5 @@ def text_format(head: bytes) -> Format:
     if text.startswith(_JSON_STARTS):
         return Format.JSON
     if b"\0" in text and not head.startswith(_BOMS):
-        raise UnknownFormatError("the file is of no format that is known here")
+        raise UnknownFormatError("the file has an unknown format")
     return Format.YAML

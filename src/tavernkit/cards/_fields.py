@@ -147,7 +147,7 @@ def kind(value: object) -> str:
     if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, str):
-        return "a text"
+        return "a string"
     if is_mapping(value):
         return "an object"
     return "a list" if is_sequence(value) else type(value).__name__
@@ -160,9 +160,9 @@ def read_text(value: object, where: str, warn: Warn) -> str:
     if value is None:
         return ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        warn(f"{where} is a number where a text is expected")
+        warn(f"{where} is a number where a string is expected")
         return number_to_string(value)
-    warn(f"{where} is {kind(value)} where a text is expected; it was left out")
+    warn(f"{where} is {kind(value)} where a string is expected; it was left out")
     return ""
 
 
@@ -172,13 +172,13 @@ def read_optional_text(value: object, where: str, warn: Warn) -> str | None:
 
 
 def read_texts(value: object, where: str, warn: Warn) -> tuple[str, ...]:
-    """Read a list of texts; a single text is a list of one."""
+    """Read a list of strings; a single text is a list of one."""
     if isinstance(value, str):
-        warn(f"{where} is a text where a list of texts is expected")
+        warn(f"{where} is a string where a list of strings is expected")
         return (value,) if value else ()
     if not is_sequence(value):
         if value is not None:
-            warn(f"{where} is {kind(value)} where a list of texts is expected; it was left out")
+            warn(f"{where} is {kind(value)} where a list of strings is expected; it was left out")
         return ()
     if all(type(item) is str for item in value):
         return tuple(value)  # pyright: ignore[reportReturnType]  # checked just now
@@ -250,7 +250,7 @@ def read_date(value: object, where: str, warn: Warn) -> int | None:
 
 
 def read_id(value: object, where: str, warn: Warn) -> int | float | str | None:
-    """Read an identifier: a number in V2, a number or a text in V3."""
+    """Read an identifier: a number in V2, a number or a string in V3."""
     return value if isinstance(value, str) else read_optional_number(value, where, warn)
 
 

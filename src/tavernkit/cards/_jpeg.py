@@ -46,7 +46,7 @@ def segments(stream: BinaryIO, limits: Limits) -> Iterator[Segment]:
     """Give the segments before the picture's own data."""
     stream.seek(0)
     if stream.read(2) != SIGNATURE[:2]:
-        raise ImageError("the file does not start as a JPEG does")
+        raise ImageError("the file does not start like a JPEG")
     offset = 2
     for _ in range(limits.max_chunks):
         stream.seek(offset)
@@ -74,7 +74,7 @@ def read_jpeg(source: Source, limits: Limits, warn: Warn) -> Json:
                 card = try_payload(text, what="JPEG comment", limits=limits, warn=warn)
                 if card is not None:
                     return card
-    raise ImageError("the JPEG has no character card (neither in a comment nor in an archive behind the picture)")
+    raise ImageError("the JPEG has no character card (neither in a comment nor in an archive after the picture)")
 
 
 def _texts(segment: Segment) -> Iterator[tuple[int, bytes, bytes]]:

@@ -132,7 +132,7 @@ class _Reader:
         members = dict(pairs)
         if len(members) < len(pairs):
             twice, _ = next(item for item in Counter(key for key, _ in pairs).items() if item[1] > 1)
-            self.report(f"the key {twice[:80]!r} is given twice; its last value was taken")
+            self.report(f"the key {twice[:80]!r} is given twice; its last value was used")
         return members
 
     def report(self, message: str) -> None:

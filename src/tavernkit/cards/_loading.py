@@ -134,7 +134,7 @@ def _load_text(source: Source, format_: Format, limits: Limits, warn: Warn) -> B
         data = read_all(source, limits.max_yaml_bytes, limit="max_yaml_bytes", what="the YAML file")
         value = parse_yaml(data, limits, warn)
         if not is_object(value):
-            raise UnknownFormatError("the file is of no format that is known here")
+            raise UnknownFormatError("the file has an unknown format")
         value = without_short_form(value)
     return _from_json(value, format_, limits, warn)
 

@@ -39,9 +39,9 @@ def decode_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Jso
         decoded = binascii.a2b_base64(compact, strict_mode=True)
     except binascii.Error:
         decoded = decode_base64(compact)
-        warn(f"{what}: the base64 is not clean; foreign characters were skipped")
+        warn(f"{what}: the base64 has invalid characters, which were skipped")
     if not decoded:
-        raise JsonError(f"{what}: the text is empty or no base64")
+        raise JsonError(f"{what}: the text is empty or not base64")
     return parse_json(decoded, what=what, warn=warn, limits=limits)
 
 

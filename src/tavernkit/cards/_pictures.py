@@ -57,7 +57,7 @@ def _encoded(image: Any, picture: Any, ext: str, warn: Warn) -> bytes:
     picture = picture.convert("RGBA" if transparent else "RGB")
     if ext == "jpg" and transparent:
         if picture.getchannel("A").getextrema()[0] < 255:
-            warn("the picture is transparent, which a JPEG cannot be: it is on white now")
+            warn("a JPEG cannot be transparent: the picture was put on white")
         ground = image.new("RGBA", picture.size, (255, 255, 255, 255))
         ground.alpha_composite(picture)
         picture = ground.convert("RGB")

@@ -69,7 +69,7 @@ def walk(stream: BinaryIO, limits: Limits, warn: Warn) -> Iterator[Chunk]:
     size = stream.tell()
     stream.seek(0)
     if stream.read(8) != SIGNATURE:
-        raise PngError("the file does not start as a PNG does")
+        raise PngError("the file does not start like a PNG")
     offset = 8
     for _ in range(limits.max_chunks):
         stream.seek(offset)
@@ -83,7 +83,7 @@ def walk(stream: BinaryIO, limits: Limits, warn: Warn) -> Iterator[Chunk]:
             warn(f"PNG: there is no chunk at offset {offset}; the rest was not read")
             return
         if chunk.end > size:
-            warn(f"PNG: the {kind.decode()} chunk at offset {offset} claims {length} bytes and the file ends before")
+            warn(f"PNG: the {kind.decode()} chunk at offset {offset} claims {length} bytes, but the file ends earlier")
             return
         yield chunk
         if kind == b"IEND":
@@ -98,7 +98,7 @@ def read_png(source: Source, limits: Limits, warn: Warn) -> PngContent:
     with source.open() as stream:
         for chunk in walk(stream, limits, warn):
             if chunk.offset == len(SIGNATURE) and chunk.kind != b"IHDR":
-                warn("PNG: the first chunk is not IHDR: other programs will not take the file for a picture")
+                warn("PNG: the first chunk is not IHDR: other programs will not recognise the file as a picture")
             content.end = chunk.end
             content.animated = content.animated or chunk.kind == b"acTL"
             if chunk.kind in _TEXT_KINDS:
@@ -131,7 +131,7 @@ def _text(stream: BinaryIO, chunk: Chunk, keyword: str, limits: Limits, warn: Wa
     stream.seek(chunk.offset + 8)
     data = stream.read(chunk.length)
     if stream.read(4) != struct.pack(">I", zlib.crc32(data, zlib.crc32(chunk.kind))):
-        warn(f"PNG: the checksum of the {keyword} chunk at offset {chunk.offset} is wrong; it was read all the same")
+        warn(f"PNG: the checksum of the {keyword} chunk at offset {chunk.offset} is wrong; it was read anyway")
     rest = data.partition(b"\0")[2]
     if chunk.kind == b"zTXt":
         return _inflate(rest[:1], rest[1:], keyword, limits, warn)
@@ -176,7 +176,7 @@ def choose_card(content: PngContent, limits: Limits, warn: Warn) -> tuple[str, J
     first = ranked[0]
     twins = [text for text in ranked if text.keyword == first.keyword]
     if len(twins) > 1:
-        warn(f"PNG: {len(twins)} chunks named {first.keyword}; the last plain one was taken")
+        warn(f"PNG: {len(twins)} chunks named {first.keyword}; the last plain one was used")
     failures: list[JsonError] = []
     for text in ranked:
         try:
@@ -185,7 +185,7 @@ def choose_card(content: PngContent, limits: Limits, warn: Warn) -> tuple[str, J
             failures.append(error)
             continue
         for failure in failures:
-            warn(f"{failure}; another chunk was taken instead")
+            warn(f"{failure}; another chunk was used instead")
         return text.keyword, card
     raise failures[0]
 

@@ -123,7 +123,7 @@ def read_risum(source: Source, limits: Limits, warn: Warn) -> Module:
     with source.open() as stream:
         head = stream.read(2)
         if head[:1] != MAGIC[:1]:
-            raise RisumError("the file is no RisuAI module")
+            raise RisumError("the file is not a RisuAI module")
         if head != MAGIC:
             raise RisumVersionError(f"the RisuAI module is of version {head[1:].hex() or 'none'}; only 00 is known")
         length = _length(stream)
@@ -141,7 +141,7 @@ def read_risum(source: Source, limits: Limits, warn: Warn) -> Module:
 
 def _module(content: Json, warn: Warn) -> Module:
     if not isinstance(content, dict) or content.get("type") != MODULE_TYPE or not is_mapping(content.get("module")):
-        raise RisumError("the file holds no RisuAI module")
+        raise RisumError("the file contains no RisuAI module")
     inner = content["module"]
     assert is_mapping(inner)
     return Module.from_json(inner, warn=warn)

@@ -222,13 +222,13 @@ def _warn_of_rest(job: _Job, *, picture: bool) -> None:
         job.warn("the picture is not in the file: this format has no room for it")
     if bundle.lore_books:
         job.warn(
-            f"{len(bundle.lore_books)} lore books beside the card are not in the file: put them into the card's own"
+            f"{len(bundle.lore_books)} lore books next to the card are not in the file: merge them into the card's own"
         )
     if bundle.module is not None:
-        job.warn("RisuAI's module beside the card is not in the file: only archives can carry it")
+        job.warn("the RisuAI module next to the card is not in the file: only archives can contain one")
     files = [file for file in bundle.files if file.type == "file"]
     if files:
-        job.warn(f"{len(files)} other files of the archive are not in this one: only archives can carry them")
+        job.warn(f"{len(files)} other files of the archive are not in this file: only archives can contain them")
 
 
 def _write_png(job: _Job) -> None:
@@ -326,7 +326,7 @@ def _write_byaf(job: _Job) -> None:
 
 def _warn_of_module(job: _Job) -> None:
     if job.bundle.module is not None:
-        job.warn("RisuAI's module beside the card is not in the file: BYAF cannot carry it")
+        job.warn("the RisuAI module next to the card is not in the file: BYAF cannot contain one")
 
 
 def _write_risum(job: _Job) -> None:

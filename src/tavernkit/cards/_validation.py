@@ -107,7 +107,7 @@ def _card_problems(card: Mapping[str, object]) -> Iterator[Problem]:
                 yield Problem(
                     f"/data/{field.key}",
                     "is a field of V3 in a V2 card",
-                    "chara_card_v3, or no such key",
+                    "chara_card_v3, or no key at all",
                     Severity.INFO,
                     "NEWER_FIELD",
                 )
@@ -144,7 +144,7 @@ def _content_problems(data: Mapping[str, object], where: str) -> Iterator[Proble
     if isinstance(name, str) and not name.strip():
         yield Problem(f"{where}/name", "is blank", "the character's name", Severity.ERROR, "BLANK_NAME")
     elif isinstance(name, str) and (not sanitize(name) or len(name.encode("utf-8", "replace")) > _MAX_NAME_BYTES):
-        expected = "a name that can be a file name: SillyTavern does not import others"
+        expected = "a name that can be a file name: SillyTavern does not import any other"
         yield Problem(f"{where}/name", f"is {name[:40]!r}", expected, Severity.ERROR, "NO_FILE_NAME")
     if data.get("first_mes") == "":
         yield Problem(f"{where}/first_mes", "is empty", "a greeting", Severity.INFO, "NO_GREETING")
@@ -188,7 +188,7 @@ def _copy_problems(card: Mapping[str, object], data: Mapping[str, object]) -> It
             yield Problem(
                 f"/{escape(key)}",
                 "differs from the field in data",
-                "the same value, or no such key",
+                "the same value, or no key at all",
                 Severity.INFO,
                 "STALE_COPY",
             )

@@ -57,7 +57,7 @@ def is_text(value: object) -> bool:
 
 
 def is_texts(value: object) -> bool:
-    """Return True if a value is a list of texts."""
+    """Return True if a value is a list of strings."""
     return is_sequence(value) and all(isinstance(item, str) for item in value)
 
 
@@ -82,7 +82,7 @@ def _is_text_map(value: object) -> bool:
     return is_mapping(value) and all(isinstance(item, str) for item in value.values())
 
 
-_TEXT, _TEXTS, _OBJECT = "a text", "a list of texts", "an object"
+_TEXT, _TEXTS, _OBJECT = "a string", "a list of strings", "an object"
 
 CARD_RULES: tuple[Rule, ...] = (
     *(Rule(key, _TEXT, is_text) for key in (*TEXT_FIELDS, "nickname")),
@@ -90,7 +90,7 @@ CARD_RULES: tuple[Rule, ...] = (
     Rule("extensions", _OBJECT, is_mapping, null=Severity.ERROR),
     Rule("character_book", "a character book (an object)", is_mapping),
     Rule("assets", "a list of assets", is_sequence),
-    Rule("creator_notes_multilingual", "an object of texts by language", _is_text_map),
+    Rule("creator_notes_multilingual", "an object with a string for each language", _is_text_map),
     Rule("creation_date", "whole Unix seconds", _is_whole, Severity.WARNING),
     Rule("modification_date", "whole Unix seconds", _is_whole, Severity.WARNING),
 )
@@ -117,7 +117,7 @@ ENTRY_RULES: tuple[Rule, ...] = (
     Rule("constant", "true or false", _is_boolean),
     Rule("name", _TEXT, is_text),
     Rule("priority", "a number", is_number),
-    Rule("id", "a number or a text", _is_id),
+    Rule("id", "a number or a string", _is_id),
     Rule("comment", _TEXT, is_text),
     Rule("selective", "true or false", _is_boolean),
     Rule("secondary_keys", _TEXTS, is_texts),
@@ -169,7 +169,7 @@ def rule_problems(rules: tuple[Rule, ...], source: Mapping[str, object], where: 
         value = source[rule.key]
         pointer = f"{where}/{rule.key}"
         if value is None:
-            yield Problem(pointer, "is null", f"{rule.expected}, or no such key", rule.null, "NULL_FIELD")
+            yield Problem(pointer, "is null", f"{rule.expected}, or no key at all", rule.null, "NULL_FIELD")
         elif not rule.fits(value):
             shown = repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) < 40 else kind(value)
             yield Problem(pointer, f"is {shown}", rule.expected, rule.severity, "WRONG_TYPE")
@@ -204,7 +204,7 @@ def entry_problems(entry: Mapping[str, object], where: str, *, v3: bool) -> Iter
     if entry.get("selective") is True and not entry.get("secondary_keys"):
         yield Problem(
             f"{where}/secondary_keys",
-            "is empty though the entry is selective",
+            "is empty, but the entry is selective",
             "secondary keys",
             Severity.INFO,
             "NO_SECONDARY",
@@ -218,7 +218,9 @@ def _key_problems(key: object, where: str, *, regex: bool) -> Iterator[Problem]:
     if not isinstance(key, str):
         return
     if key != key.strip():
-        yield Problem(where, f"has blanks around it: {key[:40]!r}", "the key alone", Severity.INFO, "BLANKS_AROUND_KEY")
+        yield Problem(
+            where, f"has spaces around it: {key[:40]!r}", "the key without them", Severity.INFO, "BLANKS_AROUND_KEY"
+        )
     literal = parse_literal(key)
     if literal is None and not regex:
         return
@@ -264,7 +266,7 @@ def asset_problems(asset: Mapping[str, object], where: str) -> Iterator[Problem]
         )
     if isinstance(uri, str) and is_embedded(uri) and embedded_path(uri) is None:
         yield Problem(
-            f"{where}/uri", "leads out of the archive", "a path inside the archive", Severity.ERROR, "UNSAFE_PATH"
+            f"{where}/uri", "points outside the archive", "a path inside the archive", Severity.ERROR, "UNSAFE_PATH"
         )
     if isinstance(ext, str) and not _EXT.match(ext):
         yield Problem(

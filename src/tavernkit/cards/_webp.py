@@ -44,14 +44,14 @@ def is_webp(head: bytes) -> bool:
 def chunks(data: bytes, limits: Limits, warn: Warn) -> Iterator[Chunk]:
     """Give a WebP's chunks; a cut-off one ends the walk with a warning."""
     if not is_webp(data[:12]):
-        raise ImageError("the file does not start as a WebP does")
+        raise ImageError("the file does not start like a WebP")
     offset = 12
     for _ in range(limits.max_chunks):
         if offset + 8 > len(data):
             return
         kind, length = struct.unpack_from("<4sI", data, offset)
         if offset + 8 + length > len(data):
-            warn(f"WebP: the chunk at offset {offset} claims {length} bytes and the file ends before")
+            warn(f"WebP: the chunk at offset {offset} claims {length} bytes, but the file ends earlier")
             return
         yield Chunk(kind, data[offset + 8 : offset + 8 + length])
         offset += 8 + length + length % 2
@@ -91,7 +91,7 @@ def _extended_header(kept: list[Chunk]) -> bytes:
         if chunk.kind == b"VP8 " and len(chunk.data) >= 10 and chunk.data[3:6] == b"\x9d\x01\x2a":
             width, height = struct.unpack_from("<HH", chunk.data, 6)
             return _header(_HAS_EXIF, (width & 0x3FFF) - 1, (height & 0x3FFF) - 1)
-    raise ImageError("the WebP has no picture that could carry a card")
+    raise ImageError("the WebP has no picture that could hold a card")
 
 
 def _header(flags: int, width_minus_one: int, height_minus_one: int) -> bytes:

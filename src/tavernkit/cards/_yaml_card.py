@@ -80,7 +80,7 @@ class _Builder:
     def alias(self, anchor: str) -> None:
         node = self.anchors.get(anchor)
         if node is None:
-            raise YamlError(f"YAML: the alias {anchor!r} points to nothing that is complete")
+            raise YamlError(f"YAML: the alias {anchor!r} refers to a value that is missing or not complete")
         self.count(node.count)
         if len(self.stack) + node.depth > self.limits.max_json_depth:
             self.too_deep()
@@ -103,12 +103,12 @@ class _Builder:
     def add_member(self, parent: _Node, members: JsonObject, value: Json) -> None:
         if not parent.has_key:
             if isinstance(value, (list, dict)):
-                raise YamlError("YAML: a key must be a text or a number")
+                raise YamlError("YAML: a key must be a string or a number")
             parent.key, parent.has_key = "" if value is None else to_string(value), True
             return
         assert parent.key is not None
         if parent.key in members:
-            self.warn(f"YAML: the key {parent.key[:80]!r} is given twice; its last value was taken")
+            self.warn(f"YAML: the key {parent.key[:80]!r} is given twice; its last value was used")
         members[parent.key] = value
         parent.has_key = False
 
@@ -194,7 +194,7 @@ def resolve_scalar(text: str, warn: Warn, *, keep_infinity: bool = False) -> Jso
     if _NOT_FINITE.match(text):
         if keep_infinity:
             return float(text.replace(".", ""))
-        warn(f"YAML: {text} is not a number of JSON and was read as null")
+        warn(f"YAML: {text} is not a JSON number and was read as null")
         return None
     return text
 

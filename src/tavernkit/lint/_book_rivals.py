@@ -30,7 +30,7 @@ def group_findings(entries: Sequence[tuple[str, Entry]]) -> Iterator[Finding]:
                 yield Finding(
                     where=place,
                     entry=entry.comment,
-                    message=f"is never chosen in group {name!r}: {_name(champion)} is always there and has priority",
+                    message=f"is never chosen in group {name!r}: {_name(champion)} is always active and has priority",
                     severity=Severity.WARNING,
                     code="SHADOWED",
                 )
@@ -58,7 +58,7 @@ def budget_findings(entries: Sequence[tuple[str, Entry]], where: str, budget: in
     if used >= budget:
         yield Finding(
             where=where or "/",
-            message=f"constant entries take {used} tokens of a budget of {budget}: nothing else can get in",
+            message=f"constant entries use {used} tokens of a budget of {budget}: no other entry fits",
             severity=Severity.WARNING,
             code="BUDGET_STARVATION",
         )

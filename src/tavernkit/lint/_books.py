@@ -107,12 +107,12 @@ def _keys(entry: Entry, place: str) -> Iterator[Finding]:
         )
     for name, listed in (("key", entry.keys), ("keysecondary", entry.secondary_keys)):
         if "" in listed:
-            yield _finding(place, f"has an empty {name}, which is never found", Severity.INFO, "EMPTY_KEY")
+            yield _finding(place, f"has an empty {name}, which never matches", Severity.INFO, "EMPTY_KEY")
         if any(key and not trim(key) for key in listed):
-            yield _finding(place, f"has a {name} of blanks, which is always found", Severity.WARNING, "BLANK_KEY")
+            yield _finding(place, f"has a {name} of spaces only, which always matches", Severity.WARNING, "BLANK_KEY")
         if any(trim(key) != key and trim(key) for key in listed):
             yield _finding(
-                place, f"has blanks around a {name}", Severity.INFO, "BLANKS_AROUND_KEY", fix=not entry.group
+                place, f"has spaces around a {name}", Severity.INFO, "BLANKS_AROUND_KEY", fix=not entry.group
             )
         for key, count in Counter(map(trim, listed)).items():
             if key and count > 1:
@@ -131,18 +131,18 @@ def _one_key(key: str, place: str) -> Iterator[Finding]:
     elif len(key) > 2 and key.startswith("/") and "/" in key[1:]:
         yield _finding(
             place,
-            f"key {key!r} looks like a regular expression and is none: it is searched as text",
+            f"key {key!r} looks like a regular expression but is not one: it is searched for as text",
             Severity.WARNING,
             "BAD_REGEX_KEY",
-            hint="slashes inside must be written \\/",
+            hint="write slashes inside it as \\/",
         )
     elif "," in key:
         yield _finding(
             place,
-            f"key {key!r} is one key with a comma in it",
+            f"key {key!r} is a single key with a comma in it",
             Severity.INFO,
             "COMMA_IN_KEY",
-            hint="two keys are two items of the list",
+            hint="write two keys as two items of the list",
         )
     yield from lint_text(key, f"{place}/key", "silly_tavern")
 
@@ -154,7 +154,7 @@ def _secondary(entry: Entry, place: str) -> Iterator[Finding]:
         return
     if not entry.selective:
         yield _finding(
-            place, "has secondary keys that are ignored, as it is not selective", Severity.INFO, "IGNORED_KEYS"
+            place, "has secondary keys, which are ignored: it is not selective", Severity.INFO, "IGNORED_KEYS"
         )
         return
     logic = to_number(entry.selective_logic)
@@ -162,9 +162,7 @@ def _secondary(entry: Entry, place: str) -> Iterator[Finding]:
         logic == _NOT_ALL and len(secondary) == 1 and primary == secondary
     )
     if contradiction:
-        yield _finding(
-            place, "asks for a key and forbids the same key: it can never fire", Severity.WARNING, "NEVER_FIRES"
-        )
+        yield _finding(place, "requires and forbids the same key: it can never fire", Severity.WARNING, "NEVER_FIRES")
 
 
 def _chance(entry: Entry, place: str) -> Iterator[Finding]:
@@ -174,7 +172,7 @@ def _chance(entry: Entry, place: str) -> Iterator[Finding]:
     if "probability" not in entry.raw or chance != chance:
         yield _finding(
             place,
-            "has useProbability and no probability: every roll fails",
+            "has useProbability but no probability: every roll fails",
             Severity.ERROR,
             "NEVER_FIRES",
             hint='"probability": 100',
@@ -187,7 +185,7 @@ def _recursion(entry: Entry, place: str) -> Iterator[Finding]:
     if truthy(entry.delay_until_recursion) and entry.exclude_recursion:
         yield _finding(
             place,
-            "waits for recursion and is excluded from recursion: it can never fire",
+            "waits for recursion but is excluded from it: it can never fire",
             Severity.WARNING,
             "NEVER_FIRES",
         )

@@ -77,7 +77,7 @@ def _character(card: Character, language: Language) -> Iterator[Finding]:
         if text.strip() and "{{original}}" not in text.lower():
             yield Finding(
                 where=f"/data/{name}",
-                message=f"replaces the user's {what} altogether",
+                message=f"replaces the user's {what} completely",
                 severity=Severity.INFO,
                 code="REPLACES_PROMPT",
                 hint="{{original}} keeps the user's text at that place",

@@ -57,7 +57,7 @@ def lint_file(
         with time_limit() as limit:
             found = [*_lint(path, kind, value, budget, language)]
         if limit.skipped:
-            message = f"takes long to check: {limit.skipped} texts and expressions were not tried out"
+            message = f"takes too long to check: {limit.skipped} texts and regular expressions were skipped"
             found.append(Finding(where="/", message=message, severity=Severity.INFO, code="NOT_ALL_TRIED"))
         findings = worst_first(found)
     except TavernKitError as error:

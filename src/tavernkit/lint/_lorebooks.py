@@ -35,7 +35,7 @@ def _number(arguments: Sequence[str]) -> str | None:
 
 def _place(arguments: Sequence[str]) -> str | None:
     fits = bool(arguments) and (arguments[0] in PLACES or arguments[0].startswith("pt_"))
-    return None if fits else f"a place: {', '.join(PLACES)} or pt_ and the name of a point"
+    return None if fits else f"a place: {', '.join(PLACES)} or pt_ followed by the name of a point"
 
 
 def _one_of(known: Sequence[str]) -> Callable[[Sequence[str]], str | None]:
@@ -98,7 +98,7 @@ def _entry(entry: LorebookEntry, place: str) -> Iterator[Finding]:
     if any(each.name == "dont_activate" for each in parsed.decorators):
         yield _finding(place, "has @@dont_activate: it can never fire", Severity.WARNING, "NEVER_FIRES")
     if entry.selective and not entry.secondary_key.strip() and not entry.always_active:
-        yield _finding(place, "is selective and has no second key", Severity.INFO, "NO_SECONDARY")
+        yield _finding(place, "is selective but has no secondary key", Severity.INFO, "NO_SECONDARY")
     for key, count in Counter(entry.keys).items():
         if count > 1:
             yield _finding(place, f"has the key {key!r} {count} times", Severity.INFO, "DUPLICATE_KEY")
@@ -132,7 +132,7 @@ def _decorator(decorator: Decorator, place: str) -> Iterator[Finding]:
 def _regex_key(key: str, place: str) -> Iterator[Finding]:
     """Check a regex key as RisuAI reads it: the slash in front stays a part of the pattern."""
     if not key.startswith("/"):
-        message = f"key {key!r} is not a regular expression, and with it the entry never matches"
+        message = f"key {key!r} is not a regular expression, so the entry never matches"
         yield _finding(place, message, Severity.WARNING, "BAD_REGEX_KEY", hint="write it as /pattern/flags")
         return
     flags = key[key.rfind("/") + 1 :]
@@ -145,7 +145,7 @@ def _regex_key(key: str, place: str) -> Iterator[Finding]:
     found = [*lint_regex(pattern.removeprefix("/") if needs_slash else pattern, flags, place)]
     yield from found
     if needs_slash and not any(each.code == "BAD_REGEX" for each in found):
-        message = f"key {key!r} matches only a text with a slash in it: RisuAI keeps the first slash"
+        message = f"key {key!r} only matches texts with a slash in them: RisuAI keeps the first slash"
         hint = f"write {_without_slash(pattern, flags)} to match without it"
         yield _finding(place, message, Severity.WARNING, "NEVER_MATCHES", hint=hint)
 
@@ -167,7 +167,7 @@ def _cost(entries: Sequence[tuple[str, LorebookEntry]], where: str, budget: int)
             yield replace(_finding(place, message, Severity.WARNING, "OVER_BUDGET"), entry=entry.title)
         used += tokens if entry.always_active else 0
     if used >= budget:
-        message = f"entries that are always active take {used} tokens of a budget of {budget}: nothing else can get in"
+        message = f"entries that are always active use {used} tokens of a budget of {budget}: no other entry fits"
         yield _finding(where or "/", message, Severity.WARNING, "BUDGET_STARVATION")
 
 

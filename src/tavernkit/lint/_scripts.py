@@ -37,7 +37,7 @@ def lint_regex(source: str, flags: str, where: str) -> Iterator[Finding]:
         message=str(worst),
         severity=Severity.ERROR if short else Severity.WARNING if worst.gave_up else Severity.INFO,
         code="SLOW_REGEX",
-        hint=f"builds cut such a call off after {DEFAULT_TIMEOUT * 1000:.0f} ms and count it as no match",
+        hint=f"builds stop such a search after {DEFAULT_TIMEOUT * 1000:.0f} ms and treat it as no match",
     )
 
 

@@ -74,7 +74,7 @@ def _lines(folder: Path, warn: Warn) -> list[Suppression]:
         codes, _, place = rest.partition(" at ")
         names = [name.strip() for name in codes.split(",") if name.strip()]
         if not colon or not names:
-            warn(f"{path}: line {number} must be such as 'aria.png: NEVER_FIRES'")
+            warn(f"{path}: line {number} must look like 'aria.png: NEVER_FIRES'")
             continue
         read.append(Suppression(folder, files.strip(), names, place.strip()))
     return read

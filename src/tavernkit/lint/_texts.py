@@ -75,11 +75,11 @@ def lint_head_text(text: str, where: str) -> Iterator[Finding]:
         lost = default_estimator().estimate(text[max(place, 0) : MAX_TEXT])
         yield Finding(
             where=where,
-            message=f"{{{{{name}}}}} changes in every prompt: prompt caches miss {lost:,} tokens of this text "
-            "and all that follows it, the chat too",
+            message=f"{{{{{name}}}}} changes in every prompt: prompt caches cannot reuse {lost:,} tokens of this text "
+            "or anything after it, including the chat",
             severity=Severity.INFO,
             code="BREAKS_CACHE",
-            hint="put it behind the chat (post-history instructions, depth 0), or build with volatile='tail'",
+            hint="put it after the chat (post-history instructions, depth 0), or build with volatile='tail'",
             line=line,
             column=column,
         )

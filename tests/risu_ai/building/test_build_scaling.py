@@ -34,7 +34,7 @@ def roomy(template: list[dict[str, Any]] | None = None) -> Any:
 
 def test_messages_that_each_repeat_the_whole_chat_are_bounded_together() -> None:
     plan = build(history=chat("{{userhistory}}", 300), preset=roomy())
-    told = [warning for warning in plan.warnings if "take too much together" in str(warning)]
+    told = [warning for warning in plan.warnings if "do too much work together" in str(warning)]
     assert len(told) == 1
     assert plan.messages[-1].content == "{{userhistory}}299"
 
@@ -42,7 +42,7 @@ def test_messages_that_each_repeat_the_whole_chat_are_bounded_together() -> None
 def test_messages_that_each_loop_for_long_are_bounded_together() -> None:
     loops = "{{#each 1§2§3§4§5§6§7§8 as a}}" * 7 + "{{user}}" + "{{/each}}" * 7
     plan = build(history=chat(loops, 100), preset=roomy())
-    assert "take too much together" in str(plan.warnings[-1])
+    assert "do too much work together" in str(plan.warnings[-1])
 
 
 def test_texts_that_take_too_much_together_are_an_error_in_strict_mode() -> None:

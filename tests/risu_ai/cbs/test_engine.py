@@ -86,7 +86,7 @@ def test_a_tag_that_opens_no_block_is_reported() -> None:
 
 
 def test_a_closer_without_a_block_is_reported() -> None:
-    assert expand("a{{/if}}")[1] == ["{{/if}} is kept as text: it closes a block and none is open (at 1)"]
+    assert expand("a{{/if}}")[1] == ["{{/if}} is kept as text: it closes a block, but none is open (at 1)"]
 
 
 def test_positions_inside_an_inserted_text_are_behind_the_each_that_made_it() -> None:

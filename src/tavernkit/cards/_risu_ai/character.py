@@ -65,7 +65,7 @@ def from_card(card: JsonObject, assets: Mapping[str, bytes], store: Store) -> Js
     data = card.get("data")
     extensions = data.get("extensions") if is_object(data) else None
     if not is_object(data) or not is_object(extensions):
-        raise ImportThrewError("the card has no data.extensions, which RisuAI cannot do without", error="TypeError")
+        raise ImportThrewError("the card has no data.extensions, which RisuAI needs", error="TypeError")
     stated = extensions.get("risuai")
     risuai: JsonObject = stated if is_object(stated) else {}
     character: JsonObject = {key: _present(data.get(source), "") for key, source in TEXT_FIELDS}

@@ -119,7 +119,7 @@ def _open(data: bytes, limits: Limits) -> Archive:
 def _read(archive: Archive, member: Member, max_bytes: int) -> bytes:
     data = archive.read(member, max_bytes)
     if len(data) != member.size:
-        raise ZipError(f"{member.name} has another size than its directory says")
+        raise ZipError(f"{member.name} has a different size than the archive's directory says")
     return data
 
 

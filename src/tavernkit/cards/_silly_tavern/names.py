@@ -19,7 +19,7 @@ _TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
 def sanitize(name: object, replacement: str = "") -> str:
     """Take out of a name what a file name cannot have; raises ``ImportFailedError`` for what is not text."""
     if not isinstance(name, str):
-        raise ImportFailedError(f"the name is {type(name).__name__}, not a text")
+        raise ImportFailedError(f"the name is {type(name).__name__}, not a string")
     for pattern in (_ILLEGAL, _CONTROL, _DOTS, _RESERVED, _TRAILING):
         name = pattern.sub(replacement, name)
     return _cut(name)

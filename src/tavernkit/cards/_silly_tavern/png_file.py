@@ -49,7 +49,7 @@ class PngChunk:
 def read_chunks(data: bytes, limits: Limits) -> list[PngChunk]:
     """Read all chunks up to IEND; raises ``PngError`` at the first fault."""
     if not data.startswith(SIGNATURE):
-        raise PngError("the file does not start as a PNG does")
+        raise PngError("the file does not start like a PNG")
     chunks: list[PngChunk] = []
     offset = len(SIGNATURE)
     while not chunks or chunks[-1].kind != b"IEND":

@@ -170,7 +170,7 @@ def from_v1(fields: Mapping[str, object], name: str, now: datetime, chat: str | 
     if isinstance(notes, str):
         notes = notes.replace(PLACEHOLDER_NOTES, "", 1)
     elif truthy(notes):
-        raise ImportFailedError(f"creator_notes is {type(notes).__name__}, not a text")
+        raise ImportFailedError(f"creator_notes is {type(notes).__name__}, not a string")
     char: JsonObject = {
         "name": name,
         "creatorcomment": _present(fields.get("creatorcomment"), _present(notes, "")),

@@ -45,7 +45,7 @@ class CBSCall:
     @property
     def run(self) -> Run:
         """The expansion this call belongs to; functions registered as pure have none."""
-        assert self._run is not None, "a function registered as pure asked about its surroundings"
+        assert self._run is not None, "a function registered as pure used its context"
         return self._run
 
     @property

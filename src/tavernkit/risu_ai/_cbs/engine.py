@@ -122,11 +122,13 @@ class CBSEngine:
     def _refuse(self, text: str, budget: BuildBudget, report: Report, *, strict: bool) -> str:
         """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
         if strict:
-            raise CBSLimitError("the texts of this build take too much together", limit="MAX_BUILD_STEPS")
+            raise CBSLimitError("the texts of this build do too much work together", limit="MAX_BUILD_STEPS")
         if not budget.reported:
             budget.reported = True
             report(
-                CBSDiagnostic("limit", "the texts of this build take too much together: the rest are kept as they are")
+                CBSDiagnostic(
+                    "limit", "the texts of this build do too much work together: the rest are kept as they are"
+                )
             )
         return join_surrogates(text)
 

@@ -60,7 +60,7 @@ def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
     if is_for_other_stages(tag, name):
         return "{{" + tag + "}}"
     if tag.startswith("/"):
-        return run.keep(tag, "it closes a block and none is open", position)
+        return run.keep(tag, "it closes a block, but none is open", position)
     return run.keep(tag, f"there is no function {name!r}", position)
 
 

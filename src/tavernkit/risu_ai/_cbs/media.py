@@ -237,7 +237,7 @@ class _Closest:
                 allowed = distance - 1  # from here on only a closer one is better
             if self._left < 0:
                 if self._warn is not None:
-                    self._warn("too many media are not there: no closest ones are looked for any more")
+                    self._warn("too many media files are missing: similar names are no longer looked for")
                 break
         return best
 

@@ -54,7 +54,7 @@ class Session:
         """Count work."""
         self.steps += count
         if self.steps > MAX_STEPS:
-            raise CBSLimitError(f"the text takes more than {MAX_STEPS} steps", limit="MAX_STEPS")
+            raise CBSLimitError(f"the text needs more than {MAX_STEPS} steps", limit="MAX_STEPS")
 
     def read(self, tag: str) -> None:
         """Count a tag that is about to be evaluated, if it is a long one."""

@@ -215,11 +215,15 @@ class MacroNode:
         if isinstance(macro, str):
             return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
         if isinstance(macro, (bool, int, float)):
-            self._report(run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is given as {macro!r}, not as text")
+            self._report(
+                run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is set to {macro!r}, which is not text"
+            )
             return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
         if callable(macro):
             return self.name, MacroDefinition(name="value", handler=macro)
-        self._report(run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is given as {macro!r:.80}: not a macro")
+        self._report(
+            run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is set to {macro!r:.80}, which is not a macro"
+        )
         return None
 
     def inner_text(self, args: Sequence[str]) -> str:

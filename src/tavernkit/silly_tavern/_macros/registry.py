@@ -116,12 +116,12 @@ class MacroDefinition:
         for each in self.args:
             if not each.types or not _TYPES.issuperset(each.types):
                 raise ConfigError(
-                    f"argument {each.name!r} of macro {self.name!r} must have types out of {', '.join(sorted(_TYPES))}",
+                    f"argument {each.name!r} of macro {self.name!r} must have types from {', '.join(sorted(_TYPES))}",
                     code="INVALID_MACRO",
                 )
             if seen_optional and not each.optional:
                 raise ConfigError(
-                    f"macro {self.name!r} has the required argument {each.name!r} behind an optional one",
+                    f"macro {self.name!r} has the required argument {each.name!r} after an optional one",
                     code="INVALID_MACRO",
                 )
             seen_optional = each.optional

@@ -184,7 +184,7 @@ class Expansion(ABC):
         self.budget.dice += count
         if self.budget.dice <= MAX_DICE_IN_ALL:
             return True
-        self.report_limit("dice", f"the macros of one expansion throw more than {MAX_DICE_IN_ALL} dice")
+        self.report_limit("dice", f"the macros of one expansion roll more than {MAX_DICE_IN_ALL} dice")
         return False
 
     @property
@@ -289,6 +289,6 @@ def refused(text: str, budget: BuildBudget, send: Report) -> str:
     """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
     if not budget.reported:
         budget.reported = True
-        message = "the macros of this build take too much together: the other texts stay as they are"
+        message = "the macros of this build do too much work together: the other texts stay as they are"
         send(Diagnostic(kind="limit", message=message, about="build"))
     return text

@@ -74,7 +74,7 @@ def arrayassert(call: CBSCall) -> str:
     index = call.number(1)
     if index >= len(items) and index < _INDEX_LIMIT and index == int(index):
         if index > MAX_ITEMS:
-            raise FunctionFailure(f"a list may have {MAX_ITEMS} items")
+            raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
         items += [None] * (int(index) - len(items))
         items.append(call.get(2))
     return make_array(items)
@@ -88,11 +88,11 @@ def range_(call: CBSCall) -> str:
     end = given[1] if len(given) > 1 else given[0] if given else math.nan
     step = given[2] if len(given) > 2 else 1.0
     if start < end and end - start > step * MAX_ITEMS:
-        raise FunctionFailure(f"a list may have {MAX_ITEMS} items")
+        raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
     numbers: list[str] = []
     while start < end:
         if len(numbers) >= MAX_ITEMS:  # a step that is lost in rounding
-            raise FunctionFailure(f"a list may have {MAX_ITEMS} items")
+            raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
         numbers.append(show(start))
         start += step
     return make_array(numbers)

@@ -76,7 +76,7 @@ def _assign(items: list[Json], key: str, value: str | None) -> None:
     else:
         return
     if size > MAX_ITEMS:
-        raise FunctionFailure(f"a list may have {MAX_ITEMS} items")
+        raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
     del items[int(size) :]
     items += [None] * (int(size) - len(items))
     if key != "length":

@@ -71,7 +71,7 @@ def randint(call: CBSCall) -> str:
 def _rolls(call: CBSCall, count: float, sides: float, chance: Callable[[int], float]) -> str:
     """Add up dice; a fraction of a die is a die."""
     if count > MAX_ROLLS:
-        raise FunctionFailure(f"one tag may roll {MAX_ROLLS} dice")
+        raise FunctionFailure(f"one tag may roll at most {MAX_ROLLS} dice")
     call.run.session.step(math.ceil(max(count, 0)))
     total = 0.0
     for index in range(math.ceil(max(count, 0))):
