@@ -136,7 +136,7 @@ class Document:
 
         Args:
             data: The new data.
-            revision: The revision of the workspace that changes it.
+            revision: Its new revision.
         """
         return replace(self, data=data, revision=revision)
 

@@ -78,8 +78,8 @@ class ChatMessage:
 
         Args:
             message: The message.
-            user_name: The name on lines of the user.
-            character_name: The name on lines of the character.
+            user_name: The name on a line of the user that has none.
+            character_name: The name on any other line that has none.
         """
         return line_of(message, user_name, character_name)
 
