@@ -8,9 +8,10 @@ what every tag gave.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit._macros.tree import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeKind, TreeNode
 from tavernkit._text.js_values import join_surrogates
 from tavernkit._text.traced import plain
