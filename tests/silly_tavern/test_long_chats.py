@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, Settings
-from tavernkit.silly_tavern._chat import chat_memory
-from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
+from tavernkit.silly_tavern._chat import core_chat
+from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
 from tests.silly_tavern.scene import inputs, preset
 
@@ -22,9 +22,9 @@ def line(text: str, number: int, **fields: Any) -> ChatMessage:
 def test_the_5000th_message_costs_what_the_50th_does(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     converted: list[str] = []
-    core, convert = chat_memory.CoreMessage, HistoryConverter._message  # pyright: ignore[reportPrivateUsage]  # counted
+    core, convert = core_chat.CoreMessage, HistoryConverter._message  # pyright: ignore[reportPrivateUsage]  # counted
     monkeypatch.setattr(
-        chat_memory, "CoreMessage", lambda line, index, text: (made.append(index), core(line, index, text))[1]
+        core_chat, "CoreMessage", lambda line, index, text: (made.append(index), core(line, index, text))[1]
     )
     monkeypatch.setattr(
         HistoryConverter,

@@ -84,7 +84,9 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         """Build from a ready context: the same context gives the same plan."""
         require("context", context, SillyTavernContext)
         mismatches: list[str] = []
-        state = self.make_state(with_speaker(context, mismatches.append))
+        if context.group is not None:
+            context = with_speaker(context, mismatches.append)
+        state = self.make_state(context)
         state.again = partial(self._trace, state.context, tuple(context.log.lines), state.numbers, state.variables)
         for mismatch in mismatches:
             state.warn(mismatch)

@@ -12,7 +12,7 @@ from tavernkit.errors import Warn
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
-from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
+from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, HISTORY_MEMORIES, MACRO_REGISTRIES

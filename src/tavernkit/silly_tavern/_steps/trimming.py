@@ -118,7 +118,7 @@ def count_trimmed(state: SillyTavernState) -> None:
         state.stat("budget_tokens", report.budget_tokens)
         state.stat("initial_tokens", report.initial_tokens)
         state.stat("final_tokens", report.final_tokens)
-        state.stat("eviction_count", report.eviction_count)
+        state.stat("eviction_count", len(report.evictions))
         if state.context.strict:
             _warn_of_trimmed_history(state, report)
 
