@@ -82,8 +82,8 @@ def test_lint_says_how_much_a_macro_costs() -> None:
         (found,) = [each for each in lint_preset(preset_with("main", text)) if each.code == "BREAKS_CACHE"]
         return found.message
 
-    assert "miss 50" in message("{{time}}" + " go" * 500)
-    assert "miss 50" not in message("{{time}} Go.")
+    assert "cannot reuse 50" in message("{{time}}" + " go" * 500)
+    assert "cannot reuse 50" not in message("{{time}} Go.")
 
 
 def test_lint_finds_them_in_constant_lore() -> None:
