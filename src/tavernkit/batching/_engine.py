@@ -31,7 +31,7 @@ from tavernkit.errors import ConfigError
 MAX_CHUNK: Final = 64
 """Records that a worker makes before it hands them over."""
 MAX_UNANSWERED: Final = 50
-"""So many requests without a reply one after another end a run: the model is not there."""
+"""This many requests in a row without a reply end a run: the model is not there."""
 CHUNKS_PER_WORKER: Final = 8
 """A small grid is cut so that every worker gets at least this many chunks."""
 

@@ -108,7 +108,7 @@ def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause,
             return _came(new)
         if any(span.origin.in_history for span in before[at:]):
             return _inside_the_chat(old)
-        return "new message", new.origin, f"{new.origin.title} is new; what stands behind the chat moves with it"
+        return "new message", new.origin, f"{new.origin.title} is new; what follows the chat moves with it"
     if old.origin.floats or (new is not None and new.origin.in_history and not old.origin.in_history):
         return _inside_the_chat(old)
     if old.origin.entries:
@@ -119,7 +119,7 @@ def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause,
 def _inside_the_chat(span: Span) -> tuple[Cause, Origin, str]:
     origin = span.origin
     where = f"in the chat at depth {origin.depth}" if origin.depth is not None else "inside the chat"
-    return "depth", origin, f"{origin.title} stands {where}: every message moves it"
+    return "depth", origin, f"{origin.title} is {where}: every message moves it"
 
 
 def _gone(span: Span) -> tuple[Cause, Origin, str]:
@@ -163,7 +163,7 @@ def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
     if origin.kind == HISTORY:
         if old.text.strip() == new.text.strip():  # the newest message of a text prompt ends without its line break
             return "new message", origin, f"the chat went on after {origin.title}"
-        how = "a script, a macro or the instruct template writes it anew"
+        how = "a script, a macro or the instruct template rewrites it"
         return "edited", origin, f"{origin.title} changed: it was edited, or {how}"
     return "changed", origin, f"{origin.title} changed"
 

@@ -16,7 +16,7 @@ NO_RESULT = '{"ok":false,"errors":[{"code":"NO_RESULT","message":"the tool gave 
 def settle_tool_results(messages: Sequence[Message], warn: Warn) -> list[Message]:
     """Move tool results to their calls, answer open calls with ``NO_RESULT``, make stray results user text.
 
-    After every assistant message stands exactly one tool message for each of its calls, in the order of the calls.
+    Every assistant message is followed by exactly one tool message for each of its calls, in the order of the calls.
     """
     calls = {position: _calls(message) for position, message in enumerate(messages) if message.role == "assistant"}
     answers, strays = _match(messages, calls)

@@ -205,7 +205,7 @@ def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
 
 
 def _stretches(dropped: Sequence[Dropped]) -> Iterator[tuple[Dropped, Dropped, int, int | None]]:
-    """Items that are told together: the first and the last, how many they are, and what they cost."""
+    """Items that are reported together: the first and the last, how many they are, and what they cost."""
     lazy = isinstance(dropped, DroppedOldest)
     for each in dropped.head if lazy else dropped:
         yield each, each, 1, each.tokens

@@ -33,7 +33,7 @@ BEHIND = "behind the chat"
 MOVES = "every message would move it"
 CHANGES = "a function of CBS makes it another text in every prompt"
 NOTE = "the note is changed while the chat goes on"
-REWRITTEN = "it is written anew while the chat goes on"
+REWRITTEN = "it is rewritten while the chat goes on"
 COMES_AND_GOES = "lore that comes and goes would change the head of the prompt"
 
 

@@ -130,7 +130,7 @@ class Decoder:
                 continue
             if isinstance(found.value, dict) and "characters" in found.value:
                 why = found.problem or f"{len(data) - found.end} bytes are left over"
-                self.warn(f"the database is damaged ({why}): what stands before byte {found.end} was read")
+                self.warn(f"the database is damaged ({why}): everything before byte {found.end} was read")
                 return found.value
         return None
 

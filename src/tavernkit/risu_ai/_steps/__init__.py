@@ -1,1 +1,1 @@
-"""The steps of a RisuAI build, one a file."""
+"""The steps of a RisuAI build, one per file."""

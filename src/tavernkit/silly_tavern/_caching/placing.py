@@ -40,7 +40,7 @@ REWRITTEN = frozenset({SUMMARY, VECTORS_MEMORY, VECTORS_DATA_BANK, SMART_CONTEXT
 
 BEHIND = "behind the chat"
 MACRO_REASON = "a macro makes it another text in every prompt"
-REWRITTEN_REASON = "it is written anew while the chat goes on"
+REWRITTEN_REASON = "it is rewritten while the chat goes on"
 DEPTH_REASON = "every message would move it"
 
 

@@ -270,7 +270,7 @@ def load_indexed(
     try:
         indexed = IndexedBook(content, read_file(index, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES"))
     except BadIndexError as error:
-        message = f"the index of world book {name!r} is not used: {error}; write it anew"
+        message = f"the index of world book {name!r} is not used: {error}; write it again"
         if strict:
             raise StrictLoreParseError(message) from None
         tell_problem(warn, message)

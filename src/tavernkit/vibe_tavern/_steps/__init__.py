@@ -1,1 +1,1 @@
-"""The steps of a VibeTavern build, one a file."""
+"""The steps of a VibeTavern build, one per file."""

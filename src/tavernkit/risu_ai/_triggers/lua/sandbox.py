@@ -325,7 +325,7 @@ class LuaSandboxes:
                 mode, sandbox = next(iter(self._sandboxes.items()))
                 used -= sandbox.memory
                 self.drop(mode, sandbox)
-                warn(f"the Lua script for {mode!r} starts anew next time: scripts keep more memory than they may")
+                warn(f"the Lua script for {mode!r} starts over next time: scripts keep more memory than they may")
 
     def take_closed(self) -> list[int]:
         """Return the sandboxes that the worker process can forget."""
