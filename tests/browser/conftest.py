@@ -16,9 +16,17 @@ from tests.browser.webdriver import Browser, chromium
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def started_browser() -> Iterator[Browser]:
     with chromium() as started:
         yield started
+
+
+@pytest.fixture
+def browser(started_browser: Browser) -> Browser:
+    """The browser with an empty page and an empty log: the last test's page may have missed its server since."""
+    started_browser.open("about:blank")
+    started_browser.errors()
+    return started_browser
 
 
 @pytest.fixture
@@ -34,7 +42,6 @@ def page(request: pytest.FixtureRequest, browser: Browser, folder: Path) -> Iter
     """The page at the size that the test names (a desk by default), with the example's files or what the test opens."""
     size, make = getattr(request, "param", (DESK, None))
     found = StudioPage(browser, size, folder)
-    browser.errors()
     with serving(open_studio(files_of(folder)) if make is None else make(folder)) as address:
         found.open(address)
         yield found
