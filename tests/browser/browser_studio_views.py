@@ -125,9 +125,12 @@ def test_another_character_of_a_folder_is_opened(browser: Browser, tmp_path: Pat
         assert browser.errors() == []
 
 
-def test_the_service_has_the_same_page_for_those_with_a_key(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_the_service_has_the_same_page_for_those_with_a_key(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
     config = ServerConfig.model_validate({"data": tmp_path, "require_keys": True, "admin_key": "the-admin-key"})
-    page = StudioPage(browser, DESK, tmp_path)
+    page = StudioPage(browser, size, tmp_path)
     with on_loopback(create_app(config)) as address:
         browser.open("about:blank")
         browser.open(address)
