@@ -1,6 +1,6 @@
-"""Telling programmers at once what to pass: arguments and fields are checked against their annotations.
+"""Checks arguments and fields against their annotations, with messages that say what to pass instead.
 
-Only what a program passes is checked here; what comes from files, users and models is read tolerantly elsewhere.
+Only values passed by a program are checked here. Data from files, users and models is read tolerantly elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_SEEN = 64
 class _Kind:
     """A kind of value: what to call it, how to recognise it, and the classes whose instances certainly are one.
 
-    If it is ``deep``, this is certain only of empty ones. What lists and mappings have ``inside`` is a kind of its own.
+    If it is ``deep``, only empty instances are certain. ``inside`` is the kind of the items of a list or mapping.
     """
 
     wanted: str
@@ -48,7 +48,7 @@ def require(name: str, value: object, hint: object, wanted: str | None = None) -
 
 
 def require_choice(name: str, value: object, known: Sequence[str]) -> None:
-    """Refuse what is none of the known words."""
+    """Refuse a value that is not one of the known words."""
     if value not in known:
         raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
 
@@ -56,12 +56,12 @@ def require_choice(name: str, value: object, known: Sequence[str]) -> None:
 def check_values(
     values: Mapping[str, object], hints: type, *, skip: Sequence[str] = (), wanted: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse values of a wrong type.
+    """Refuse values of the wrong type.
 
     Args:
         values: The values by name.
         hints: The typed dictionary or dataclass that has their types.
-        skip: Names that are not looked at.
+        skip: Names that are not checked.
         wanted: What to ask for in the message, by name, instead of the name of the type.
     """
     kinds = _typed_dict_kinds(hints)
@@ -77,7 +77,7 @@ def _typed_dict_kinds(hints: type) -> Mapping[str, _Kind | None]:
 
 
 def check_fields(record: object) -> None:
-    """Refuse a dataclass that has a field of a wrong kind; for its ``__post_init__``."""
+    """Refuse a dataclass that has a field of the wrong type; for its ``__post_init__``."""
     checks, deep, values_of, seen = _fields(type(record))
     values = values_of(record)
     classes = tuple(map(type, values))
@@ -95,7 +95,7 @@ def check_fields(record: object) -> None:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function refuse arguments of a wrong kind."""
+    """Make a function refuse arguments of the wrong type."""
     parameters: _Parameters | None = None
 
     @wraps(function)
@@ -126,7 +126,7 @@ def _refuse(name: str, kind: _Kind, value: object, wanted: str | None = None) ->
 
 
 def _advice(kind: _Kind, value: object) -> str:
-    """Say how to come from what was passed to what is wanted, where that is plain."""
+    """Return advice on how to convert the value, if that is obvious."""
     if kind.inside is not None and list in kind.certain and _is(value, kind.inside):
         return ": put it in a list"
     reader = "load" if isinstance(value, (str, os.PathLike)) else "from_json" if is_mapping(value) else ""
@@ -136,7 +136,7 @@ def _advice(kind: _Kind, value: object) -> str:
 
 
 class _Fields(NamedTuple):
-    """What is checked of a dataclass; which of it is deep; and classes that the values have had and may have again."""
+    """The checked fields of a dataclass, which of them are deep, and classes of values that passed before."""
 
     checks: tuple[tuple[str, _Kind], ...]
     deep: tuple[int, ...]
@@ -163,7 +163,7 @@ def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
 
 
 class _Parameters(NamedTuple):
-    """The parameters of a function: those that may be passed by their place, and all by name."""
+    """The parameters of a function: those that may be passed by position, and all by name."""
 
     positional: tuple[tuple[str, _Kind | None], ...]
     by_name: Mapping[str, _Kind | None]
@@ -183,7 +183,7 @@ def _parameters(function: Callable[..., object]) -> _Parameters:
 
 
 def _resolved(annotation: object, module: str) -> object:
-    """Evaluate an annotation; one that only type checkers can read says nothing."""
+    """Evaluate an annotation; return None if only type checkers can read it."""
     if not isinstance(annotation, str):
         return annotation
     try:
@@ -194,7 +194,7 @@ def _resolved(annotation: object, module: str) -> object:
 
 @lru_cache(maxsize=1024)
 def _kind_of(hint: object) -> _Kind | None:
-    """Return the kind that a type hint means, or nothing if anything will do."""
+    """Return the kind that a type hint means, or None if any value will do."""
     if hint in (object, Json, FrozenJson):
         return None
     if hint is None:
@@ -263,7 +263,7 @@ def _class_kind(cls: type) -> _Kind:
 def _has(value: object, name: str) -> bool:
     if name == "__call__":
         return callable(value)  # every class has it, to make objects with
-    return hasattr(type(value), name) or hasattr(value, name)  # a property of the class need not be worked out
+    return hasattr(type(value), name) or hasattr(value, name)  # a property of the class need not be computed
 
 
 def _protocol_members(cls: type) -> dict[str, None]:
@@ -287,7 +287,7 @@ def _holding(
     wanted: str,
     certain: frozenset[type],
     accepts: Callable[[object], bool],
-    items: Callable[[Any], Iterable[object]],  # Any: of whatever ``accepts`` lets through
+    items: Callable[[Any], Iterable[object]],  # Any: of any value that ``accepts`` lets through
     parameters: Sequence[object],
 ) -> _Kind:
     inside = _kind_of(parameters[0]) if parameters else None
@@ -298,7 +298,7 @@ def _holding(
         if not accepts(value):
             return False
         if not inside.deep and inside.certain.issuperset(map(type, items(value))):
-            return True  # four times as quick as one by one, and chats are long
+            return True  # four times as fast as one by one, and chats are long
         return all(_is(each, inside) for each in items(value))
 
     return _Kind(f"{wanted} of {_several(inside.wanted)}", accepts_all, certain, deep=True, inside=inside)

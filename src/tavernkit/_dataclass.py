@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 def dataclass(
     *, frozen: bool = False, slots: bool = False, kw_only: bool = False, eq: bool = True
 ) -> Callable[[type[_T]], type[_T]]:
-    """Make a class a dataclass, as ``dataclasses.dataclass()`` does, and its methods as late as possible.
+    """Make a class a dataclass like ``dataclasses.dataclass()``, but create its methods as late as possible.
 
     Args:
         frozen: Instances cannot be changed, and can be hashed if they can be compared.
@@ -38,7 +38,7 @@ def dataclass(
             init=False,
             repr=False,
             eq=False,
-            frozen=frozen and any(map(_is_frozen, cls.__bases__)),  # there the standard library insists
+            frozen=frozen and any(map(_is_frozen, cls.__bases__)),  # the standard library requires it there
             slots=slots,
             kw_only=kw_only,
         )
@@ -66,7 +66,7 @@ def _is_frozen(cls: type) -> bool:
 
 
 def _freeze(cls: Any, *, slots: bool) -> None:
-    """Do what ``frozen=True`` does, with functions instead of text that has to be compiled."""
+    """Do what ``frozen=True`` does, with functions instead of source text that must be compiled."""
     if _is_frozen(cls):
         return
     names = frozenset(cls.__dataclass_fields__)
@@ -82,7 +82,7 @@ def _freeze(cls: Any, *, slots: bool) -> None:
         super(cls, self).__delattr__(name)
 
     cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
-    cls.__dataclass_params__.frozen = True  # so that subclasses have to be frozen, and may be
+    cls.__dataclass_params__.frozen = True  # so that subclasses must be frozen, and can be
     if slots:
         if "__getstate__" not in vars(cls):
             cls.__getstate__ = _get_state
@@ -100,7 +100,7 @@ def _set_state(self: Any, state: list[object]) -> None:
 
 
 class _Init:
-    """Stand for a class's ``__init__`` until somebody asks for it, then write the function and take its place."""
+    """Placeholder for a class's ``__init__``: writes the function on first access and replaces itself with it."""
 
     def __init__(self, cls: type, *, frozen: bool, slots: bool) -> None:
         self._cls = cls

@@ -12,8 +12,8 @@ _EXPORT = re.compile(r"^from (tavernkit[\w.]*) import (?:\(\s+)?(\w+) as \2\b", 
 def lazy_exports(package: str) -> tuple[Callable[[str], object], list[str]]:
     """Make a package's ``__getattr__`` and ``__all__`` from the imports in its ``__init__.pyi``.
 
-    The stub is the one list of public names: type checkers, editors and this function read it. A package that the stub
-    imports from the package itself is an attribute, too, but not one of the names that ``import *`` gives.
+    The stub is the one list of public names: type checkers, editors and this function read it. A subpackage that the
+    stub imports is also an attribute, but ``import *`` does not include it.
 
     Args:
         package: The package's ``__name__``.

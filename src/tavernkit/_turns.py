@@ -38,9 +38,9 @@ class Turn:
     kind: TurnKind
     """The operation: ``send``, ``swipe``, ``continue``, …"""
     text: str = ""
-    """The last reply as it is stored; for ``impersonate`` and ``quiet`` the text that is handed back."""
+    """The last reply as it is stored; for ``impersonate`` and ``quiet`` the returned text."""
     exchanges: tuple[Exchange, ...] = ()
-    """Requests and replies in order; empty if nothing had to be asked, e.g. for a swipe that was there already."""
+    """Requests and replies in order; empty if no request was needed, e.g. for a swipe that already existed."""
 
     @property
     def plan(self) -> Plan | None:
@@ -55,7 +55,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutcome:
-    """What a tool call gave."""
+    """The result of a tool call."""
 
     result: str
     """The text that goes back to the model."""
@@ -71,8 +71,8 @@ class Host(Protocol):
 
         Args:
             plan: The prompt; the host turns it into a request for its model.
-            on_piece: Called with each piece if the host streams. The chat stores the reply as it grows, so that what
-                has arrived is kept when this method raises.
+            on_piece: Called with each piece if the host streams. The chat stores the reply as it grows, so that the
+                text so far is kept if this method raises.
 
         Raises:
             ModelError: There is no usable reply.
@@ -106,11 +106,11 @@ class Chat(Protocol):
         ...
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
-        """Show the reply beside the last one; right of the newest asks for another."""
+        """Show the next swipe of the last reply; right of the newest one, ask for another."""
         ...
 
     async def continue_reply(self, text: str = "") -> Turn:
-        """Let the model go on with the last message."""
+        """Let the model continue the last message."""
         ...
 
     async def impersonate(self) -> Turn:
@@ -118,7 +118,7 @@ class Chat(Protocol):
         ...
 
     async def quiet(self, prompt: str) -> Turn:
-        """Ask something beside the chat. The answer is returned, not stored."""
+        """Ask something outside the chat. The answer is returned, not stored."""
         ...
 
     async def speak(self, member: str) -> Turn:
@@ -155,7 +155,7 @@ class Chat(Protocol):
         ...
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again.
+        """Include hidden lines in prompts again.
 
         Args:
             start: The first line.
@@ -173,7 +173,7 @@ class Chat(Protocol):
         ...
 
     def snapshot(self) -> JsonObject:
-        """Return everything that a turn may change as JSON: what a store keeps and undo goes back to."""
+        """Return everything that a turn may change, as JSON. Stores save it, and undo restores it."""
         ...
 
     def restore(self, snapshot: Mapping[str, object]) -> None:

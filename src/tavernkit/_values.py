@@ -1,4 +1,4 @@
-"""Values every room shares: JSON types, deep freezing and merging, a bounded cache, lists made on demand."""
+"""Values that every package uses: JSON types, deep freezing and merging, a bounded cache, lazy lists."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar, overload
 from tavernkit.errors import LimitExceededError
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
-"""Anything that ``json.loads()`` gives."""
+"""Anything that ``json.loads()`` returns."""
 
 JsonObject: TypeAlias = dict[str, Json]
 """A JSON object."""
 
 FrozenJson: TypeAlias = bool | int | float | str | Sequence["FrozenJson"] | Mapping[str, "FrozenJson"] | None
-"""JSON that must not be changed: what ``freeze()`` gives. Plain JSON is accepted where it is asked for."""
+"""JSON that must not be changed, as ``freeze()`` returns it. Plain JSON is accepted as well."""
 
 FrozenObject: TypeAlias = Mapping[str, FrozenJson]
 """A JSON object that must not be changed."""
@@ -39,12 +39,12 @@ def _read_only(value: dict[str, object]) -> MappingProxyType[str, object]:
 copyreg.pickle(MappingProxyType, lambda value: (_read_only, (dict(value),)))
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
-"""The types of JSON values that hold no others."""
+"""The types of JSON values that contain no others."""
 
 _NO_MAPPINGS = SCALARS | {list, tuple}
 
 MAX_NESTING = 100_000
-"""How deep a value may be nested that is copied: only one that holds itself is deeper."""
+"""How deeply a copied value may be nested: only a value that contains itself is deeper."""
 
 
 def freeze(value: object) -> FrozenJson:
@@ -61,7 +61,7 @@ def freeze(value: object) -> FrozenJson:
 
 
 def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
-    """Freeze a mapping; nothing gives the empty object."""
+    """Freeze a mapping; None becomes the empty object."""
     if not value:
         return EMPTY_OBJECT
     frozen = {str(key): item if type(item) in SCALARS else freeze(item) for key, item in value.items()}
@@ -105,7 +105,7 @@ def _thaw(value: object) -> Json:
 
 
 def _copy_deep(value: object, mapping: Callable[[dict[str, Any]], Any], sequence: Callable[[list[Any]], Any]) -> Any:
-    """Copy what is nested deeper than Python functions may call themselves: to any depth, and slower."""
+    """Copy a value nested deeper than Python's recursion limit: any depth, but slower."""
     waiting = [_copy(value, mapping, sequence)]
     copied: object = None
     while waiting:
@@ -152,7 +152,7 @@ def is_list(value: object) -> TypeGuard[list[Json]]:
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Return True if a value of unknown origin is a mapping (frozen or not); keys are taken to be text."""
-    kind = type(value)  # looking at that first is quicker than to ask an abstract class
+    kind = type(value)  # checking this first is faster than asking an abstract class
     if kind is dict or kind is MappingProxyType:
         return True
     return kind not in _NO_MAPPINGS and isinstance(value, Mapping)
@@ -164,7 +164,7 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def shown(value: object, length: int = 60) -> str:
-    """Write the beginning of a value for a message, whatever it is."""
+    """Return the beginning of any value, for a message."""
     try:
         return repr(value)[:length]
     except RecursionError:
@@ -187,9 +187,9 @@ def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[
 
 
 def same_start(before: tuple[object, ...], now: tuple[object, ...], start: int = 0) -> int:
-    """Return the place up to which two tuples have the same items, from ``start`` on.
+    """Return the index up to which two tuples have the same items, from ``start`` on.
 
-    Items that are the same objects are not looked at, so that this is quick for a list that grew.
+    Identical objects are not compared, so this is fast for a list that has grown.
     """
     end = min(len(before), len(now))
     if before[start:end] == now[start:end]:
@@ -206,7 +206,7 @@ def same_start(before: tuple[object, ...], now: tuple[object, ...], start: int =
 class LRUCache(Generic[K, V]):
     """A thread-safe cache that keeps the most recently used values: ``max_size`` of them.
 
-    With ``weigh``, that is how much they may weigh together, as one may be a thousand times another.
+    With ``weigh``, ``max_size`` limits their total weight, because sizes may differ a thousandfold.
     """
 
     def __init__(self, max_size: int, weigh: Callable[[K, V], int] | None = None) -> None:
@@ -219,11 +219,11 @@ class LRUCache(Generic[K, V]):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[LRUCache[K, V]], tuple[int, Callable[[K, V], int] | None]]:
-        """A copy begins empty: what is cached can be made again."""
+        """A copy starts empty: cached values can be made again."""
         return type(self), (self._max_size, self._weigh)
 
     def get(self, key: K) -> V | None:
-        """Return the value and mark it as used, or nothing."""
+        """Return the value and mark it as used; None if it is not cached."""
         with self._lock:
             value = self._items.get(key)
             if value is not None:
@@ -231,7 +231,7 @@ class LRUCache(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> None:
-        """Store a value; the least recently used ones go when there is no room."""
+        """Store a value; the least recently used ones are dropped to make room."""
         weigh = self._weigh
         with self._lock:
             if weigh is not None:
@@ -272,7 +272,7 @@ class LRUCache(Generic[K, V]):
 
 
 class LazySequence(Sequence[T_co]):
-    """A list that may be long and is seldom read whole: items are made when asked for; ``make`` gets their places."""
+    """A list that may be long and is rarely read as a whole: ``make`` creates the item at an index on demand."""
 
     __slots__ = ("_length", "_make")
 
@@ -281,7 +281,7 @@ class LazySequence(Sequence[T_co]):
         self._make = make
 
     def __reduce__(self) -> tuple[type[tuple[T_co, ...]], tuple[list[T_co]]]:
-        """A pickle has all items: what makes them stays behind."""
+        """A pickle contains all items, not the function that makes them."""
         return tuple, (list(self),)
 
     def __len__(self) -> int:
@@ -292,6 +292,6 @@ class LazySequence(Sequence[T_co]):
     @overload
     def __getitem__(self, index: slice) -> list[T_co]: ...
     def __getitem__(self, index: int | slice) -> T_co | list[T_co]:
-        """The item, or items, at a place of the list."""
+        """The item at an index, or the items of a slice."""
         places = range(self._length)[index]
         return self._make(places) if isinstance(places, int) else [self._make(place) for place in places]

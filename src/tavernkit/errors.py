@@ -1,7 +1,7 @@
-"""The one error hierarchy, and how warnings travel.
+"""The error hierarchy, and how warnings are reported.
 
-External input never raises in normal mode: it is reported through a ``Warn`` callable and work goes on. Mistakes
-of the calling program raise at once, as ``ConfigError`` or a subclass of it.
+External input never raises in normal mode: it is reported through a ``Warn`` callable, and work continues. Mistakes of
+the calling program raise at once, as ``ConfigError`` or a subclass of it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 
 Warn = Callable[[str], None]
-"""Where a room reports a problem with external input: one readable sentence that names what was wrong and where."""
+"""Called with each problem in external input: one readable sentence that says what was wrong and where."""
 
 MAX_WARNINGS_OF_A_KIND = 100
-"""How many warnings that differ only in names and numbers are kept; the others are counted."""
+"""How many warnings are kept that differ only in names and numbers; the others are only counted."""
 
 MAX_WARNINGS = 1000
 """How many are kept in all."""
@@ -47,7 +47,7 @@ class ConfigError(TavernKitError, ValueError):
 
 
 class PipelineError(TavernKitError):
-    """A step of a pipeline failed; ``__cause__`` holds the original error."""
+    """A step of a pipeline failed; ``__cause__`` is the original error."""
 
     def __init__(self, message: str, *, step: str | None = None) -> None:
         super().__init__(f"{message} (step: {step})" if step else message)
@@ -60,9 +60,9 @@ class PipelineError(TavernKitError):
 
 
 class MaxTokensExceededError(PipelineError):
-    """What must be in the prompt does not fit its token budget.
+    """The required parts of the prompt do not fit its token budget.
 
-    ``partial`` is the result that was reached before giving up, when there is one.
+    ``partial`` is the incomplete result, if there is one.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class MaxTokensExceededError(PipelineError):
 
 
 class FileFormatError(TavernKitError):
-    """A file could not be read, or holds something else than it should: the base of all errors about files."""
+    """A file could not be read, or is not what it should be: the base of all errors about files."""
 
 
 class InvalidCardError(FileFormatError):
@@ -99,7 +99,7 @@ class UnsupportedVersionError(FileFormatError):
 
 
 class LimitExceededError(FileFormatError):
-    """A file asks for more than a safety limit allows; ``limit`` names the limit."""
+    """A file exceeds a safety limit; ``limit`` names the limit."""
 
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
@@ -124,7 +124,7 @@ class InvalidPresetError(FileFormatError):
 
 
 class WarningCounts:
-    """Counts warnings by kind, and says which are too many to be kept."""
+    """Counts warnings by kind and decides which are kept."""
 
     def __init__(self) -> None:
         self._kept: dict[str, int] = {}
@@ -145,7 +145,7 @@ class WarningCounts:
 
     @property
     def left_out(self) -> Sequence[str]:
-        """One line for each kind that there were too many of."""
+        """Return one line for each kind with too many warnings."""
         return tuple(
             f"{count:,} more like this: {kind}" if kind else f"{count:,} more of other kinds"
             for kind, count in self._left_out.items()
@@ -164,7 +164,7 @@ class WarningLog:
     """
 
     def __init__(self, *, strict: bool = False, warn: Warn | None = None) -> None:
-        # By hand, as `arguments` stands above this module.
+        # Checked by hand: `_arguments` imports this module.
         if not isinstance(strict, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ConfigError(f"strict must be True or False, not {strict!r}")
         if warn is not None and not callable(warn):
@@ -175,7 +175,7 @@ class WarningLog:
         self._warn = warn
 
     def __call__(self, message: str) -> None:
-        """Take one warning."""
+        """Record a warning."""
         kept = self._counts.take(message)
         if kept:
             self._messages.append(message)
@@ -186,17 +186,17 @@ class WarningLog:
 
     @property
     def messages(self) -> Sequence[str]:
-        """What was reported so far; of many that are alike only some, and how many more there were."""
+        """The warnings so far; of many similar ones only the first, and how many more there were."""
         return (*self._messages, *self._counts.left_out)
 
 
 def refuse_warning(message: str) -> None:
-    """Raise a warning as ``StrictModeError``: what takes the place of a ``warn`` in strict mode."""
+    """Raise a warning as ``StrictModeError``: the ``warn`` callable of strict mode."""
     raise StrictModeError(message)
 
 
 def log_warning(message: str) -> None:
-    """Report a warning through ``logging`` (logger ``tavernkit``): the default where nothing else is given."""
+    """Report a warning through ``logging`` (logger ``tavernkit``): the default."""
     logger.warning(message)
 
 
@@ -204,7 +204,7 @@ _noted: ContextVar[list[str] | None] = ContextVar("degraded", default=None)
 
 
 class noting_degraded:  # noqa: N801  # used as a function; a class takes half the time of a generator
-    """Collect what ``note_degraded()`` reports meanwhile."""
+    """Collect what ``note_degraded()`` reports inside the ``with`` block."""
 
     __slots__ = ("_token",)
 
@@ -218,7 +218,7 @@ class noting_degraded:  # noqa: N801  # used as a function; a class takes half t
 
 
 def note_degraded(reason: str) -> None:
-    """Note that a result is not what it would be on a machine that is not stuck."""
+    """Record that a result may differ from that of an idle machine."""
     reasons = _noted.get()
     if reasons is not None and reason not in reasons:
         reasons.append(reason)

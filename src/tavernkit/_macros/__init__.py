@@ -10,20 +10,20 @@ EnvironmentT_contra = TypeVar("EnvironmentT_contra", contravariant=True)
 
 
 class MacroEnvironment(Protocol):
-    """What a text is expanded against: names and variables. Platforms know more."""
+    """The names and variables that macros see. Platforms add more."""
 
     @property
     def character_name(self) -> str:
-        """The name ``{{char}}`` gives."""
+        """The value of ``{{char}}``."""
         ...
 
     @property
     def user_name(self) -> str:
-        """The name ``{{user}}`` gives."""
+        """The value of ``{{user}}``."""
         ...
 
     def get_var(self, name: str, scope: str = "local") -> Json:
-        """Read a variable; nothing when it is not set."""
+        """Read a variable; None if it is not set."""
         ...
 
     def set_var(self, name: str, value: Json, scope: str = "local") -> None:
@@ -39,7 +39,7 @@ class MacroEngine(Protocol[EnvironmentT_contra]):
     """Expands macros in a text."""
 
     def expand(self, text: str, environment: EnvironmentT_contra, /) -> str:
-        """Return the expanded text. In normal mode nothing a text holds makes this raise."""
+        """Return the expanded text. In normal mode, no text makes this raise."""
         ...
 
 

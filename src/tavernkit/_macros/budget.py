@@ -1,4 +1,4 @@
-"""What all texts of one build may take together."""
+"""Limits on all texts of a build together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tavernkit._values import Json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 
 _BYTES_OF_A_VALUE = 64
-"""What a number, or a part of a list or an object, counts."""
+"""How many bytes a number, or an item of a list or an object, counts."""
 
 
 class BuildBudget:
@@ -20,15 +20,15 @@ class BuildBudget:
         self._characters = 0
         self._kept = 0
         self.reported = False
-        """Whether it was reported that it is used up."""
+        """True once it was reported that the budget is used up."""
 
     @property
     def spent(self) -> bool:
-        """Whether no more texts are expanded."""
+        """True if no more texts are expanded."""
         return self._steps > self._limits.max_build_steps or self._characters > self._limits.max_build_characters
 
     def spend(self, steps: int, characters: int) -> None:
-        """Count what a text took."""
+        """Count the steps and characters of a text."""
         self._steps += steps
         self._characters += characters
 
@@ -41,7 +41,7 @@ class BuildBudget:
 
 
 def size_of(value: Json) -> int:
-    """Estimate the bytes of a value, the same on every machine; of lists and objects only how many parts they have."""
+    """Estimate the bytes of a value, the same on every machine; lists and objects count by their number of items."""
     if isinstance(value, str):
         return len(value) if value.isascii() else 4 * len(value)
     return _BYTES_OF_A_VALUE * (1 + len(value)) if isinstance(value, list | dict) else _BYTES_OF_A_VALUE

@@ -1,4 +1,4 @@
-"""The parse tree of a text with macros, as both engines give it."""
+"""The parse tree of a text with macros, in the form that both engines return."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 TreeKind: TypeAlias = Literal["document", "text", "macro", "block", "argument", "body", "tag", "unclosed"]
-"""What a node is; a ``tag`` opens or closes a block, ``unclosed`` is one that the text ends in."""
+"""The kind of a node; a ``tag`` opens or closes a block, ``unclosed`` is a macro that is not closed."""
 
 MAX_TREE_DEPTH: Final = 60
-"""Levels that a tree shows."""
+"""Maximum number of levels in a tree."""
 MAX_TREE_NODES: Final = 5000
-"""Nodes that a tree shows."""
+"""Maximum number of nodes in a tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A part of a text and the parts in it; ``start`` and ``end`` are offsets into the text as it was given.
+    """A part of a text and the parts in it; ``start`` and ``end`` are offsets into the original text.
 
-    ``value`` is what a macro gave, where the engine that made the tree ran it and that is known.
+    ``value`` is the result of a macro, if the engine ran it and the result is known.
     """
 
     kind: TreeKind

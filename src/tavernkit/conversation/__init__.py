@@ -1,4 +1,4 @@
-"""One object that a bot is written with: a chat, its model and where it is saved."""
+"""Conversations: a chat, its model and the place where it is saved."""
 
 from tavernkit._lazy import lazy_exports
 

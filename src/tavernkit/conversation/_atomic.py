@@ -1,4 +1,4 @@
-"""Writing files so that a crash or a full disk leaves the old file or the new one, never a part of either."""
+"""Atomic file writes: after a crash or with a full disk, there is the old file or the new one."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from contextlib import suppress
 from pathlib import Path
 
 PART = ".part"
-"""How the name of a file that is being written ends."""
+"""The suffix of temporary files."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file: to a temporary file beside it, which takes its place once it is on the disk.
+    """Write a file atomically: a temporary file next to it replaces it once it is on disk.
 
     Args:
         path: The file. Links are followed; an existing file keeps its mode.
-        content: What it will hold.
+        content: The new content.
 
     Raises:
-        OSError: It could not be written; the file is as it was.
+        OSError: It could not be written; the old file is unchanged.
     """
     replace_atomically(path, lambda part: part.write_bytes(content))
 
 
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let a function write a file beside another one, and put it in its place once it is on the disk.
+    """Replace a file with one that a function writes, once that is on disk.
 
     Args:
         path: The file to replace.
@@ -52,7 +52,7 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def remove_parts(path: Path) -> None:
-    """Remove temporary files that a killed process left beside a file."""
+    """Remove temporary files that a killed process left next to a file."""
     target = path.resolve()
     for left in target.parent.glob(f".{_literal(target.name)}.*{PART}"):
         with suppress(OSError):
@@ -69,7 +69,7 @@ def _mode(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    # The new name is on the disk only when the folder is. Windows cannot open folders, and need not.
+    # The new name is on disk only after syncing the folder. Windows cannot open folders, and need not.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -79,5 +79,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _literal(name: str) -> str:
-    """A file name as a pattern that matches it alone."""
+    """Return a glob pattern that matches only this file name."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in name)

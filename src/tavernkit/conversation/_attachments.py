@@ -1,4 +1,4 @@
-"""Pictures, sounds, films and texts that go with the user's message."""
+"""Pictures, audio, videos and texts attached to the user's message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_attachments(given: Iterable[AttachmentInput]) -> list[Attachment]:
     """Read the files among attachments.
 
     Raises:
-        ConfigError: What is given is neither a file nor an attachment.
+        ConfigError: An item is neither a file nor an attachment.
     """
     found: list[Attachment] = []
     for each in given:
@@ -47,15 +47,15 @@ def load_attachments(given: Iterable[AttachmentInput]) -> list[Attachment]:
 
 
 async def send_with_attachments(chat: Chat, text: str, attachments: Sequence[Attachment]) -> Turn:
-    """Send the user's message with attachments, in the way of the chat's program.
+    """Send the user's message with attachments, as the chat's program would.
 
     Args:
         chat: The chat.
         text: The message.
-        attachments: What goes with it.
+        attachments: Files sent with it.
     """
     if isinstance(chat, SillyTavernChat):
-        # The line is stored before the prompt is built: builds take a text, not a line, for what is sent now.
+        # The line is stored before the prompt is built, because the message input of a build is a text, not a line.
         chat.add_message(text, extra=line_extra(attachments))
         await chat.host.checkpoint()
         return await chat.answer()
@@ -67,7 +67,7 @@ async def send_with_attachments(chat: Chat, text: str, attachments: Sequence[Att
 
 
 def line_extra(attachments: Sequence[Attachment]) -> JsonObject:
-    """Return attachments as a line of SillyTavern's has them; their content is in the line itself."""
+    """Return attachments in the format of a SillyTavern line; their content is in the line itself."""
     media: list[Json] = []
     files: list[Json] = []
     for each in attachments:
@@ -85,7 +85,7 @@ def line_extra(attachments: Sequence[Attachment]) -> JsonObject:
 
 
 def _text(attachment: Attachment) -> str:
-    """Return the text of a file; SillyTavern's prompts have no place for other files."""
+    """Return the text of a file; SillyTavern's prompts cannot contain other files."""
     if attachment.data is None or not attachment.mime_type.startswith(TEXT_TYPES):
         raise ConfigError(f"{attachment.name or 'the file'} is {attachment.mime_type}: attach its text instead")
     try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 SIGNAL_CHECK_SECONDS = 0.2
-"""How long Ctrl+C may go unnoticed."""
+"""The maximum delay until Ctrl+C is noticed."""
 
 
 class BlockingConversation:
@@ -34,8 +34,8 @@ class BlockingConversation:
     >>> with Conversation.open("a.jsonl", card="a.png", model=model).blocking() as chat:   # doctest: +SKIP
     ...     print(chat.send("Hello").text)
 
-    A thread with an event loop does the work. Closing it closes the conversation. When the caller is interrupted
-    (Ctrl+C), the operation is stopped, what has arrived of a streamed reply is kept, and the conversation goes on.
+    The work runs in a thread with an event loop. Closing this object closes the conversation. When the caller is
+    interrupted (Ctrl+C), the operation is stopped, a partial reply is kept, and the conversation can continue.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -44,7 +44,7 @@ class BlockingConversation:
         self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-conversation", daemon=True)
         self._thread.start()
         self._readers: Counter[int] = Counter()
-        """Threads that read streams, and how many."""
+        """Threads that read streams, with the number of streams."""
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
@@ -66,19 +66,19 @@ class BlockingConversation:
 
         Args:
             text: What the user says.
-            attachments: What goes with it.
+            attachments: Files sent with it.
         """
         return self._run(self.conversation.send(text, attachments=attachments))
 
     def stream(
         self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
     ) -> Generator[ReplyPiece]:
-        """Do a turn and iterate over the reply as it arrives; leaving the loop stops it and keeps what has arrived.
+        """Run a turn and iterate over the reply as it arrives; leaving the loop stops it and keeps the partial reply.
 
         Args:
             text: What the user says.
             kind: The operation, as for ``Conversation.stream()``.
-            attachments: What goes with the user's message.
+            attachments: Files sent with the user's message.
         """
         stream = self.conversation.stream(text, kind=kind, attachments=attachments)
 
@@ -101,11 +101,11 @@ class BlockingConversation:
         return self._run(self.conversation.regenerate())
 
     def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
-        """Show the reply beside the last one; right of the newest asks for another."""
+        """Show the next swipe of the last reply; right of the newest one, ask for another."""
         return self._run(self.conversation.swipe(direction))
 
     def continue_reply(self, text: str = "") -> Turn:
-        """Let the model go on with the last message."""
+        """Let the model continue the last message."""
         return self._run(self.conversation.continue_reply(text))
 
     def impersonate(self) -> Turn:
@@ -113,7 +113,7 @@ class BlockingConversation:
         return self._run(self.conversation.impersonate())
 
     def quiet(self, prompt: str) -> Turn:
-        """Ask something beside the chat. The answer is returned, not stored."""
+        """Ask something outside the chat. The answer is returned, not stored."""
         return self._run(self.conversation.quiet(prompt))
 
     def speak(self, member: str) -> Turn:
@@ -155,7 +155,7 @@ class BlockingConversation:
         self._run(self.conversation.hide(start, end))
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again.
+        """Include hidden lines in prompts again.
 
         Args:
             start: The first line.
@@ -164,16 +164,16 @@ class BlockingConversation:
         self._run(self.conversation.unhide(start, end))
 
     def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
-        """Return a new conversation with a copy of the chat up to a line; call its ``blocking()`` to go on with it.
+        """Return a new conversation with a copy of the chat up to a line; call its ``blocking()`` to use it.
 
         Args:
             index: The last line of the branch.
-            store: Where the branch is saved; beside this conversation by default.
+            store: Where the branch is saved; next to this conversation by default.
         """
         return self._run(self.conversation.branch(index, store=store))
 
     def adopt(self, conversation: Conversation) -> None:
-        """Go on with another conversation that uses the same model, such as a branch."""
+        """Switch to another conversation that uses the same model, such as a branch."""
         self.conversation = conversation
 
     def undo(self) -> bool:
@@ -181,7 +181,7 @@ class BlockingConversation:
         return self._run(self.conversation.undo())
 
     def save(self) -> None:
-        """Save the chat; every operation does so by itself."""
+        """Save the chat; every operation does this automatically."""
         self._run(self.conversation.save())
 
     def close(self) -> None:
@@ -207,9 +207,9 @@ class BlockingConversation:
 
         Args:
             work: The coroutine.
-            is_operation: It must not begin while the same thread reads a stream, and when the caller
-                is interrupted, it has stopped first. Reading a piece of a stream is none: its turn runs on until the
-                stream is closed.
+            is_operation: It must not start while the same thread reads a stream, and an interrupted caller waits until
+                it has stopped. Reading a piece of a stream is not an operation: its turn continues until the stream is
+                closed.
 
         Raises:
             ConversationBusyError: This thread holds a stream open, for which the operation would wait forever.
@@ -226,7 +226,7 @@ class BlockingConversation:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             while True:
-                # A signal that comes just before a thread begins to wait does not wake it up.
+                # A signal that arrives just before a thread starts waiting does not wake it up.
                 wait([future], timeout=SIGNAL_CHECK_SECONDS)
                 if future.done():
                     return future.result()

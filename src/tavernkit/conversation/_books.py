@@ -1,4 +1,4 @@
-"""Lore books of every kind, for either platform: files of their own, inside cards, inside RisuAI's modules."""
+"""Lorebooks of every kind, for either platform: in files, in cards and in RisuAI's modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def parse_book(data: bytes, name: str, warn: Warn) -> JsonObject:
-    """Return the JSON of a book: of a world file, an export of RisuAI's, a card's own book or a module's.
+    """Return the JSON of a book: a world file, a RisuAI export, a card's book or a module's.
 
     Args:
         data: The content of the file.
@@ -27,7 +27,7 @@ def parse_book(data: bytes, name: str, warn: Warn) -> JsonObject:
         warn: Called with what was repaired.
 
     Raises:
-        FileFormatError: There is no book in it.
+        FileFormatError: The file contains no book.
     """
     from tavernkit.risu_ai._lorebook.imports import export_lorebook
 
@@ -43,7 +43,7 @@ def parse_book(data: bytes, name: str, warn: Warn) -> JsonObject:
 
 
 def world_book(book: JsonObject, name: str) -> WorldBook:
-    """Turn a book into a world book, as SillyTavern does when it imports the book or the card that has it.
+    """Convert a book to a world book, as SillyTavern does when it imports the book or its card.
 
     Args:
         book: The JSON of the book, which must not be changed from then on.
@@ -58,7 +58,7 @@ def world_book(book: JsonObject, name: str) -> WorldBook:
 
 
 def indexed_book(path: Path, warn: Warn) -> WorldBook | None:
-    """Read a world file with the index beside it, see ``WorldBook.index()``; nothing if no index can be used.
+    """Read a world file with its index, see ``WorldBook.index()``; None if there is no usable index.
 
     Args:
         path: The world file.
@@ -76,7 +76,7 @@ def indexed_book(path: Path, warn: Warn) -> WorldBook | None:
 
 
 def risu_entries(book: JsonObject, warn: Warn) -> list[JsonObject]:
-    """Turn a book into RisuAI's entries, as RisuAI does when it imports the book or the card that has it.
+    """Convert a book to RisuAI's entries, as RisuAI does when it imports the book or its card.
 
     Args:
         book: The JSON of the book.
@@ -91,7 +91,7 @@ def risu_entries(book: JsonObject, warn: Warn) -> list[JsonObject]:
 
 
 def risu_module(book: JsonObject, name: str, warn: Warn) -> RisuModule:
-    """Turn a book into a module of its own, which is how RisuAI switches books on.
+    """Convert a book to a separate module, which is how RisuAI switches books on.
 
     Args:
         book: The JSON of the book.
@@ -106,7 +106,7 @@ def risu_module(book: JsonObject, name: str, warn: Warn) -> RisuModule:
 
 
 def _book_file(data: bytes, name: str, warn: Warn) -> JsonObject | None:
-    """Return the JSON of a file that is a book and nothing else."""
+    """Return the JSON of a file that contains only a book."""
     from tavernkit.silly_tavern import import_world
 
     if data.startswith(_PNG):

@@ -1,4 +1,4 @@
-"""A chat with its model and its store: the object that bots are written with."""
+"""A chat with its model and its store, for bots and other programs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     >>> async for piece in chat.stream("And who are you?"):                           # doctest: +SKIP
     ...     print(piece.text, end="")
 
-    Operations run one at a time; one that is started while another runs waits for it. The chat is saved before the
+    Operations run one at a time; a second one waits for the first. The chat is saved before the
     model is asked and after every operation. ``async with`` closes the model and waits until everything is saved.
     """
 
@@ -73,16 +73,16 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         undo_limit: int = UNDO_LIMIT,
         undo: UndoHistory | None = None,
     ) -> None:
-        """Put a chat together with a model and a store. ``open()`` makes the chat, too.
+        """Combine a chat with a model and a store. ``open()`` also makes the chat.
 
         Args:
             chat: A chat of either platform.
-            model: Answers; without one only operations that ask nothing work.
+            model: The model that answers; without one, only operations that ask no model work.
             store: Where the chat is saved; in memory by default.
             tools: Functions and toolsets that the model may call.
-            options: Options for the model that go over the preset's own, e.g. ``{"temperature": 0.7}``.
+            options: Options for the model that override the preset's, e.g. ``{"temperature": 0.7}``.
             undo_limit: How many operations can be undone.
-            undo: What can be undone, as the store had it; nothing by default.
+            undo: The undo history from the store; empty by default.
         """
         ModelHost.__init__(self, model, tools, options)
         history = UndoHistory(undo_limit) if undo is None else undo
@@ -114,15 +114,15 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         undo_limit: int = UNDO_LIMIT,
         warn: Warn = log_warning,
     ) -> Self:
-        """Open a conversation of files or loaded values. A chat that the store has goes on, otherwise a new one begins.
+        """Open a conversation from files or loaded values. A chat in the store continues, otherwise a new one starts.
 
         Args:
             store: Where the chat is saved: the path of a file in the platform's own format, or any store; in memory
                 by default.
             card: The character.
             members: The characters of a group.
-            group: The group's settings; one in which everybody may speak by default.
-            books: Lore books that are active, in either program's format.
+            group: The group's settings; by default, everybody may speak.
+            books: Active lorebooks, in either program's format.
             preset: Prompts and samplers; the settings' own by default.
             settings: SillyTavern's ``settings.json``, or RisuAI's settings of a save.
             user: The user's name.
@@ -130,17 +130,17 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate, -1 none
                 (SillyTavern only).
             allow_scripts: Run the regex scripts inside the card and the preset, which SillyTavern asks about first.
-            model: Answers; ``tk.model("openai:gpt-4o")``.
+            model: The model that answers, such as ``tk.model("openai:gpt-4o")``.
             tools: Functions and toolsets that the model may call.
-            options: Options for the model that go over the preset's own.
+            options: Options for the model that override the preset's.
             platform: ``silly_tavern`` or ``risu_ai``.
-            inputs: Everything else that builds of the platform take (``SillyTavernInputs``, ``RisuAIInputs``).
+            inputs: Other build inputs of the platform (``SillyTavernInputs``, ``RisuAIInputs``).
             undo_limit: How many operations can be undone.
-            warn: Called with messages about what is damaged in the files.
+            warn: Called with warnings about damaged files.
 
         Raises:
-            ConfigError: Something is missing, or belongs to the other platform.
-            FileFormatError: A file is something else, or cannot be read.
+            ConfigError: An argument is missing, or belongs to the other platform.
+            FileFormatError: A file cannot be read, or is of the wrong kind.
         """
         require_choice("platform", platform, ("silly_tavern", "risu_ai"))
         if card is None and not members:
@@ -189,8 +189,8 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     ) -> Self:
         """Open a chat of SillyTavern's data folder with everything that belongs to it, and save it there.
 
-        The chat's file, global variables in ``settings.json`` and the group's file are written; SillyTavern must not
-        run meanwhile.
+        The chat's file, global variables in ``settings.json`` and the group's file are written; SillyTavern must not be
+        running.
 
         Args:
             folder: ``data/default-user`` of an installation.
@@ -201,16 +201,16 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             preset: A preset of the folder by its name, or another one; the one in use by default.
             user: The user's name, instead of the persona's.
             greeting: Which greeting a new chat begins with.
-            model: Answers.
+            model: The model that answers.
             tools: Functions and toolsets that the model may call.
-            options: Options for the model that go over the preset's own.
-            inputs: Everything else that builds take.
+            options: Options for the model that override the preset's.
+            inputs: Other build inputs.
             undo_limit: How many operations can be undone.
-            now: Says what time it is, for the name of a new chat.
-            warn: Called with messages about what is damaged or not supported.
+            now: Returns the current time, for the name of a new chat.
+            warn: Called with warnings about what is damaged or not supported.
 
         Raises:
-            ConfigError: There is no such character or group; the message names those there are.
+            ConfigError: There is no such character or group; the message lists those that exist.
         """
         box = ToolBox(tools)
         undo = UndoHistory(undo_limit)
@@ -242,28 +242,28 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         undo_limit: int = UNDO_LIMIT,
         warn: Warn = log_warning,
     ) -> Self:
-        """Open a chat of a RisuAI save with everything that is switched on in it.
+        """Open a chat of a RisuAI save with everything that is switched on there.
 
-        Without a store the chat is saved in the save itself, which is rewritten as a whole each time. A chat file
-        of its own (``store="mira.json"``) is quicker; RisuAI imports it.
+        Without a store, the chat is saved in the save itself, which is rewritten each time. A separate chat file
+        (``store="mira.json"``) is faster; RisuAI can import it.
 
         Args:
             path: A local backup, a database file, or RisuAI's data folder (which is only read: pass a store).
-            character: Name, id or place of the character or group.
-            chat: Name, id or place of the chat; the open one by default.
-            store: Where the chat is saved; a chat that it has goes on.
-            persona: Switch to this persona first: its name, id or place.
-            preset: Switch to this preset first: its name or place.
+            character: Name, id or index of the character or group.
+            chat: Name, id or index of the chat; the open one by default.
+            store: Where the chat is saved; a chat in it continues.
+            persona: Switch to this persona first: its name, id or index.
+            preset: Switch to this preset first: its name or index.
             user: The user's name, instead of the persona's.
-            model: Answers.
+            model: The model that answers.
             tools: Functions and toolsets that the model may call.
-            options: Options for the model that go over the preset's own.
-            inputs: Everything else that builds and sends take.
+            options: Options for the model that override the preset's.
+            inputs: Other inputs of builds and sends.
             undo_limit: How many operations can be undone.
-            warn: Called with messages about what is damaged.
+            warn: Called with warnings about damaged data.
 
         Raises:
-            ConfigError: There is no such character, chat, persona or preset; the message names those there are.
+            ConfigError: There is no such character, chat, persona or preset; the message lists those that exist.
         """
         box = ToolBox(tools)
         given = Materials(user=user, model=model, tools=box, undo=UndoHistory(undo_limit), warn=warn)
@@ -285,18 +285,18 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return self.chat.lines
 
     async def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
-        """Send the user's message and return the reply; in a group, those of everybody whose turn it is.
+        """Send the user's message and return the reply; in a group, the replies of everybody whose turn it is.
 
         An empty message asks for another reply, as an empty input box does in both programs.
 
         Args:
             text: What the user says.
-            attachments: Pictures, sounds and texts that go with it: paths, or ``Attachment`` values. Whether pictures
-                are sent is for the preset and the model to say.
+            attachments: Pictures, audio and texts sent with it: paths or ``Attachment`` values. The preset and the
+                model decide whether pictures are sent.
 
         Raises:
-            ModelError: There is no usable reply. The user's message and what has arrived stay in the chat.
-            StoreError: The chat could not be saved. Nothing was asked if the user's message could not.
+            ModelError: There is no usable reply. The user's message and a partial reply stay in the chat.
+            StoreError: The chat could not be saved. If that was the user's message, no model was asked.
         """
         require("text", text, str)
         return await self._run("send", text, attachments=load_attachments(attachments))
@@ -304,16 +304,16 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     def stream(
         self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
     ) -> ReplyStream:
-        """Do a turn and iterate over the reply as it arrives.
+        """Run a turn and iterate over the reply as it arrives.
 
-        Leaving the loop stops the model; what has arrived is kept as a partial reply.
+        Leaving the loop stops the model and keeps the partial reply.
 
         Args:
             text: What the user says; for ``continue`` the text to begin with, for ``quiet`` the prompt, for ``speak``
                 the member of the group.
             kind: The operation: ``send``, ``regenerate``, ``swipe``, ``continue``, ``impersonate``, ``quiet`` or
                 ``speak``.
-            attachments: What goes with the user's message.
+            attachments: Files sent with the user's message.
         """
         require("text", text, str)
         require_choice("kind", kind, KINDS)
@@ -327,12 +327,12 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return await self._run("regenerate")
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
-        """Show the reply beside the last one; right of the newest asks for another."""
+        """Show the next swipe of the last reply; right of the newest one, ask for another."""
         require_choice("direction", direction, ("left", "right"))
         return await self._turn("swipe", lambda: self.chat.swipe(direction))
 
     async def continue_reply(self, text: str = "") -> Turn:
-        """Let the model go on with the last message."""
+        """Let the model continue the last message."""
         require("text", text, str)
         return await self._run("continue", text)
 
@@ -341,7 +341,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return await self._run("impersonate")
 
     async def quiet(self, prompt: str) -> Turn:
-        """Ask something beside the chat. The answer is returned, not stored."""
+        """Ask something outside the chat. The answer is returned, not stored."""
         require("prompt", prompt, str)
         return await self._run("quiet", prompt)
 
@@ -351,7 +351,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return await self._run("speak", member)
 
     def preview(self, text: str = "") -> Plan:
-        """Return the prompt that ``send()`` would send. Nothing is asked, and nothing changes."""
+        """Return the prompt that ``send()`` would send. No model is asked, and nothing changes."""
         require("text", text, str)
         return self.chat.preview(text)
 
@@ -388,7 +388,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         await self._change(lambda: self.chat.hide(self._place(start), self._place(start if end is None else end)))
 
     async def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again.
+        """Include hidden lines in prompts again.
 
         Args:
             start: The first line.
@@ -401,7 +401,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
         Args:
             index: The last line of the branch.
-            store: Where the branch is saved; beside this conversation by default.
+            store: Where the branch is saved; next to this conversation by default.
         """
         async with self._operation():
             reserve_names(self.chat, self.store.names())
@@ -424,7 +424,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return BlockingConversation(self)
 
     async def aclose(self) -> None:
-        """Stop a reply that is still read, save, and close the model."""
+        """Stop a reply that is still streaming, save, and close the model."""
         await self._close()
         if self.model is not None:
             await self.model.aclose()
@@ -470,12 +470,12 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
                 raise
             finally:
                 self._on_piece = None
-        if self.last.text and not shown:  # it was there already, or could not be streamed
+        if self.last.text and not shown:  # it already existed, or could not be streamed
             tell(ReplyPiece(text=self.last.text))
         return self.last
 
     def _place(self, index: int) -> int:
-        """Return a line's place counted from the start."""
+        """Return a line's index counted from the start."""
         require("index", index, int)
         count = len(self.chat.lines)
         if not -count <= index < count:

@@ -1,4 +1,4 @@
-"""Chats as stores keep them: in their program's own format, and what that format has no place for."""
+"""Chats as stores keep them: in their program's own format, plus data that does not fit into it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE: Final = "file"
 """The key of the digest of the file that a state belongs to."""
 
 _OF_ONE_RUN: Final = frozenset(("last_generation_type", "branches"))
-"""Parts that SillyTavern forgets when it is closed, or finds again in its folder."""
+"""Parts that SillyTavern does not keep, or reads from its folder."""
 
 
 def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject | None = None) -> SavedChat:
@@ -30,7 +30,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
 
     Args:
         chat: The chat.
-        undo: What can be undone.
+        undo: The undo history.
         snapshot: The chat's snapshot, if one was just taken.
     """
     if snapshot is None:
@@ -39,7 +39,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
         file = chat.state.file_bytes(look=False)
     elif isinstance(chat, RisuAIChat):
         file = chat.file_bytes()
-    else:  # a chat of the application's own
+    else:  # the application's own kind of chat
         return SavedChat(file=json.dumps(snapshot, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     skipped = IN_THE_FILE | _OF_ONE_RUN
     state: JsonObject = {key: value for key, value in snapshot.items() if key not in skipped and value}
@@ -51,7 +51,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
 
 
 def restore_state(chat: Chat, saved: SavedChat | None) -> None:
-    """Give a chat that was made of a file the state that was saved with the file.
+    """Restore the state that was saved with a chat's file.
 
     If another program has changed the file since, only global variables are taken.
     """
@@ -73,13 +73,13 @@ def chat_name(chat: Chat) -> str:
 
 
 def reserve_names(chat: Chat, names: Iterable[str]) -> None:
-    """Keep a chat from giving one of these names to a branch."""
+    """Prevent a chat from using one of these names for a branch."""
     if isinstance(chat, SillyTavernChat):
         chat.state.branches.update(names)
 
 
 class _NoHost:
-    """Stands in until a conversation is the host."""
+    """Placeholder until a conversation becomes the host."""
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
         self._refuse()

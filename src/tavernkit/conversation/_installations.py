@@ -25,13 +25,13 @@ from tavernkit.silly_tavern._inputs import SillyTavernInputs
 
 
 def local_time() -> datetime:
-    """Return the time where the program runs, as SillyTavern has it in the names of chats."""
+    """Return the local time, which SillyTavern uses in the names of chats."""
     return datetime.now().astimezone()
 
 
 @dataclass(frozen=True, slots=True)
 class FolderChat:
-    """A chat of SillyTavern's data folder: whose it is, its name, and where it is saved."""
+    """A chat in SillyTavern's data folder: its character or group, its name, and where it is saved."""
 
     folder: DataFolder
     avatar: str | None
@@ -42,7 +42,7 @@ class FolderChat:
 
     @property
     def stored_name(self) -> str | None:
-        """The chat's name if it is there already."""
+        """The chat's name if it already exists."""
         return self.name if self.exists else None
 
 
@@ -61,10 +61,10 @@ def find_chat(
         character: The card's file or name.
         chat: The chat's name; the one that was used last by default.
         group: The group's id or name, instead of a character.
-        now: Says what time it is, for the name of a new chat.
+        now: Returns the current time, for the name of a new chat.
 
     Raises:
-        ConfigError: There is no such character or group; the message names those there are.
+        ConfigError: There is no such character or group; the message lists those that exist.
     """
     if (character is None) == (group is None):
         raise ConfigError(f"pass character= or group=: the characters are {_listed(folder.characters())}")
@@ -102,10 +102,10 @@ def open_folder_chat(
 
     Args:
         place: The chat.
-        given: The model, the tools, the preset, the user's name if not the persona's.
+        given: The model, the tools, the preset, and the user's name if it is not the persona's.
         store: Where the chat is saved; in the folder by default.
         more: Further inputs of builds.
-        builder: Has the inputs of the folder already.
+        builder: A builder with the inputs of the folder.
     """
     folder = place.folder
     if builder is None:
@@ -136,17 +136,17 @@ def open_save(
     store: ConversationStore | None,
     more: RisuAIInputs | None = None,
 ) -> tuple[RisuAIChat, ConversationStore]:
-    """Open a chat of a save of RisuAI's.
+    """Open a chat of a RisuAI save.
 
     Args:
         path: A local backup, a database or a data folder.
         given: The model, the user's name if not the persona's.
-        character: Name, id or place of the character or group.
-        chat: Name, id or place of the chat; the open one by default.
+        character: Name, id or index of the character or group.
+        chat: Name, id or index of the chat; the open one by default.
         persona: Switch to this persona first.
         preset: Switch to this preset first.
         store: Where the chat is saved; in the save by default.
-        more: Inputs that go over the save's own.
+        more: Inputs that override the save's.
     """
     save = Save.load(path, warn=given.warn)
     inputs: RisuAIInputs = {**save.inputs(character, chat, persona=persona, preset=preset), **(more or {})}
@@ -158,10 +158,10 @@ def open_save(
 
 
 def find_character(folder: DataFolder, wanted: str) -> str:
-    """Return the file of a character, whether its ending and capitals are given or not.
+    """Return the file of a character, with or without its suffix, in any case.
 
     Raises:
-        ConfigError: There is none; the message names those there are.
+        ConfigError: There is no such character; the message lists those that exist.
     """
     names = folder.characters()
     if wanted in names:
@@ -192,7 +192,7 @@ def _last_used(parent: Path, names: list[str], shown: object) -> str:
 
 
 def begin_with(store: ConversationStore, saved: SavedChat | None) -> None:
-    """Let a store that is empty begin with a chat from elsewhere."""
+    """Copy a chat into an empty store."""
     if saved is not None and store.load() is None:
         store.save(saved)
 

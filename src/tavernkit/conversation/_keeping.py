@@ -1,4 +1,4 @@
-"""Operations one at a time, saved before they ask and when they end, and undone."""
+"""Runs operations one at a time, saves before a model is asked and at the end, and undoes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ChatKeeper:
 
     @asynccontextmanager
     async def _operation(self) -> AsyncGenerator[None]:
-        """Do something that changes the chat: it can be undone, and is saved whatever happens."""
+        """Run a change of the chat: it can be undone, and is saved in any case."""
         async with self._exclusive():
             self._history.begin(self.chat.snapshot())
             try:
@@ -44,7 +44,7 @@ class ChatKeeper:
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:
-        """Wait for operations before this one, and let none begin.
+        """Wait for earlier operations, and block later ones.
 
         Raises:
             ConversationBusyError: This task itself is in the middle of an operation.
@@ -66,7 +66,7 @@ class ChatKeeper:
     async def undo(self) -> bool:
         """Take back the last operation with everything it changed; returns False if there is none.
 
-        A store keeps what can be undone with the chat, so that it can be undone after a restart as well.
+        The undo history is saved with the chat, so undo also works after a restart.
         """
         async with self._exclusive():
             before = self._history.take()
@@ -82,7 +82,7 @@ class ChatKeeper:
         return len(self._history) > 0
 
     async def save(self) -> None:
-        """Save the chat. Every operation does so by itself; call it after changing ``chat`` directly."""
+        """Save the chat. Operations do this automatically; call it after changing ``chat`` directly."""
         async with self._exclusive():
             await self.checkpoint()
 
@@ -93,7 +93,7 @@ class ChatKeeper:
     async def _save(self, saved: SavedChat) -> None:
         if saved == self._saved:
             return
-        # A thread cannot be stopped: cancelling waits for it, so that saves never overtake each other.
+        # A thread cannot be stopped: cancelling waits for it, so that saves stay in order.
         work = asyncio.ensure_future(asyncio.to_thread(self.store.save, saved))
         cancelled = False
         while not work.done():
@@ -109,7 +109,7 @@ class ChatKeeper:
             raise asyncio.CancelledError
 
     async def _close(self) -> None:
-        """Stop replies that are still read, and let no operation begin any more."""
+        """Stop replies that are still streaming, and prevent new operations."""
         for stream in tuple(self._streams):
             await stream.aclose()
         async with self._lock:

@@ -1,4 +1,4 @@
-"""The side of a conversation that its chat sees: a model that is asked, and tools that are run."""
+"""The host that a conversation's chat talks to: asks the model and runs tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tavernkit.prompt._plan import Plan
 
 
 class ModelHost:
-    """Asks a model, runs tools, and adds up what was asked."""
+    """Asks a model, runs tools, and counts tokens."""
 
     def __init__(
         self,
@@ -30,8 +30,8 @@ class ModelHost:
         self.model = model
         self.options: JsonObject = dict(options or {})  # pyright: ignore[reportAttributeAccessIssue]  # JSON by contract
         self.cache: PromptCache | None = None
-        """Set one (``PromptCache("anthropic")``) to have what the provider should have cached added up, beside what it
-        reports: ``cache.report``."""
+        """Set this to a ``PromptCache("anthropic")`` to compare predicted cache hits with the reported ones:
+        ``cache.report``."""
         self.tools = tools if isinstance(tools, ToolBox) else ToolBox(tools)
         self._exchanges: list[Exchange] = []
         self._on_piece: OnPiece | None = None
@@ -68,7 +68,7 @@ class ModelHost:
                     take(piece)
 
         try:
-            # Requests beside the reply (summaries, triggers) take no pieces, and are not shown.
+            # Other requests (summaries, triggers) are not streamed to the caller.
             if self._on_piece is None or on_piece is None:
                 reply = await self.model.send(request)
             else:

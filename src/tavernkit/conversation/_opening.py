@@ -1,4 +1,4 @@
-"""Files and loaded values into chats, for both platforms."""
+"""Makes chats from files and loaded values, for both platforms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Platform: TypeAlias = Literal["silly_tavern", "risu_ai"]
 CardInput: TypeAlias = FileContent | Bundle | Character | RisuCharacter
 """A card: its file, the loaded file, the character, or RisuAI's own character."""
 BookInput: TypeAlias = FileContent | WorldBook | Mapping[str, object]
-"""A lore book: its file, a world book, or the JSON of either program."""
+"""A lorebook: its file, a world book, or the JSON of either program."""
 PresetInput: TypeAlias = FileContent | Preset | RisuPreset
 SettingsInput: TypeAlias = FileContent | Settings | RisuSettings
 GroupInput: TypeAlias = FileContent | Group | RisuCharacter
@@ -57,7 +57,7 @@ MAX_BOOK_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materials:
-    """What a conversation is made of, as the caller gave it."""
+    """The arguments that a conversation is made from."""
 
     card: CardInput | None = None
     members: Sequence[CardInput] = ()
@@ -72,7 +72,7 @@ class Materials:
     model: Model | None = None
     tools: ToolBox = field(default_factory=ToolBox)
     undo: UndoHistory = field(default_factory=UndoHistory)
-    """Takes up what can be undone, if the store has kept that."""
+    """Receives the undo history, if the store has one."""
     warn: Warn
 
     def __post_init__(self) -> None:
@@ -93,10 +93,10 @@ class Materials:
 def open_silly_tavern(
     given: Materials, store: ConversationStore, name: str, more: SillyTavernInputs | None
 ) -> SillyTavernChat:
-    """Make a SillyTavern chat of files or loaded values; what the store has goes on.
+    """Make a SillyTavern chat from files or loaded values; a chat in the store continues.
 
     Args:
-        given: What the caller gave.
+        given: The caller's arguments.
         store: Where the chat is saved.
         name: The chat's name.
         more: Further inputs of builds.
@@ -141,14 +141,14 @@ def silly_tavern_chat(
     builder: Builder | None = None,
     user_avatar: str | None = None,
 ) -> SillyTavernChat:
-    """Make a SillyTavern chat of what its store has, and open it.
+    """Make a SillyTavern chat from its store, and open it.
 
     Args:
         store: Where the chat is saved.
         name: The chat's name.
         inputs: Inputs of its builds.
         given: The model, the tools and the greeting.
-        builder: Has inputs already.
+        builder: A builder that already has inputs.
         user_avatar: The file of the persona in use.
     """
     saved = store.load()
@@ -174,10 +174,10 @@ def silly_tavern_chat(
 
 
 def open_risu_ai(given: Materials, store: ConversationStore, name: str, more: RisuAIInputs | None) -> RisuAIChat:
-    """Make a RisuAI chat of files or loaded values; what the store has goes on.
+    """Make a RisuAI chat from files or loaded values; a chat in the store continues.
 
     Args:
-        given: What the caller gave.
+        given: The caller's arguments.
         store: Where the chat is saved.
         name: The chat's name.
         more: Further inputs of builds.
@@ -201,7 +201,7 @@ def open_risu_ai(given: Materials, store: ConversationStore, name: str, more: Ri
 
 
 def risu_ai_chat(store: ConversationStore, name: str, inputs: RisuAIInputs, given: Materials) -> RisuAIChat:
-    """Make a RisuAI chat of what its store has, else of the history among its inputs.
+    """Make a RisuAI chat from its store, or from the history among its inputs.
 
     Args:
         store: Where the chat is saved.
@@ -238,7 +238,7 @@ def _silly_tavern_file(saved: SavedChat | None, store: ConversationStore, warn: 
     file = ChatFile.load(saved.file, warn=damages)
     if not file.header and not file.messages:
         raise FileFormatError(f"{_place(store)} holds no SillyTavern chat; it is left alone")
-    if file.earlier and len(damages.messages) == 1:  # it is long, and whole
+    if file.earlier and len(damages.messages) == 1:  # long and undamaged
         warn(f"{_place(store)}: {damages.messages[0]}")
     else:
         _report(damages, store, warn)
@@ -257,7 +257,7 @@ def _risu_file(saved: SavedChat, store: ConversationStore, warn: Warn) -> RisuCh
 
 
 def _report(damages: WarningLog, store: ConversationStore, warn: Warn) -> None:
-    """Keep a copy of a damaged file: saving writes it without what could not be read."""
+    """Keep a copy of a damaged file, because saving loses the unreadable parts."""
     for message in damages.messages:
         warn(f"{_place(store)}: {message}")
     if damages.messages and isinstance(store, FileStore):
@@ -279,7 +279,7 @@ def _with_tools(inputs: SillyTavernInputs, given: Materials, builder: Builder | 
     definitions = given.tools.definitions
     if not definitions:
         return {**inputs}
-    # An application that passes tools wants them called: the switch of the preset is for those of extensions.
+    # An application that passes tools wants them used: the preset's switch is for tools of extensions.
     preset = inputs.get("preset") or (builder.make_context().preset if builder is not None else None)
     settings = inputs.get("settings") or (builder.make_context().settings if builder is not None else None)
     preset = preset or (settings.preset if settings is not None else Preset.default())
@@ -288,7 +288,7 @@ def _with_tools(inputs: SillyTavernInputs, given: Materials, builder: Builder | 
 
 
 def _member(card: CardInput, warn: Warn) -> tuple[str, Character]:
-    """Return the file name of a card, which SillyTavern knows it by, and its character."""
+    """Return the file name of a card, which is SillyTavern's id for it, and its character."""
     if isinstance(card, RisuCharacter):
         raise ConfigError("the card is RisuAI's own character: pass platform='risu_ai', or a card file")
     character = _character(card, warn)
@@ -365,7 +365,7 @@ def _risu_group(given: Materials, members: Sequence[RisuCharacter]) -> RisuChara
 
 
 def _module(book: BookInput, warn: Warn) -> RisuModule:
-    """A book is switched on as a module of its own."""
+    """Return a book as a separate module, which is how RisuAI switches it on."""
     if isinstance(book, WorldBook):
         stored: object = book.to_json()
         return risu_module(_plain(stored) if is_mapping(stored) else {}, book.name, warn)

@@ -20,12 +20,12 @@ from tavernkit.risu_ai._files.chat_file import chat_variables, read_chats
 from tavernkit.risu_ai._files.save import Save
 
 OWN_FOLDER: Final = "tavernkit"
-"""Our own folder among SillyTavern's data, or beside a save."""
+"""Our own folder in SillyTavern's data folder, or next to a save."""
 UNDO_SUFFIX: Final = ".undo.json"
 
 
 class UndoFile:
-    """What can be undone of a chat whose own store has no place for it. A damaged file is as good as none."""
+    """The undo history of a chat whose store cannot contain it. A damaged file is ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class UndoFile:
         return {UNDO: self._written} if self._written is not None else {}
 
     def save(self, state: JsonObject) -> None:
-        """Write what the state of a saved chat has of it."""
+        """Write the undo history in the state of a saved chat."""
         undo = state.get(UNDO)
         if undo == self._written:
             return
@@ -56,12 +56,12 @@ class SillyTavernStore:
     """A chat inside SillyTavern's data folder.
 
     Global variables go to ``settings.json``, muted members and new chats of a group to the group's file; everything
-    else in those files stays as it is. What can be undone is in the folder ``tavernkit``, which is ours.
-    SillyTavern must not run meanwhile: it would write its own state over it.
+    else in those files stays as it is. The undo history is in the folder ``tavernkit``, which is ours. SillyTavern must
+    not be running: it would overwrite the changes.
     """
 
     def __init__(self, chat: Path, *, settings: Path, group: Path | None = None) -> None:
-        """Name the files.
+        """Set the files.
 
         Args:
             chat: The chat, which need not exist.
@@ -81,7 +81,7 @@ class SillyTavernStore:
         return None if content is None else SavedChat(file=content, state=self._undo.load())
 
     def save(self, chat: SavedChat) -> None:
-        """Write the chat, and what has changed of the other files."""
+        """Write the chat and changes of the other files."""
         state = {key: value for key, value in chat.state.items() if key != UNDO}
         if state != self._written:
             variables = state.get("global_variables")
@@ -103,14 +103,14 @@ class SillyTavernStore:
 
 
 class RisuSaveStore:
-    """A chat inside a save of RisuAI: a local backup or a database file.
+    """A chat inside a RisuAI save: a local backup or a database file.
 
-    The whole save is rewritten each time, with all of its assets: for large ones a chat file of its own is quicker.
-    What can be undone is in the folder ``tavernkit`` beside the save.
+    The whole save is rewritten each time, with all of its assets: for large ones, a separate chat file is faster. The
+    undo history is in the folder ``tavernkit`` next to the save.
     """
 
     def __init__(self, path: Path, character: str, chat: str = "") -> None:
-        """Name the chat.
+        """Set the save and the chat.
 
         Args:
             path: The save.
@@ -132,12 +132,12 @@ class RisuSaveStore:
         )
 
     def load(self) -> SavedChat | None:
-        """Return what can be undone: the chat itself is part of the save's inputs."""
+        """Return the undo history: the chat itself is part of the save's inputs."""
         state = self._undo.load() if self._undo is not None else {}
         return SavedChat(file=b"", state=state) if state else None
 
     def save(self, chat: SavedChat) -> None:
-        """Write the save with the chat and what triggers, personas and presets changed beside it.
+        """Write the save with the chat and the changes made by triggers, personas and presets.
 
         Raises:
             StoreError: The file cannot be written.
@@ -163,7 +163,7 @@ class RisuSaveStore:
 
 
 def _write_save(save: Save, part: Path, name: str) -> None:
-    """Write a save; its name says in which of RisuAI's forms."""
+    """Write a save; its file name decides the format."""
     with tempfile.TemporaryDirectory(prefix=".tavernkit-", dir=part.parent) as folder:
         whole = Path(folder) / name
         save.save(whole)
@@ -208,4 +208,4 @@ def _set_group(group: JsonObject, chat: str, muted: Json) -> bool:
 
 
 def _ignore(_: str) -> None:
-    """What is damaged was reported when the file was opened."""
+    """Ignore a warning: damage was reported when the file was opened."""

@@ -13,14 +13,14 @@ from tavernkit.errors import ConfigError
 from tavernkit.models._reply import ReplyPiece
 
 StartTurn = Callable[[OnPiece], Coroutine[Any, Any, Turn]]
-"""Starts a turn whose pieces go to a function."""
+"""Starts a turn and passes its pieces to a function."""
 
 
 class ReplyStream:
-    """Iterates over the pieces of a turn; ``turn`` is there when it has ended.
+    """Iterates over the pieces of a turn; ``turn`` is available when it has ended.
 
-    The turn starts with the first piece that is asked for. Leaving the loop early, ``aclose()``, or cancelling the
-    task that reads stops the model and keeps what has arrived as a partial reply.
+    The turn starts when the first piece is requested. Leaving the loop early, ``aclose()``, or cancelling the
+    task that reads stops the model and keeps the partial reply.
     """
 
     def __init__(self, start: StartTurn) -> None:
@@ -56,7 +56,7 @@ class ReplyStream:
         self._reader = asyncio.current_task()
         if self._task is None:
             self._task = asyncio.create_task(self._start(self._pieces.put_nowait))
-            # The task must not hold this stream: a loop that was left is noticed by there being no other holder.
+            # The task must not reference this stream: garbage collection tells us that a loop was left.
             pieces = self._pieces
             self._task.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
@@ -72,13 +72,13 @@ class ReplyStream:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Stop the model; what has arrived is kept. Returns when the chat is saved."""
+        """Stop the model and keep the partial reply. Returns when the chat is saved."""
         self._closed = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
             if not self._task.cancelled():
-                self._task.exception()  # of a reply that is not wanted any more
+                self._task.exception()  # of a reply that is no longer wanted
 
     def __del__(self) -> None:
         if self._task is not None and not self._task.done():

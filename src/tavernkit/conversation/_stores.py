@@ -37,23 +37,23 @@ class SavedChat:
     file: bytes
     """The chat in its program's own format: what SillyTavern or RisuAI opens."""
     state: JsonObject = field(default_factory=dict[str, Json])
-    """What that format has no place for, above all global variables; mostly empty."""
+    """Data that the format cannot contain, mainly global variables; usually empty."""
 
 
 @runtime_checkable
 class ConversationStore(Protocol):
     """Where one conversation is saved. Write your own with these four methods.
 
-    They are called one at a time, ``save()`` in a worker thread. Whatever they raise reaches the caller of the
-    operation; the chat in memory stays as it is and is saved again with the next operation.
+    They are called one at a time, ``save()`` in a worker thread. Their errors reach the caller of the operation; the
+    chat in memory is unchanged and is saved again with the next operation.
     """
 
     def load(self) -> SavedChat | None:
-        """Return what was saved last; None if there is nothing yet."""
+        """Return the saved chat; None if there is none yet."""
         ...
 
     def save(self, chat: SavedChat) -> None:
-        """Save a chat. When this returns, a crash must not lose it; when it raises, the old one must still be there."""
+        """Save a chat. After this returns, a crash must not lose it; if it raises, the old version must still exist."""
         ...
 
     def names(self) -> Iterable[str]:
@@ -61,18 +61,18 @@ class ConversationStore(Protocol):
         ...
 
     def branch(self, name: str) -> ConversationStore:
-        """Return the empty store of a branch of the chat, beside this one."""
+        """Return the empty store of a branch of the chat, next to this one."""
         ...
 
 
 class MemoryStore:
-    """Keeps a conversation as long as the program runs."""
+    """Keeps a conversation in memory, as long as the program runs."""
 
     def __init__(self, saved: SavedChat | None = None) -> None:
         self.saved = saved
 
     def load(self) -> SavedChat | None:
-        """Return what was saved last."""
+        """Return the saved chat."""
         return self.saved
 
     def save(self, chat: SavedChat) -> None:
@@ -89,19 +89,19 @@ class MemoryStore:
 
 
 class FileStore:
-    """Keeps a conversation in a file of its own program: SillyTavern's JSONL, RisuAI's JSON.
+    """Keeps a conversation in a file in the program's own format: SillyTavern's JSONL, RisuAI's JSON.
 
-    What has no place in such a file (global variables, which SillyTavern keeps in its settings) goes to a second file.
-    A file that another program has changed since is not overwritten.
+    Data that such a file cannot contain (global variables, which SillyTavern keeps in its settings) goes to a second
+    file. A file that another program has changed is not overwritten.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, state: str | os.PathLike[str] | None = None) -> None:
-        """Name the files; they need not exist.
+        """Set the files, which need not exist.
 
         Args:
             path: The chat.
-            state: What the chat's format has no place for; ``NAME.state.json`` beside the chat by default. Chats that
-                name the same file share their global variables.
+            state: The file for data that the chat's format cannot contain; ``NAME.state.json`` next to the chat by
+                default. Chats with the same state file share their global variables.
         """
         require("path", path, str | os.PathLike[str])
         self.path = Path(path)
@@ -135,14 +135,14 @@ class FileStore:
         return FileStore(free_path(self.path, name), state=None if own_state else self.state)
 
     def back_up(self) -> Path:
-        """Copy a damaged chat to a file beside it, before it is saved without what could not be read."""
+        """Copy a damaged chat to a file next to it, before saving loses the unreadable parts."""
         copy = free_path(self.path, f"{self.path.stem} (damaged)")
         save_file(copy, self.path.read_bytes())
         return copy
 
 
 class WatchedFile:
-    """A file that is replaced as a whole, and only if no one else has changed it since it was read or written here."""
+    """A file that is replaced as a whole, and only if no other program has changed it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -176,7 +176,7 @@ def save_file(path: Path, content: bytes) -> None:
     """Replace a file as a whole.
 
     Raises:
-        StoreError: It could not be written; the file is as it was.
+        StoreError: It could not be written; the old file is unchanged.
     """
     try:
         write_atomically(path, content)
@@ -204,7 +204,7 @@ def _read_state(path: Path) -> JsonObject:
 
 
 def free_path(path: Path, name: str) -> Path:
-    """Return the path of a new file beside another one; a number is added to names that are taken."""
+    """Return the path of a new file next to another one; a number makes the name unique."""
     stem, number = sanitize(name) or path.stem, 2
     found = path.with_name(f"{stem}{path.suffix}")
     while found.exists():
@@ -213,7 +213,7 @@ def free_path(path: Path, name: str) -> Path:
 
 
 def default_state(path: Path) -> Path:
-    """Return the file beside a chat for what the chat's format has no place for."""
+    """Return the path of the state file next to a chat."""
     return path.with_suffix(STATE_SUFFIX)
 
 
@@ -221,7 +221,7 @@ class SqliteStore:
     """Keeps conversations in a SQLite database, each under a name."""
 
     def __init__(self, path: str | os.PathLike[str], name: str = "chat") -> None:
-        """Name the database, which need not exist, and the conversation.
+        """Set the database, which need not exist, and the conversation.
 
         Args:
             path: The database file.

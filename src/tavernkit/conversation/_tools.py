@@ -25,7 +25,7 @@ MAX_ARGUMENT_BYTES: Final = 1_000_000
 
 
 class ToolBox:
-    """Runs the tools of a conversation. Whatever goes wrong in one becomes a result that the model can read."""
+    """Runs the tools of a conversation. An error in a tool becomes a result that the model can read."""
 
     def __init__(self, tools: Iterable[ToolInput] = (), *, timeout: float | None = TOOL_TIMEOUT_SECONDS) -> None:
         functions = FunctionToolset()
@@ -62,7 +62,7 @@ def _is_toolset(tool: object) -> TypeGuard[Toolset]:
 
 
 def _text(data: object) -> str:
-    """Return what a tool gave: text as it is, everything else as JSON."""
+    """Return the result of a tool: text unchanged, everything else as JSON."""
     value: object = data["value"] if is_mapping(data) and set(data) == {"value"} else data
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 

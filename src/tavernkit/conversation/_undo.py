@@ -1,4 +1,4 @@
-"""What can be undone: for each operation, how to get from the chat after it back to the one before."""
+"""The undo history: for each operation, a patch from the chat after it to the chat before it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tavernkit._values import Json, JsonObject, is_list, is_object, same_start
 UNDO_LIMIT: Final = 50
 """How many operations can be undone."""
 MAX_UNDO_CHARACTERS: Final = 4_000_000
-"""How much is kept for it; the oldest operations are forgotten first."""
+"""The maximum size of the history; the oldest operations are dropped first."""
 
 KNOWN_DIGESTS: Final = 3
-"""Of how many snapshots the digest is remembered: the one before an operation, the one after it, and one between."""
+"""How many digests of snapshots are cached: before an operation, after it, and one in between."""
 
 UNDO: Final = "undo"
-"""The key of what can be undone in the state of a saved chat."""
+"""The key of the undo history in the state of a saved chat."""
 IN_THE_FILE: Final = frozenset(("chat_id", "header", "chat_metadata", "lines", "chat"))
 """Parts of snapshots that are in the chat's file."""
 
 _SEEN: Final = frozenset(("chat_metadata", "lines", "chat"))
-"""Parts that are the same when a chat was saved and opened again."""
+"""Parts that stay the same when a chat is saved and opened again."""
 
 _WHOLE: Final = re.compile(r"(?<=\d)\.0(?=[,}\]])")
-"""Saves have floats in the place of whole numbers."""
+"""Saves contain floats instead of whole numbers."""
 
 _VALUE, _KEYS, _GONE, _KEEP, _REST = "value", "keys", "gone", "keep", "rest"
 
@@ -37,8 +37,8 @@ _VALUE, _KEYS, _GONE, _KEEP, _REST = "value", "keys", "gone", "keep", "rest"
 class UndoHistory:
     """The operations that can be undone, newest last.
 
-    An operation is kept as a patch, which is small however long the chat is. A history that was saved is taken up again
-    only if the chat is as it was then: another program may have gone on with it.
+    An operation is kept as a patch, which is small even for a long chat. A saved history is used only if the chat is
+    unchanged, because another program may have continued it.
     """
 
     def __init__(self, limit: int = UNDO_LIMIT) -> None:
@@ -56,7 +56,7 @@ class UndoHistory:
         return len(self._patches)
 
     def begin(self, before: JsonObject) -> None:
-        """Begin an operation; a chat that is saved before its end can be brought back to its beginning.
+        """Begin an operation; a chat that is saved in the middle of it can still be restored.
 
         Args:
             before: The snapshot before it.
@@ -64,7 +64,7 @@ class UndoHistory:
         self._before = before
 
     def end(self, after: JsonObject) -> None:
-        """Remember the operation that was begun, if it has changed something.
+        """Record the current operation, if it has changed something.
 
         Args:
             after: The snapshot after it.
@@ -73,7 +73,7 @@ class UndoHistory:
         if not self.limit or before is None or after == before:
             return
         if self._patches and self._latest is not None and self._latest != before:
-            # The application changed the chat itself meanwhile: undoing the operation before this one undoes that too.
+            # The application itself changed the chat in between: undoing the previous operation undoes that too.
             older = _patched(self._latest, self._patches.pop()[0])
             assert is_object(older)
             self._patches.append(_sized(_snapshot_patch(before, older)))
@@ -83,7 +83,7 @@ class UndoHistory:
             self._patches.popleft()
 
     def take(self) -> JsonObject | None:
-        """Forget the newest operation and return the snapshot before it; None if there is none."""
+        """Remove the newest operation and return the snapshot before it; None if there is none."""
         if not self._patches or self._latest is None:
             return None
         patch, _ = self._patches.pop()
@@ -92,7 +92,7 @@ class UndoHistory:
         return self._latest
 
     def to_json(self, snapshot: Mapping[str, Json]) -> JsonObject:
-        """Write the history for a store; nothing if there is none.
+        """Return the history as JSON for a store; None if it is empty.
 
         Args:
             snapshot: The chat that is saved with it.
@@ -109,7 +109,7 @@ class UndoHistory:
         return {"chat": now, "patches": patches[-self.limit :]} if patches else {}
 
     def _digest(self, snapshot: Mapping[str, Json]) -> str:
-        """Return the digest of a snapshot; comparing it with those before it is quicker than making it again."""
+        """Return the digest of a snapshot; comparing it with earlier ones is faster than computing it again."""
         for known, digest in self._digests:
             if known is snapshot or all(known.get(key) == snapshot.get(key) for key in _SEEN):
                 return digest
@@ -118,14 +118,14 @@ class UndoHistory:
         return digest
 
     def _made_digest(self, snapshot: Mapping[str, Json]) -> str:
-        """Return what says whether a chat is as it was: a digest of messages and what belongs to them."""
+        """Return a digest of messages and related data, which shows whether a chat has changed."""
         seen = {key: _filled(value) for key, value in snapshot.items() if key in _SEEN}
         lines, chat = seen.pop("lines", None), seen.get("chat")
         if is_object(chat):
             lines = chat.pop("message", None)  # of a copy
         digest = hashlib.sha256(_written(seen))
         if is_list(lines):
-            # Snapshots share lines that are the same, so that only new ones have to be written.
+            # Snapshots share unchanged lines, so only new ones must be written.
             known, digests = self._lines
             same = same_start(known, tuple(lines))
             digests = [*digests[:same], *(hashlib.sha256(_written(line)).digest() for line in lines[same:])]
@@ -134,10 +134,10 @@ class UndoHistory:
         return digest.hexdigest()
 
     def load(self, saved: Json, chat: Chat) -> None:
-        """Take up a history that was saved with a chat, if the chat is still the same.
+        """Load the history that was saved with a chat, if the chat is still the same.
 
         Args:
-            saved: What ``to_json()`` wrote.
+            saved: The output of ``to_json()``.
             chat: The chat that was opened.
         """
         patches = saved.get("patches") if is_object(saved) else None
@@ -153,12 +153,12 @@ def _written(value: Json) -> bytes:
 
 
 def _filled(value: Json) -> Json:
-    """An object without its empty places, which reading a file may add."""
+    """Return an object without empty fields, which reading a file may add."""
     return {key: each for key, each in value.items() if each not in ({}, [], None)} if is_object(value) else value
 
 
 def _snapshot_patch(new: JsonObject, old: JsonObject) -> JsonObject:
-    """What makes the old snapshot of the new one; other parts than these are whole."""
+    """Return a patch from the new snapshot to the old one."""
     keys: JsonObject = {}
     for key, value in old.items():
         if key not in new or new[key] != value:
@@ -181,7 +181,7 @@ def _patch(new: Json, old: Json) -> Json:
 
 
 def _patched(value: Json, patch: Json) -> Json:
-    """Apply a patch; the value stays as it is."""
+    """Apply a patch to a copy of a value."""
     if not is_object(patch):
         return value
     if _VALUE in patch:

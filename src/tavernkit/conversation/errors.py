@@ -13,7 +13,7 @@ class ConversationBusyError(ConfigError):
 
 
 class StoreError(TavernKitError, OSError):
-    """A conversation could not be saved or loaded; what was saved before is still there."""
+    """A conversation could not be saved or loaded; the previously saved data is unchanged."""
 
 
 class StoreConflictError(StoreError):

@@ -1,4 +1,4 @@
-"""What every lore engine takes and gives."""
+"""The interface of every lore engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TokenCounter = Callable[[str], int]
 
 
 class LoreEntry(Protocol):
-    """An entry as every platform has it: what people call it, and the book it is in. Platforms know much more."""
+    """What entries of every platform have: a title and a book. Platforms add much more."""
 
     @property
     def title(self) -> str:
@@ -55,7 +55,7 @@ class LoreRow:
 
 
 class LoreResult(Protocol):
-    """What a scan gives: the entries that go into the prompt, and why the others do not."""
+    """The result of a scan: the entries that go into the prompt, and why the others do not."""
 
     @property
     def activated_entries(self) -> Sequence[LoreEntry]:
@@ -69,11 +69,11 @@ class LoreResult(Protocol):
 
     @property
     def trim_report(self) -> TrimReport | None:
-        """What was called up and did not fit the lore budget; nothing if all did."""
+        """Entries that fired but did not fit the lore budget; None if all fit."""
         ...
 
     def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
-        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        """All entries, those in the prompt first; ``untouched`` limits how many without any match are listed."""
         ...
 
 
@@ -82,7 +82,7 @@ ResultT_co = TypeVar("ResultT_co", bound=LoreResult, covariant=True)
 
 
 class LoreEngine(Protocol[InputT_contra, ResultT_co]):
-    """Decides which entries a chat calls up."""
+    """Decides which entries fire for a chat."""
 
     def scan(self, scan_input: InputT_contra) -> ResultT_co:
         """Scan the chat of ``scan_input`` (each platform has its own)."""

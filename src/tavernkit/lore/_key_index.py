@@ -13,28 +13,28 @@ from tavernkit._text.occurrences import occurrences
 from tavernkit.errors import ConfigError
 
 PATTERN_CHARACTERS = 32
-"""How much of a key the automaton looks for; the rest of a longer key is compared where its beginning was found.
+"""How many characters of a key the automaton looks for; the rest of a longer key is compared where they are found.
 
-It bounds the work: at most this many different beginnings can start inside each other at one place of a text.
+This bounds the work: at most this many different prefixes can end at one position of a text.
 """
 
 WINDOW_CHARACTERS = 1024
 """How much text the automaton reads at a time, which bounds the list of places it returns."""
 
 MANY_PLACES = 20_000
-"""After how many places in a text the keys that only cost time are taken out of the search."""
+"""After how many hits in a text the keys that only cost time are removed from the search."""
 
 FREQUENT = 64
-"""How often a beginning must be in a window for its keys to be looked for on their own from then on."""
+"""How often a prefix must occur in a window before its keys are searched separately."""
 
 FEW_KEYS = 16
-"""Up to how many keys of one length that begin alike are compared one after the other."""
+"""Up to how many keys of the same length and prefix are compared one by one."""
 
 MANY_PATTERNS = 1_000
-"""From how many patterns on an automaton is given one more, see ``_Automaton``."""
+"""From how many patterns on an automaton gets an extra one, see ``_Automaton``."""
 
 LONG_WORD = 1_000
-"""From how many characters on a whole word is not looked for with a regular expression."""
+"""From how many characters on a whole word is searched without a regular expression."""
 
 ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 """What JavaScript's ``\\w`` matches."""
@@ -50,11 +50,11 @@ def _has_surrogate(text: str) -> bool:
 
 
 class KeyIndex:
-    """Finds all of many literal keys in a text in one pass; the cost is that of the text and of what is found.
+    """Finds all of many literal keys in a text in one pass; the cost depends on the text and the matches only.
 
-    A key is known by its number, its place in ``keys``. The keys numbered in ``whole_words`` count only where no
-    character of ``word_characters`` stands directly before or after them. Texts are compared as they are: a caller
-    that wants case or blanks ignored prepares keys and texts alike.
+    A key is identified by its index in ``keys``. The keys whose indexes are in ``whole_words`` match only where no
+    character of ``word_characters`` is directly before or after them. Texts are compared unchanged: to ignore case or
+    spaces, callers normalise both keys and texts.
     """
 
     __slots__ = ("_automaton", "_keys", "_others", "_unencodable", "_whole", "_word_characters")
@@ -69,7 +69,7 @@ class KeyIndex:
         self._keys = keys if isinstance(keys, tuple) else tuple(keys)
         self._whole = frozenset(whole_words)
         self._word_characters = word_characters
-        # The first key with a beginning, and the others if there are any: most beginnings belong to one key only,
+        # The first key with a prefix, and the others if there are any: most prefixes belong to one key only,
         # and a list for each would cost more than everything else.
         firsts: dict[str, int] = {}
         others: dict[int, _Others] = {}
@@ -89,14 +89,14 @@ class KeyIndex:
         return len(self._keys)
 
     def find(self, text: str) -> dict[int, int]:
-        """Give the number of every key that occurs in ``text``, with the offset of its first occurrence."""
+        """Yield the index of every key that occurs in ``text``, with the offset of its first occurrence."""
         found: dict[int, int] = {}
         for number in self._unencodable:
             self._look_for(number, text, found)
         automaton = self._automaton
         if automaton is None or not text:
             return found
-        # Half of a surrogate pair cannot be handed to the automaton; what it finds is compared with the real text.
+        # The automaton does not accept lone surrogates; its matches are compared with the real text.
         plain = text if text.isascii() else _SURROGATE.sub("\ufffd", text)
         settled: set[int] = set()
         places, many = 0, MANY_PLACES
@@ -120,7 +120,7 @@ class KeyIndex:
         return found
 
     def _numbers(self, first: int) -> Iterator[int]:
-        """Give all keys that begin as the first one does."""
+        """Return all keys with the same prefix as the first one."""
         yield first
         for keys in self._others.get(first, {}).values():
             for numbers in keys.values():
@@ -133,7 +133,7 @@ class KeyIndex:
         return number not in self._whole or stands_alone(text, offset, offset + len(key), self._word_characters)
 
     def _compare_others(self, first: int, text: str, offset: int, found: dict[int, int]) -> int:
-        """Compare the other keys that begin as the first one does; return how much work it was."""
+        """Compare the other keys with the same prefix as the first one; return how much work it was."""
         work = 0
         for length, keys in self._others[first].items():
             few = len(keys) <= FEW_KEYS
@@ -146,7 +146,7 @@ class KeyIndex:
         return work
 
     def _find_alike(self, first: int, text: str, found: dict[int, int]) -> None:
-        """Find all keys that begin as the first one does, without the automaton."""
+        """Find all keys with the same prefix as the first one, without the automaton."""
         self._look_for(first, text, found)
         beginning = self._keys[first][:PATTERN_CHARACTERS]
         for length, keys in self._others.get(first, {}).items():
@@ -177,7 +177,7 @@ class KeyIndex:
             found[number] = offset
 
     def _without(self, automaton: _Automaton, found: Mapping[int, int], settled: Collection[int]) -> _Automaton:
-        """Make a smaller automaton without what needs not be looked for any more, if that is worth it."""
+        """Make a smaller automaton without keys that are no longer searched for, if that pays off."""
         rest = {
             self._keys[first][:PATTERN_CHARACTERS]: first
             for first in automaton.firsts
@@ -187,12 +187,11 @@ class KeyIndex:
 
 
 class _Automaton:
-    """Different patterns, and the number that each stands for.
+    """Distinct patterns, each with a number.
 
-    Where nearly every state of an automaton ends a pattern, as with the keys ``a0``, ``a1``, ``a2`` and so on,
-    building it takes quadratic time: its states are renumbered in cycles that are as long as the number of states is
-    larger than that of those that end none. A first pattern that is longer than any window, and therefore never found,
-    has as many of these as it takes.
+    If nearly every state of an automaton ends a pattern, as with the keys ``a0``, ``a1``, ``a2`` and so on, building it
+    takes quadratic time, because the library renumbers its states in cycles. A first pattern that is longer than any
+    window, and therefore never found, adds enough states that end none.
     """
 
     __slots__ = ("_automaton", "firsts")
@@ -205,11 +204,11 @@ class _Automaton:
         self._automaton = AhoCorasick(patterns, store_patterns=False) if patterns else None
 
     def find(self, text: str) -> Sequence[tuple[int, int, int]]:
-        """Give number, start and end of every place of a pattern."""
+        """Yield number, start and end of every match."""
         return [] if self._automaton is None else self._automaton.find_matches_as_indexes(text, overlapping=True)
 
 
 def stands_alone(text: str, start: int, end: int, word_characters: frozenset[str] = ASCII_WORD) -> bool:
-    """Return True if no word character stands directly before ``start`` or at ``end``."""
+    """Return True if no word character is directly before ``start`` or at ``end``."""
     before_is_free = start == 0 or text[start - 1] not in word_characters
     return before_is_free and (end >= len(text) or text[end] not in word_characters)

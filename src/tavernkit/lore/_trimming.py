@@ -1,4 +1,4 @@
-"""What a lore budget leaves out, in the form of every trim report."""
+"""What a lore budget leaves out, as a trim report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tavernkit.prompt._context import REFERENCE
 
 
 def over_budget(entry_id: str, tokens: int, *, title: str, book: str) -> EvictionRecord:
-    """Record an entry that was called up and found no room."""
+    """Record an entry that fired but did not fit."""
     return EvictionRecord(
         block_id=entry_id,
         token_count=tokens,
@@ -20,7 +20,7 @@ def over_budget(entry_id: str, tokens: int, *, title: str, book: str) -> Evictio
 
 
 def lore_trim_report(evictions: Sequence[EvictionRecord], *, budget: int, used: int) -> TrimReport | None:
-    """Make the report of a scan; nothing if everything that was called up found room."""
+    """Make the report of a scan; None if everything that fired did fit."""
     if not evictions:
         return None
     return TrimReport(

@@ -1,4 +1,4 @@
-"""What both engines say in the same words."""
+"""Wording that both engines share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LISTED_KEYS = 5
 
 
 def no_key_found(keys: Sequence[str]) -> str:
-    """The reason of an entry none of whose keys is in any text."""
+    """Return the reason of an entry none of whose keys was found."""
     if not keys:
         return "it has no keys"
     shown = ", ".join(repr(key) for key in keys[:LISTED_KEYS])

@@ -1,4 +1,4 @@
-"""Puts the pieces of a reply together: the one accumulator, for every provider."""
+"""Joins the pieces of a streamed reply, for every provider."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Accumulator:
         """True once the model has said something."""
 
     def add(self, piece: ReplyPiece) -> ReplyPiece:
-        """Take a piece; returns it with the places of its tool calls in the reply."""
+        """Add a piece; return it with the indexes of its tool calls in the reply."""
         self.started = self.started or piece.spoken
         self._text.append(piece.text)
         self._reasoning.append(piece.reasoning)
@@ -89,7 +89,7 @@ class Accumulator:
         """Return everything so far as a reply.
 
         Args:
-            interrupted: Why there is no more of it.
+            interrupted: Why the reply ended early.
         """
         return Reply(
             text="".join(self._text),
@@ -107,7 +107,7 @@ class Accumulator:
 
 
 class _LogProbs:
-    """The probabilities of all pieces put together: lists of tokens follow each other."""
+    """The token probabilities of all pieces, joined."""
 
     def __init__(self) -> None:
         self._lists: dict[str, list[object]] = {}
@@ -119,7 +119,7 @@ class _LogProbs:
         self._rest = self._rest or {}
         for name, value in piece.items():
             if is_sequence(value):
-                # Lists grow here: to join whole ones again with every token would take minutes.
+                # Lists are extended in place: joining whole lists for every token would take minutes.
                 self._lists.setdefault(name, []).extend(value)
             else:
                 self._rest[name] = value
@@ -129,7 +129,7 @@ class _LogProbs:
 
 
 async def keep_partial(pieces: AsyncGenerator[ReplyPiece], model: str = "") -> AsyncGenerator[ReplyPiece]:
-    """Pass pieces on; an error in the middle of a reply gets what came before as its ``partial``."""
+    """Pass pieces on; an error in the middle of a reply gets the text so far as its ``partial``."""
     collected = Accumulator(model)
     try:
         async with aclosing(pieces):

@@ -14,7 +14,7 @@ API_VERSION: Final = "2023-06-01"
 
 
 class AnthropicModel(HttpModel):
-    """A model of Anthropic's.
+    """A model from Anthropic.
 
     >>> AnthropicModel("claude-sonnet-4-5", Endpoint(base_url=url, api_key=key))    # doctest: +SKIP
     """

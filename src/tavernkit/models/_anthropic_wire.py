@@ -30,7 +30,7 @@ class AnthropicReader(ReaderState):
         self._usage: JsonObject = {}
         self._thinking: dict[int, JsonObject] = {}
         self._calls: dict[int, int] = {}
-        """Places of tool calls by the numbers of their blocks."""
+        """Indexes of tool calls by the numbers of their blocks."""
         self._without_arguments: set[int] = set()
 
     def read(self, event: JsonObject) -> ReplyPiece:

@@ -1,4 +1,4 @@
-"""Servers for text completion: those that took over OpenAI's protocol, and those with one of their own."""
+"""Servers for text completion, with OpenAI's protocol or their own."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tavernkit.models._text_wire import KoboldReader, LlamaCppReader, NovelAIRea
 _NOVELAI_HOST: Final = "https://text.novelai.net"
 _NOVELAI_OLD_HOST: Final = "https://api.novelai.net"
 _NOVELAI_NEW_MODELS: Final = ("kayra", "erato")
-"""Families that live on the newer host."""
+"""Model families that are served by the newer host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """How a server is spoken to; its body is written by its name, in ``models.bodies``."""
+    """How to talk to a server; ``models._bodies`` writes its bodies."""
 
     path: str = "/completions"
     stream_path: str = ""
@@ -55,7 +55,7 @@ BACKENDS: Final[Mapping[str, Backend]] = {
         path="/ai/generate", stream_path="/ai/generate-stream", reader=NovelAIReader, needs_name=True
     ),
 }  # fmt: skip
-"""Text-completion servers by the names that SillyTavern has for them."""
+"""Text-completion servers by SillyTavern's names."""
 
 
 class BackendModel(TextModel):
@@ -81,11 +81,11 @@ class BackendModel(TextModel):
         Args:
             name: The model's name, for servers that run more than one.
             endpoint: Where the server is.
-            backend: Which protocol it speaks: a name out of ``BACKENDS``.
-            warn: Called with what a request asks for and the server does not take.
+            backend: Which protocol it speaks: a name in ``BACKENDS``.
+            warn: Called with options of a request that the server does not accept.
             key_variable: If there is no key, requests fail and name this environment variable.
-            fields: What the server takes; by default what its protocol suggests.
-            provider: The server's name, which errors begin with.
+            fields: The options that the server accepts; by default those of its protocol.
+            provider: The server's name, which error messages begin with.
 
         Raises:
             ConfigError: The backend is unknown.
@@ -103,7 +103,7 @@ class BackendModel(TextModel):
         return self.backend
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Some have another path for streams; NovelAI's older models have another host."""
+        """The path; some servers have another one for streams, and NovelAI's older models another host."""
         known = BACKENDS[self.backend]
         path = known.stream_path if stream and known.stream_path else known.path
         if self.endpoint.base_url == _NOVELAI_HOST and not any(each in request.model for each in _NOVELAI_NEW_MODELS):

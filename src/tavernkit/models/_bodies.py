@@ -14,7 +14,7 @@ from tavernkit.models._request import Request
 from tavernkit.prompt._message import Message
 
 ANTHROPIC_MAX_TOKENS: Final = 4096
-"""Anthropic wants a limit in every request; this one is sent if the request sets none."""
+"""Anthropic requires a limit in every request; this one is sent if the request sets none."""
 
 JSON_SCHEMA: Final = "json_schema"
 
@@ -32,7 +32,7 @@ TEXT_SERVERS: Final = (
     "infermaticai",
     "generic",
 )
-"""Servers that speak OpenAI's text completions, with options of their own."""
+"""Servers that speak OpenAI's text completions, with their own options."""
 
 _Writer: TypeAlias = Callable[[Request, bool, Warn, ServerFields | None], JsonObject]
 
@@ -45,8 +45,8 @@ def request_body(
     Args:
         request: The request.
         stream: Ask for the reply piece by piece.
-        warn: Called with what the provider or the model does not take.
-        fields: What the server takes, if it is known.
+        warn: Called with options that the provider or the model does not accept.
+        fields: The options that the server accepts, if known.
 
     Raises:
         ConfigError: The request is for text completion and the protocol is not, or the dialect is unknown.
@@ -71,7 +71,7 @@ def _chat_completion(request: Request, stream: bool, warn: Warn, fields: ServerF
         if request.tool_choice is not None:
             body["tool_choice"] = thaw(request.tool_choice)
     else:
-        # OpenAI refuses it without tools; runs that want structured output set it to be safe.
+        # OpenAI refuses it without tools; runs with structured output set it to be safe.
         body.pop("parallel_tool_calls", None)
         _warn_about_choice(request, warn)
     if request.response_format is not None:
@@ -80,7 +80,7 @@ def _chat_completion(request: Request, stream: bool, warn: Warn, fields: ServerF
 
 
 def written_messages(messages: Sequence[MessageLike], dialect: str, warn: Warn) -> Json:
-    """Write messages for a dialect; those in OpenAI's shape go to OpenAI-compatible servers as they are.
+    """Convert messages to a dialect; those in OpenAI's shape go to OpenAI-compatible servers unchanged.
 
     Args:
         messages: The messages.
@@ -99,7 +99,7 @@ def written_messages(messages: Sequence[MessageLike], dialect: str, warn: Warn) 
 
 
 def _openai_format(response_format: FrozenObject) -> JsonObject:
-    """OpenAI refuses ``strict`` for schemas with objects that take properties they do not name."""
+    """OpenAI refuses ``strict`` for schemas whose objects allow additional properties."""
     written = thaw_object(response_format)
     schema = written.get(JSON_SCHEMA)
     if is_object(schema) and schema.get("strict") is True and has_free_properties(schema.get("schema")):
@@ -108,7 +108,7 @@ def _openai_format(response_format: FrozenObject) -> JsonObject:
 
 
 def has_free_properties(schema: object) -> bool:
-    """Return True if a JSON schema has an object, at any depth, that takes properties it does not name."""
+    """Return True if a JSON schema has an object, at any depth, that allows additional properties."""
     if is_mapping(schema):
         if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
             return True
@@ -117,7 +117,7 @@ def has_free_properties(schema: object) -> bool:
 
 
 def _text_completion(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
-    """OpenAI's text completions; a chat is sent as its contents, one below the other."""
+    """OpenAI's text completions; a chat is sent as its texts, joined by newlines."""
     sent = _sampling(request, warn, fields)
     body: JsonObject = {"model": request.model} if request.model else {}
     body |= {"prompt": _prompt(request, warn), **sent.options}
@@ -135,7 +135,7 @@ def _llamacpp(request: Request, stream: bool, warn: Warn, fields: ServerFields |
 
 
 def _ollama(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
-    """Ollama's own API, without the template of the model: the prompt is finished."""
+    """Ollama's own API, without the model's template, because the prompt is complete."""
     sent = _sampling(request, warn, fields, "stream_options")
     options: JsonObject = {name: value for name, value in sent.options.items() if name in OLLAMA_OPTIONS}
     if sent.stop:
@@ -154,14 +154,14 @@ def _kobold(request: Request, _stream: bool, warn: Warn, fields: ServerFields | 
 
 
 def _novelai(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
-    """NovelAI wants stop strings as the numbers of its tokens, so they are left out."""
+    """NovelAI takes stop strings as token numbers, so they are left out."""
     sent = _sampling(request, warn, fields, "stream_options")
     parameters: JsonObject = {"use_string": True, "generate_until_sentence": True, "return_full_text": False}
     return {"input": _prompt(request, warn), "model": request.model, "parameters": parameters | sent.options}
 
 
 def _cohere(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
-    """Cohere's chat API, version 2: OpenAI's messages, names of its own for the rest."""
+    """Cohere's chat API, version 2: OpenAI's messages, but other names for options."""
     rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
     sent = accepted("cohere_v2", request.model, rest, request.stop, warn, fields)
     body: JsonObject = {"model": request.model, "messages": written_messages(_chat(request), "openai", warn)}
@@ -291,7 +291,7 @@ def _warn_about_choice(request: Request, warn: Warn) -> None:
 
 
 def _without(options: FrozenObject, first: str, second: str, *others: str) -> tuple[FrozenObject, Json, Json]:
-    """Take two options out and return their values; the others are just taken out."""
+    """Remove some options; return the values of two of them."""
     taken = {first, second, *others}
     rest = {name: value for name, value in options.items() if name not in taken}
     return rest, thaw(options.get(first)), thaw(options.get(second))
@@ -308,4 +308,4 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "cohere_v2": _cohere,
     **dict.fromkeys(("text", *TEXT_SERVERS), _text_completion),
 }
-"""Protocols with a body of their own; other dialects are sent as chat completions with their messages."""
+"""Protocols with their own body; other dialects are sent as chat completions."""

@@ -25,7 +25,7 @@ _DELTAS: Final = ("content-start", "content-delta", "tool-plan-delta", "tool-cal
 
 
 class CohereModel(OpenAIModel):
-    """A model of Cohere's."""
+    """A model from Cohere."""
 
     default_endpoint = Endpoint(base_url="https://api.cohere.com", api_prefix="/v2")
 
@@ -100,7 +100,7 @@ def _piece(message: JsonObject, index: int) -> ReplyPiece:
     listed = [call for call in calls if is_object(call)] if is_list(calls) else [calls] if is_object(calls) else []
     return ReplyPiece(
         text="".join(text_of(part.get("text")) for part in parts),
-        # What the model plans to do with its tools is thinking, not speech.
+        # The model's plan for its tools counts as reasoning, not text.
         reasoning="".join(text_of(part.get("thinking")) for part in parts) + text_of(message.get("tool_plan")),
         tool_calls=tuple(_call(index + place, call) for place, call in enumerate(listed)),
     )

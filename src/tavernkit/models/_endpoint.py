@@ -32,7 +32,7 @@ class Endpoint:
     base_url: str = DEFAULT_BASE_URL
     """The address of the server."""
     api_key: str | None = field(default=None, repr=False)
-    """The key, which is sent as the provider wants it."""
+    """The key, sent in the form that the provider requires."""
     api_prefix: str | None = DEFAULT_API_PREFIX
     """The path between the address and the endpoint; ``/v1`` by default."""
     timeout: float | None = None
@@ -60,7 +60,7 @@ class Endpoint:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **fields: object) -> Endpoint:
-        """Read what is not given from TAVERNKIT_BASE_URL, TAVERNKIT_API_KEY, TAVERNKIT_API_PREFIX and the time limits.
+        """Read fields that are not given from TAVERNKIT_BASE_URL, TAVERNKIT_API_KEY and related variables.
 
         Args:
             environment: The variables; those of the process by default.
@@ -81,7 +81,7 @@ class Endpoint:
 
     @property
     def redactor(self) -> Redactor:
-        """Takes this endpoint's secrets out of texts."""
+        """Removes this endpoint's secrets from texts."""
         return Redactor.of(self.api_key, urlsplit(self.base_url).password, headers=self.headers)
 
     def timeouts(self, *, stream: bool = False) -> tuple[float, float]:

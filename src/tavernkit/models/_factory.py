@@ -32,17 +32,17 @@ _VERSION: Final = re.compile(r"/v\d+[a-z]*\d*/?$")
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where a provider is, what speaks to it, and where its key is kept."""
+    """A provider's address, model class, and the source of its key."""
 
     title: str
-    """What it calls itself."""
+    """The provider's own name."""
     make: Callable[..., HttpModel]
     base_url: str | None
-    """None: there is no usual address."""
+    """None if there is no usual address."""
     keys: tuple[str, ...] = ()
-    """Environment variables that hold the key."""
+    """Environment variables with the key."""
     address: str = ""
-    """The environment variable that holds another address."""
+    """The environment variable with another address."""
     api_prefix: str = "/v1"
     local: bool = False
     """True if it is a server that the user runs: the usual address needs no key."""
@@ -146,8 +146,8 @@ def model(
 
     Args:
         name: ``openai:NAME``, ``anthropic:NAME``, ``google:NAME``, ``openrouter:NAME`` and others; for text completion
-            ``koboldcpp:NAME``, ``llamacpp:NAME``, ``ollama:NAME``, ``text:NAME`` and others; or ``scripted``. An
-            address may stand in place of the NAME. Without a NAME each request has to name its model, unless the
+            ``koboldcpp:NAME``, ``llamacpp:NAME``, ``ollama:NAME``, ``text:NAME`` and others; or ``scripted``. The NAME
+            may be an address. Without a NAME, each request must name its model, unless the
             server runs only one.
         api_key: The key; by default it is read from the provider's usual environment variable.
         base_url: The address of another server that speaks the same protocol, with or without ``/v1``.
@@ -155,8 +155,8 @@ def model(
         timeout: Seconds to wait for a reply, or for the next piece of a stream.
         max_retries: How often a request that failed before the reply began is sent again.
         replies: What the scripted model says, in order.
-        fields: Which options the server takes, where the names of models do not say.
-        warn: Called with options that the provider or the model does not take.
+        fields: Which options the server accepts, if the model's name does not tell.
+        warn: Called with options that the provider or the model does not accept.
         environment: Environment variables; those of the process by default.
 
     Raises:
@@ -184,7 +184,7 @@ def model(
         headers=headers or {},
         timeout=timeout,
     )
-    # A provider's own server wants a key; other servers may not.
+    # A provider's own server requires a key; other servers may not.
     wanted = known.keys[0] if not known.local and endpoint.base_url == known.base_url else ""
     made = known.make(model_name, endpoint, warn=warn, key_variable=wanted, provider=known.title, fields=fields)
     return with_retries(made, retries=max_retries)

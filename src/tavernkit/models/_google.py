@@ -13,7 +13,7 @@ API_VERSION: Final = "v1beta"
 
 
 class GoogleModel(HttpModel):
-    """A model of Google's. The endpoint's ``api_prefix`` is the version of the API, ``v1beta``."""
+    """A model from Google. The endpoint's ``api_prefix`` is the version of the API, ``v1beta``."""
 
     dialect = "google"
     default_endpoint = Endpoint(base_url="https://generativelanguage.googleapis.com", api_prefix=API_VERSION)
@@ -24,7 +24,7 @@ class GoogleModel(HttpModel):
         return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
 
     def headers(self, request: Request | None) -> dict[str, str]:
-        """The key; never in the address, as addresses are logged."""
+        """The key; never in the address, because addresses are logged."""
         del request
         key = self.endpoint.api_key
         return {"x-goog-api-key": key} if key else {}
@@ -35,7 +35,7 @@ class GoogleModel(HttpModel):
 
 
 class VertexModel(GoogleModel):
-    """A model of Google's on Vertex AI, with an API key (express mode)."""
+    """A Google model on Vertex AI, with an API key (express mode)."""
 
     default_endpoint = Endpoint(base_url="https://aiplatform.googleapis.com", api_prefix="v1")
 

@@ -64,12 +64,12 @@ class HttpModel(AsyncContext):
         """Make a model.
 
         Args:
-            name: The model's name; without one, requests have to name a model.
+            name: The model's name; without one, requests must name a model.
             endpoint: Where it is; by default the provider's own address.
-            warn: Called with what a request asks for and the provider does not take.
+            warn: Called with options of a request that the provider does not accept.
             key_variable: If there is no key, requests fail and name this environment variable.
-            fields: What the server takes; by default what its protocol and the model's name suggest.
-            provider: The provider's name, which errors begin with.
+            fields: The options that the server accepts; by default those of its protocol and model.
+            provider: The provider's name, which error messages begin with.
         """
         self.name = name
         self.provider = provider
@@ -89,7 +89,7 @@ class HttpModel(AsyncContext):
 
         Args:
             request: The request.
-            on_delta: Called with each piece of the reply as it comes.
+            on_delta: Called with each piece of the reply as it arrives.
         """
         if on_delta is not None:
             async with aclosing(self.stream(request)) as pieces:
@@ -123,7 +123,7 @@ class HttpModel(AsyncContext):
         raise NotImplementedError
 
     def reader(self) -> Reader:
-        """Return what reads one reply."""
+        """Return a reader for one reply."""
         raise NotImplementedError
 
     async def call(self, method: str, path: str, **content: Any) -> Json:
@@ -132,7 +132,7 @@ class HttpModel(AsyncContext):
         Args:
             method: ``GET`` or ``POST``.
             path: A path below the endpoint's address, or a whole address.
-            content: The body, in the words of ``httpx``: ``json``, ``data``, ``files``.
+            content: The body, as arguments of ``httpx``: ``json``, ``data``, ``files``.
 
         Raises:
             ModelError: There is no usable answer.
@@ -164,7 +164,7 @@ class HttpModel(AsyncContext):
         return self.dialect
 
     def _addressed(self, request: Request) -> Request:
-        """Name the model that is asked, and the protocol."""
+        """Set the model and the protocol of a request."""
         if self._key_variable and self.endpoint.api_key is None:
             raise ConfigError(
                 f"there is no API key: set {self._key_variable}, or pass api_key=…", code="API_KEY_REQUIRED"
@@ -205,7 +205,7 @@ class HttpModel(AsyncContext):
                 yield piece
 
     async def _exchange(self, request: Request, body: JsonObject, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
-        """Send one HTTP request; the answer is read as what it is, a stream or one body."""
+        """Send one HTTP request and read the answer, a stream or one body."""
         reader = self.reader()
         async with self._open(request, body, stream=stream) as response:
             kind = response.headers.get("content-type", "").lower()
@@ -226,7 +226,7 @@ class HttpModel(AsyncContext):
             self._guarded(lambda: reader.finish(streamed=streamed))
 
     def _guarded(self, read: Callable[[], T]) -> T:
-        """Read something of the provider's; what it complains about must not contain the key."""
+        """Read the provider's data; error messages must not contain the key."""
         try:
             return read()
         except ProviderError as error:
@@ -268,10 +268,10 @@ class HttpModel(AsyncContext):
         )
 
     def _keyed(self, wire: WireRequest) -> WireRequest:
-        """Put the key into a request that waits for one, if it goes where the key belongs."""
+        """Put the key into a request that needs one, if the address belongs to the provider."""
         if wire.needs_key and self.endpoint.api_key and urlsplit(wire.url).scheme:
             asked, own = urlsplit(wire.url).hostname or "", urlsplit(self.endpoint.base_url).hostname or ""
-            # Hosts below a provider's own domain are the provider's: regions, older models.
+            # Subdomains of a provider's domain are the provider's: regions, older models.
             same = _domain(asked) == _domain(own) if self._key_variable else asked == own
             if not same:
                 raise ConfigError(
@@ -281,7 +281,7 @@ class HttpModel(AsyncContext):
         return wire.with_key(self.endpoint.api_key)
 
     def _connected(self) -> httpx.AsyncClient:
-        """Return the client of the running event loop; connections of another one cannot be used."""
+        """Return the client of the running event loop; connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             try:
@@ -298,7 +298,7 @@ class HttpModel(AsyncContext):
 
     async def _status_error(self, response: httpx.Response) -> HTTPError:
         portions: list[bytes] = []
-        with suppress(ModelError):  # the status says enough
+        with suppress(ModelError):  # the status is enough
             portions.extend([portion async for portion in self._portions(response, MAX_RESPONSE_BYTES)])
         raw = self._redactor.text(b"".join(portions).decode("utf-8", "replace"))
         try:
@@ -319,7 +319,7 @@ class HttpModel(AsyncContext):
         yield self._object(text, "the reply")
 
     async def _events(self, response: httpx.Response) -> AsyncGenerator[JsonObject | None]:
-        """Read server-sent events; None is OpenAI's mark of the end."""
+        """Read server-sent events; None is OpenAI's end marker."""
         parser = SSEParser()
         async with aclosing(self._portions(response, MAX_STREAM_BYTES)) as portions:
             async for portion in portions:
@@ -369,9 +369,9 @@ class HttpModel(AsyncContext):
         return value
 
     async def _awaited(self, work: Awaitable[T], *, answering: bool = False) -> T:
-        """Await something of the HTTP client; its errors become ours, without secrets.
+        """Await a call of the HTTP client; its errors become ours, without secrets.
 
-        The original error is not kept as the cause: it holds the request with its key.
+        The original error is not kept as the cause, because it contains the request with its key.
         """
         import httpx
 
@@ -391,7 +391,7 @@ class HttpModel(AsyncContext):
 
 
 def _below(base: str, path: str) -> str:
-    """Add a path to an address; a whole address stays."""
+    """Add a path to an address; a full address is returned as is."""
     return path if urlsplit(path).scheme else f"{base.rstrip('/')}/{path.lstrip('/')}"
 
 
@@ -400,7 +400,7 @@ def _domain(host: str) -> str:
 
 
 def _without_query_key(url: str) -> tuple[str, Mapping[str, str]]:
-    """Take Google's key out of an address: it means the same in a header, and addresses are logged."""
+    """Remove Google's key from an address: it works as a header too, and addresses are logged."""
     parts = urlsplit(url)
     fields = [field.partition("=") for field in parts.query.split("&")]
     key = next((value for name, _, value in fields if name == "key"), "")
@@ -409,7 +409,7 @@ def _without_query_key(url: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _without_password(url: str) -> str:
-    """Take user and password out of an address: they go into a header, and addresses are logged."""
+    """Remove user and password from an address: they go into a header, and addresses are logged."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -420,4 +420,4 @@ def _refuses_streaming(error: HTTPError) -> bool:
 
 
 def _ignore(_: str) -> None:
-    """Warnings about the same request were given before."""
+    """Ignore a warning: the same request has already been warned about."""

@@ -1,4 +1,4 @@
-"""Every limit of this room."""
+"""Limits of this package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPLY_SECONDS: Final = 600.0
 """Time until a server answers, unless configured."""
 
 STREAM_READ_SECONDS: Final = 60.0
-"""Time that a stream may be silent, unless configured."""
+"""How long a stream may be silent, unless configured."""
 
 RETRIES: Final = 2
 """How often a failed request is sent again, unless configured."""

@@ -19,7 +19,7 @@ AudioFile = bytes | IO[bytes] | tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class EndpointResponse:
-    """An answer: its JSON (or text), and its status, which is an error's only if errors are not raised."""
+    """An answer: its JSON (or text) and its status. Error statuses occur only if errors are not raised."""
 
     body: Json
     status: int = 200
@@ -27,7 +27,7 @@ class EndpointResponse:
 
 
 class OpenAIEndpoints:
-    """Calls the endpoints of a server besides chat, over a model's connections.
+    """Calls a server's endpoints other than chat, over a model's connections.
 
     With ``raise_on_error=False`` an error status is an answer like any other.
     """
@@ -78,11 +78,11 @@ class OpenAIEndpoints:
         return [name for name in found if isinstance(name, str)]
 
     async def health(self) -> EndpointResponse:
-        """Ask the server how it is."""
+        """Query the server's health endpoint."""
         return await self._get(f"{self._model.endpoint.base_url}/health")
 
     async def healthy(self) -> bool:
-        """Return True if the server answers that it is well."""
+        """Return True if the server reports that it is healthy."""
         try:
             response = await self.health()
         except ModelError:
@@ -90,7 +90,7 @@ class OpenAIEndpoints:
         return response.status == 200 and (not is_object(response.body) or response.body.get("status", "ok") == "ok")
 
     async def audio_transcriptions(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
-        """Write down what is said in a recording.
+        """Transcribe a recording.
 
         Args:
             file: The recording.
@@ -100,7 +100,7 @@ class OpenAIEndpoints:
         return await self._upload("/audio/transcriptions", file, {"model": model, **options})
 
     async def audio_translations(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
-        """Write down in English what is said in a recording.
+        """Translate a recording into English text.
 
         Args:
             file: The recording.

@@ -22,7 +22,7 @@ from tavernkit.models._readers import ReaderState, number_of, provider_error, re
 from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 
 CARRIED_KEYS: Final = ("signature", "thinking", "reasoning_details")
-"""What providers put into a message and want back together with its tool calls."""
+"""Fields that providers add to a message and expect back with its tool calls."""
 
 _CALL_KEYS: Final = frozenset(("index", "id", "type", "function"))
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
@@ -62,7 +62,7 @@ class OpenAIReader(ReaderState):
             raw=freeze_object(event) if reason or event.get("usage") or "message" in choice else None,
         )
         self.last = event
-        # Older servers have function_call in place of tool_calls.
+        # Older servers send function_call instead of tool_calls.
         self.said = self.said or piece.spoken or delta.get("content") is not None or bool(delta.get("function_call"))
         self.ended = self.ended or isinstance(reason, str)
         self.reason = reason if isinstance(reason, str) else self.reason
@@ -113,7 +113,7 @@ def _usage(counts: Json, timings: Json = None) -> Usage | None:
     return Usage(
         input_tokens=number_of(counts.get("prompt_tokens")),
         output_tokens=number_of(counts.get("completion_tokens")),
-        # DeepSeek reports cached tokens beside the others, llama.cpp with its timings.
+        # DeepSeek reports cached tokens next to the others, llama.cpp with its timings.
         cached_tokens=number_of(prompt.get("cached_tokens") if is_object(prompt) else None)
         or number_of(counts.get("prompt_cache_hit_tokens"))
         or number_of(timings.get("cache_n") if is_object(timings) else None),

@@ -1,4 +1,4 @@
-"""Which options providers and models take: tables, asked by the model that a request goes to."""
+"""Tables of the options that providers and models accept."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tavernkit.errors import Warn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRule:
-    """What a protocol calls options. ``taken`` None means that unknown options are passed on."""
+    """A protocol's names of options. If ``taken`` is None, unknown options are passed on."""
 
     name: str
     taken: frozenset[str] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names on the wire, by OpenAI's names."""
     max_stop: int | None = None
-    """How many stop strings are taken."""
+    """How many stop strings are accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRule:
-    """What some models of a protocol do not take."""
+    """What some models of a protocol do not accept."""
 
     dialect: str
     models: tuple[str, ...]
@@ -34,7 +34,7 @@ class ModelRule:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     refused: tuple[str, ...] = ()
     exclusive: tuple[tuple[str, ...], ...] = ()
-    """Options of which only the first one given is sent."""
+    """Options that exclude each other: only the first one is sent."""
     max_stop: int | None = None
 
     def applies_to(self, dialect: str, model: str) -> bool:
@@ -44,17 +44,17 @@ class ModelRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFields:
-    """What one server takes, for servers that differ from what their protocol and the names of their models suggest.
+    """The options of one server, if they differ from those of its protocol and models.
 
     >>> fields = ServerFields(taken={"max_tokens", "temperature", "min_p", "stop"}, always={"cache_prompt": True})
     """
 
     taken: Set[str] | None = None
-    """The only options that it knows, by their names on the wire; then no rule about models counts."""
+    """The only options that it accepts, by their names on the wire; rules about models do not apply then."""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names on the wire, by OpenAI's names."""
     always: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Fields of every request, over everything else."""
+    """Fields added to every request; they override everything else."""
 
     def __post_init__(self) -> None:
         if self.taken is not None:
@@ -62,7 +62,7 @@ class ServerFields:
         object.__setattr__(self, "always", freeze_object(self.always))
 
     def name(self, option: str) -> str:
-        """Return what the server calls an option; one of the two limits stands for the other."""
+        """Return the server's name of an option; the two names of the token limit are interchangeable."""
         named = self.renamed.get(option, option)
         if self.taken is not None and named not in self.taken and named in LENGTHS:
             return next((other for other in LENGTHS if other in self.taken), named)
@@ -70,7 +70,7 @@ class ServerFields:
 
 
 LENGTHS: Final = ("max_tokens", "max_completion_tokens")
-"""What OpenAI-compatible servers call the longest reply."""
+"""Names of the token limit on OpenAI-compatible servers."""
 
 STANDARD_OPTIONS: Final = (
     "temperature",
@@ -87,7 +87,7 @@ STANDARD_OPTIONS: Final = (
     "reasoning_effort",
     "verbosity",
 )
-"""Options of a preset that models take; the others are for the program that the preset belongs to."""
+"""Options of a preset that models accept; the others are for the preset's own program."""
 
 GOOGLE_GENERATION: Final = frozenset(
     (
@@ -131,7 +131,7 @@ OLLAMA_OPTIONS: Final = (
     "num_predict", "num_ctx", "num_batch", "stop", "temperature", "repeat_penalty", "presence_penalty",
     "frequency_penalty", "top_k", "top_p", "tfs_z", "typical_p", "seed", "repeat_last_n", "min_p",
 )  # fmt: skip
-"""Fields that text-completion servers take, as recorded from SillyTavern's requests to them."""
+"""Fields that text-completion servers accept, as recorded from SillyTavern's requests to them."""
 
 _ONE_LIMIT: Final = {"max_completion_tokens": "max_tokens"}
 
@@ -294,7 +294,7 @@ PROVIDERS: Final[Mapping[str, ProviderRule]] = {
         max_stop=5,
     ),
 }
-"""Rules of protocols; one that is not listed takes everything."""
+"""Rules by protocol; a protocol that is not listed accepts everything."""
 
 _SAMPLERS: Final = (
     "temperature",
@@ -308,7 +308,7 @@ _SAMPLERS: Final = (
     "top_logprobs",
 )
 _EXTRA_SAMPLERS: Final = ("top_k", "top_a", "min_p", "repetition_penalty")
-"""Samplers that OpenAI's own models refuse; servers of open models take them."""
+"""Samplers that OpenAI's own models refuse; servers for open models accept them."""
 _NEUTRAL: Final[Mapping[str, float]] = {
     "temperature": 1,
     "top_p": 1,
@@ -319,7 +319,7 @@ _NEUTRAL: Final[Mapping[str, float]] = {
     "presence_penalty": 0,
     "repetition_penalty": 1,
 }
-"""Where samplers do nothing."""
+"""Values at which samplers do nothing."""
 _NEW_LIMIT: Final = {"max_tokens": "max_completion_tokens"}
 
 MODELS: Final[tuple[ModelRule, ...]] = (
@@ -346,7 +346,7 @@ MODELS: Final[tuple[ModelRule, ...]] = (
         exclusive=(("temperature", "top_p"),),
     ),
 )
-"""Rules of models; all that apply count."""
+"""Rules about models; all that match apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +365,7 @@ def accepted(
     warn: Warn,
     fields: ServerFields | None = None,
 ) -> Accepted:
-    """Pick and rename the options that a model takes; the others are left out with a warning that names them.
+    """Pick and rename the options that a model accepts; a warning names the others.
 
     Args:
         dialect: The protocol.
@@ -373,7 +373,7 @@ def accepted(
         options: The options, by OpenAI's names.
         stop: Stop strings.
         warn: Called with what is left out.
-        fields: What the server takes, if it is known.
+        fields: The options that the server accepts, if known.
     """
     if fields is not None and fields.taken is not None:
         return _taken(fields, fields.taken, options, stop, warn)
@@ -408,14 +408,14 @@ def accepted(
 
 
 def _tell(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
-    """Warn about options that are left out; those that change nothing where they are need no word."""
+    """Warn about options that are left out, unless their value has no effect."""
     unsent = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
     if unsent:
         warn(f"{who} does not take {', '.join(unsent)}: left out of the request")
 
 
 def _taken(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:
-    """Pick the options that a server says it knows."""
+    """Pick the options that a server accepts."""
     given = {name: value for name, value in options.items() if value is not None}
     unknown = [name for name in given if fields.name(name) not in taken]
     if stop and "stop" not in taken:

@@ -1,4 +1,4 @@
-"""What a model is to TavernKit."""
+"""The protocol of models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, as the provider spells it; empty if requests have to name one."""
+        """The model's name, as the provider spells it; empty if requests must name one."""
         ...
 
     @property
@@ -47,10 +47,10 @@ class Model(Protocol):
 
         Args:
             request: What to send.
-            on_delta: Called with each piece of the reply as it arrives; the reply is streamed then.
+            on_delta: Called with each piece of the reply as it arrives; this makes the reply a stream.
 
         Raises:
-            ModelError: There is no usable reply; ``partial`` is what came before a stream broke.
+            ModelError: There is no usable reply; ``partial`` is the text before a stream broke.
         """
         ...
 

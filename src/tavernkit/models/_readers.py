@@ -1,4 +1,4 @@
-"""What the readers of all protocols have in common."""
+"""Shared code of the readers of all protocols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Reader(Protocol):
     """Translates what a provider sends, a whole body or the events of a stream, into pieces. One per reply."""
 
     done: bool
-    """True when the provider has said that there is no more to read."""
+    """True once the provider has signalled the end."""
 
     def read(self, event: JsonObject) -> ReplyPiece:
         """Translate a body or an event. Raises ProviderError if it reports an error."""
@@ -25,12 +25,12 @@ class Reader(Protocol):
 
 
 class ReaderState:
-    """Keeps what decides whether a reply is complete: was anything said, did it end."""
+    """Tracks whether a reply is complete: whether it has any content, and whether it ended."""
 
     def __init__(self) -> None:
         self.done = False
         self.said = False
-        """True if there is a reply, be it an empty text."""
+        """True if there is a reply, even an empty text."""
         self.ended = False
         self.reason = ""
         self.last: JsonObject = {}

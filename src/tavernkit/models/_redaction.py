@@ -1,4 +1,4 @@
-"""Takes secrets out of what leaves a model: errors, bodies, headers."""
+"""Removes secrets from everything that leaves a model: errors, bodies, headers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Redactor:
 
     @classmethod
     def of(cls, *secrets: str | None, headers: Mapping[str, str] | None = None) -> Redactor:
-        """Collect secrets, and the values of headers whose names say that they hold one."""
+        """Collect secrets, and the values of headers whose names mark them as secret."""
         found = [secret for secret in secrets if secret]
         for name, value in (headers or {}).items():
             if is_sensitive(name):
@@ -37,13 +37,13 @@ class Redactor:
         return self if found.secrets == self.secrets else found
 
     def text(self, text: str) -> str:
-        """Take secrets out of a text."""
+        """Remove secrets from a text."""
         for secret in self.secrets:
             text = text.replace(secret, REPLACEMENT)
         return text
 
     def json(self, value: Json) -> Json:
-        """Take secrets out of JSON, keys included."""
+        """Remove secrets from JSON, keys included."""
         if isinstance(value, str):
             return self.text(value)
         if is_list(value):
@@ -53,7 +53,7 @@ class Redactor:
         return value
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Take secrets out of headers; those that hold one by their name are replaced whole."""
+        """Remove secrets from headers; values of sensitive headers are replaced completely."""
         return {name: REPLACEMENT if is_sensitive(name) else self.text(value) for name, value in headers.items()}
 
 
@@ -61,6 +61,6 @@ _WORDS: Final = frozenset(("bearer", "basic", "digest", "token"))
 
 
 def is_sensitive(name: str) -> bool:
-    """Return True if a header with this name holds a secret."""
+    """Return True if a header with this name contains a secret."""
     lowered = name.lower()
     return any(word in lowered for word in _SENSITIVE)

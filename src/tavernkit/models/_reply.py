@@ -15,7 +15,7 @@ FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A function that the model wants called."""
+    """A function call requested by the model."""
 
     id: str
     """The provider's id of the call; the result goes back with it."""
@@ -24,7 +24,7 @@ class ToolCall:
     arguments: str
     """JSON, as the model wrote it."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """What else the provider puts into a call and wants back with it."""
+    """Other fields that the provider adds to a call and expects back with it."""
 
     def to_dict(self) -> JsonObject:
         """Return the call in OpenAI's shape."""
@@ -88,12 +88,12 @@ class ToolCallPiece:
     arguments: str = ""
     """More of the JSON of the arguments."""
     extra: FrozenObject | None = None
-    """What else the provider puts into the call and wants back with it."""
+    """Other fields that the provider adds to the call and expects back with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyPiece:
-    """A piece of a streamed reply; most hold nothing but text."""
+    """A piece of a streamed reply; most contain only text."""
 
     text: str = ""
     """More of the text."""
@@ -112,13 +112,13 @@ class ReplyPiece:
     model: str = ""
     """The model that answers, if the provider names it in this piece."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """What else belongs to the message and has to go back to the provider with it, e.g. signed thinking."""
+    """Other fields of the message that the provider expects back with it, e.g. signed thinking."""
     raw: FrozenObject | None = None
     """The provider's event, on pieces with usage or a finish reason."""
 
     @property
     def spoken(self) -> bool:
-        """True if the piece holds part of the reply itself: text, reasoning, a refusal or a tool call."""
+        """True if the piece contains part of the reply itself: text, reasoning, a refusal or a tool call."""
         return bool(self.text or self.reasoning or self.refusal or self.tool_calls)
 
 
@@ -133,7 +133,7 @@ class Reply:
     refusal: str = ""
     """Why the model refused, if it did."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """Functions that the model wants called."""
+    """Function calls requested by the model."""
     alternatives: tuple[str, ...] = ()
     """Texts of the other candidates, if the request asked for several (``n``)."""
     finish_reason: FinishReason = "unknown"
@@ -147,19 +147,19 @@ class Reply:
     interrupted: str = ""
     """Why the reply is not complete: the stream broke or was cancelled. Empty if it is complete."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """What else belongs to the message and has to go back to the provider with it, e.g. signed thinking."""
+    """Other fields of the message that the provider expects back with it, e.g. signed thinking."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """The provider's own body; of a stream, its last event with usage or a finish reason."""
 
     def usage_object(self) -> JsonObject | None:
-        """Return token counts in OpenAI's shape, with all that OpenAI-compatible servers report; None without any."""
+        """Return token counts in OpenAI's shape, with all that compatible servers report; None if unknown."""
         counts = self.raw.get("usage")
         if is_mapping(counts) and "input_tokens" not in counts:
             return thaw_object(counts)
         return self.usage.to_dict() if self.usage.reported else None
 
     def to_message(self) -> Message:
-        """Return the reply as a message, ready to stand in the next request."""
+        """Return the reply as a message for the next request."""
         metadata: JsonObject = thaw_object(self.extra)
         if self.tool_calls:
             metadata["tool_calls"] = [call.to_dict() for call in self.tool_calls]

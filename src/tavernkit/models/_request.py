@@ -23,19 +23,19 @@ from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt._message import Message
 
 _OWN_FIELDS: Final = ("model", "stop", "tools", "tool_choice", "response_format")
-"""Options that are fields of their own here."""
+"""Options that have their own field here."""
 _SET_ON_SENDING: Final = ("messages", "prompt", "stream")
 
 KEY_MARK: Final = "<key>"
-"""Stands for the key in a ``WireRequest`` that was made without one."""
+"""Placeholder for the key in a ``WireRequest`` made without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
     """An HTTP request, ready to be sent: what SillyTavern's server would send for one of its sources.
 
-    If it was made without a key, ``<key>`` stands for it, and the model that sends the request puts in its own.
-    Otherwise the address and the headers may hold a key: they are not part of ``repr()``.
+    If it was made without a key, it contains the placeholder ``<key>``, which the sending model replaces with its own.
+    Otherwise the address and the headers may contain a key, so ``repr()`` leaves them out.
     """
 
     method: str
@@ -49,11 +49,11 @@ class WireRequest:
 
     @property
     def needs_key(self) -> bool:
-        """True if ``<key>`` stands for the key."""
+        """True if it contains the placeholder ``<key>``."""
         return any(KEY_MARK in text for text in (self.url, *self.headers.values()))
 
     def with_key(self, key: str | None) -> WireRequest:
-        """Return a copy with a key where ``<key>`` stands; without a key, headers that would hold it are left out.
+        """Return a copy with ``<key>`` replaced; without a key, headers that need it are left out.
 
         Raises:
             ConfigError: There is no key and the address needs one.
@@ -83,7 +83,7 @@ class Request:
     prompt: str | None = None
     """The text for a text-completion endpoint."""
     options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """Temperature, limits, penalties, seed and other options; those with a field of their own move there."""
+    """Temperature, limits, penalties, seed and other options; those with their own field move there."""
     stop: Sequence[str] = ()
     """Where the reply ends."""
     tools: Sequence[FrozenObject] = ()
@@ -91,7 +91,7 @@ class Request:
     tool_choice: FrozenJson = None
     """Whether a tool must be called, in OpenAI's shape: ``auto``, ``none``, ``required`` or a function."""
     response_format: FrozenObject | None = None
-    """The shape the reply must have, such as a JSON schema, in OpenAI's shape."""
+    """The required format of the reply, such as a JSON schema, as in OpenAI's API."""
     dialect: str = "openai"
     """The provider's protocol: ``openai``, ``anthropic``, ``google``, ``text`` or another registered dialect."""
     wire: WireRequest | None = None
@@ -147,7 +147,7 @@ class Request:
         tools: Sequence[Mapping[str, object]] | None = None,
         dialect: str | None = None,
     ) -> Request:
-        """Return a changed copy; what is not given stays.
+        """Return a copy with some fields changed.
 
         Args:
             model: The model's name.
@@ -172,7 +172,7 @@ class Request:
 
         Args:
             stream: Ask for the reply piece by piece.
-            warn: Called with the options that the provider or model does not take.
+            warn: Called with options that the provider or the model does not accept.
         """
         from tavernkit.models._bodies import request_body
 

@@ -12,7 +12,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject, thaw_object
 
 CREATED = 1_700_000_000
-"""When scripted answers were made: always the same moment, so that tests are the same every time."""
+"""The timestamp of scripted answers, always the same, so that tests are reproducible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Failure:
 class Hang:
     """No answer at all: the request waits until it is cancelled.
 
-    ``after`` pieces of text may be streamed before.
+    The pieces in ``after`` are streamed first.
     """
 
     after: Sequence[str] = ()
@@ -145,13 +145,13 @@ def answer(text: str = "", *, usage: Mapping[str, object] | None = None, reasoni
     Args:
         text: The reply.
         usage: Token counts, made with ``usage()``.
-        reasoning: What the model thinks before.
+        reasoning: What the model thinks first.
     """
     return Answer(text=text, usage=usage, reasoning=reasoning)
 
 
 def streamed(*deltas: str, usage: Mapping[str, object] | None = None) -> Answer:
-    """Say something, piece by piece when it is streamed.
+    """Say something; a stream gets it piece by piece.
 
     Args:
         deltas: The pieces.
@@ -166,14 +166,14 @@ def calls(*tool_calls: Mapping[str, object], text: str = "", usage: Mapping[str,
 
     Args:
         tool_calls: The calls.
-        text: What the model says beside them.
+        text: What the model says along with them.
         usage: Token counts, made with ``usage()``.
     """
     return Answer(text=text, tool_calls=tool_calls, usage=usage)
 
 
 def tool_call(name: str, arguments: Mapping[str, object] | str | None = None, *, id: str = "call_1") -> JsonObject:  # noqa: A002  # the protocol's name
-    """Make one call; arguments as a mapping are written as JSON text, as models do.
+    """Make one call; a mapping of arguments becomes JSON text, as models write it.
 
     Args:
         name: The tool's name.

@@ -25,7 +25,7 @@ Script: TypeAlias = ScriptedReply | str | BaseException | Callable[[JsonObject],
 
 
 class ScriptExhaustedError(TavernKitError):
-    """A scripted model was asked more often than it has replies."""
+    """A scripted model got more requests than it has replies."""
 
 
 class ScriptedModel(AsyncContext):
@@ -45,7 +45,7 @@ class ScriptedModel(AsyncContext):
         Args:
             script: What it says, one entry for each request.
             name: The model's name.
-            repeat_last: Repeat the last entry for ever, instead of raising ``ScriptExhaustedError``.
+            repeat_last: Repeat the last entry forever, instead of raising ``ScriptExhaustedError``.
         """
         for entry in script:
             require("script", entry, Script, "a reply, text, an exception, or a function that gives a reply or text")
@@ -81,7 +81,7 @@ class ScriptedModel(AsyncContext):
         return Answer(text=reply) if isinstance(reply, str) else reply
 
     async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
-        """Answer a request; with ``on_delta`` piece by piece.
+        """Answer a request; with ``on_delta``, piece by piece.
 
         Args:
             request: The request.

@@ -1,4 +1,4 @@
-"""Server-sent events, read as they come and bounded in size."""
+"""Server-sent events, read as they arrive, with size limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServerEvent:
 
 
 class SSEParser:
-    """Feeds on bytes in any portions and gives the events that are complete."""
+    """Takes bytes in portions of any size and returns complete events."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -33,11 +33,11 @@ class SSEParser:
         self._size = 0
 
     def feed(self, portion: bytes) -> list[ServerEvent]:
-        """Take bytes; return the events that ended in them."""
+        """Parse bytes; return the events that they complete."""
         return self._take(self._decoder.decode(portion), final=False)
 
     def finish(self) -> list[ServerEvent]:
-        """Return what is left: a last event that no blank line ended."""
+        """Return the last event if no blank line ended it."""
         return [*self._take(self._decoder.decode(b"", final=True), final=True), *self._end_event()]
 
     def _take(self, text: str, *, final: bool) -> list[ServerEvent]:
@@ -48,7 +48,7 @@ class SSEParser:
         if not final and "\n" not in text and "\r" not in text and "\r" not in self._line[0][-1:]:
             return []
         joined = "".join(self._line)
-        # A carriage return at the end may be half of a line end: the next portion decides.
+        # A carriage return at the end may be half of a line ending: the next portion decides.
         held = "\r" if joined.endswith("\r") and not final else ""
         *lines, rest = _LINE_END.split(joined.removesuffix(held))
         if final:

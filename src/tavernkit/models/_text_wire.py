@@ -1,4 +1,4 @@
-"""Reads what text-completion servers with protocols of their own send: whole replies and the events of streams."""
+"""Reads replies and streams of text-completion servers that have their own protocols."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
 
 
 class TextReader(ReaderState):
-    """Base of the readers: a subclass takes one body or event apart."""
+    """Base of the readers: a subclass reads one body or event."""
 
     @abstractmethod
     def piece(self, event: JsonObject) -> ReplyPiece:
@@ -34,7 +34,7 @@ class TextReader(ReaderState):
 
     @abstractmethod
     def speaks(self, event: JsonObject) -> bool:
-        """Return True if there is a text in a body or an event, be it an empty one."""
+        """Return True if a body or an event contains a text, even an empty one."""
 
     def read(self, event: JsonObject) -> ReplyPiece:
         """Translate a body or an event of a stream."""
@@ -58,7 +58,7 @@ class LlamaCppReader(TextReader):
             limited = event.get("stop_type") == "limit" or event.get("stopped_limit") is True
             reason = "length" if limited else "stop"
         timings = event.get("timings")
-        # `tokens_cached` is of no use: servers include the reply in it.
+        # `tokens_cached` cannot be used: servers include the reply in it.
         cached = number_of(timings.get("cache_n")) if is_object(timings) else 0
         return ReplyPiece(
             text=text_of(event.get("content")),
@@ -70,7 +70,7 @@ class LlamaCppReader(TextReader):
         )
 
     def speaks(self, event: JsonObject) -> bool:
-        """The text is there."""
+        """Return True if the text field exists."""
         return isinstance(event.get("content"), str)
 
 
@@ -90,7 +90,7 @@ class OllamaReader(TextReader):
         )
 
     def speaks(self, event: JsonObject) -> bool:
-        """The text is there."""
+        """Return True if the text field exists."""
         return isinstance(event.get("response"), str)
 
 
@@ -109,7 +109,7 @@ class KoboldReader(TextReader):
         )
 
     def speaks(self, event: JsonObject) -> bool:
-        """The text is there."""
+        """Return True if the text field exists."""
         return isinstance(event.get("token"), str) or isinstance(_first(event.get("results")).get("text"), str)
 
 
@@ -126,12 +126,12 @@ class NovelAIReader(TextReader):
         )
 
     def speaks(self, event: JsonObject) -> bool:
-        """The text is there."""
+        """Return True if the text field exists."""
         return isinstance(event.get("token"), str) or isinstance(event.get("output"), str)
 
 
 def finish_reason(value: Json) -> FinishReason | None:
-    """Translate a server's word for why a reply ended; some write ``null`` as a text while it goes on."""
+    """Translate a server's word for why a reply ended; some write the text ``null`` until it ends."""
     return FINISH_REASONS.get(value, "unknown") if isinstance(value, str) and value not in ("", "null") else None
 
 

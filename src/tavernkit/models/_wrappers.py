@@ -32,7 +32,7 @@ Backoff: TypeAlias = Callable[[int], float]
 
 
 class ModelWrapper(AsyncContext):
-    """A model around another one, which it asks; the base of wrappers, your own included.
+    """A model that wraps another one; the base class of wrappers, including your own.
 
     Override ``send_whole()`` and ``stream()``; ``send()`` with ``on_delta`` goes through ``stream()``.
     """
@@ -59,7 +59,7 @@ class ModelWrapper(AsyncContext):
 
         Args:
             request: The request.
-            on_delta: Called with each piece of the reply as it comes.
+            on_delta: Called with each piece of the reply as it arrives.
         """
         if on_delta is None:
             return await self.send_whole(request)
@@ -80,7 +80,7 @@ class ModelWrapper(AsyncContext):
 
 
 def jittered_backoff(retry: int) -> float:
-    """Wait twice as long each time, up to a limit, and not always equally long, so that clients spread out."""
+    """Return a delay that doubles each time, up to a limit, with jitter so that clients spread out."""
     return min(RETRY_BASE_SECONDS * 2**retry, RETRY_CAP_SECONDS) * (0.5 + random.random() / 2)  # not a secret
 
 
@@ -92,17 +92,17 @@ def with_retries(
     max_wait: float = RETRY_CAP_SECONDS,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> Model:
-    """Send requests again that failed before the model began to answer.
+    """Retry requests that failed before the model began to answer.
 
-    Retried are connections that break before the server answers, and the statuses 408, 409, 425, 429, 500, 502, 503
-    and 529. A time-out is not, a gateway's (504) neither: the model may be at work, and would begin once more.
+    Connections that break before the server answers are retried, and the statuses 408, 409, 425, 429, 500, 502, 503 and
+    529. Time-outs, including a gateway's (504), are not: the model may already be working, and would start again.
 
     Args:
         model: The model.
         retries: How often a request is sent again.
         backoff: Seconds to wait, unless the provider says how long with ``Retry-After``.
         max_wait: A provider that asks for a longer pause is not asked again.
-        sleep: Waits; tests pass their own.
+        sleep: The function that waits; tests pass their own.
 
     Raises:
         ConfigError: ``retries`` is negative.
@@ -113,17 +113,17 @@ def with_retries(
 
 
 def fallback(first: Model, *others: Model) -> Model:
-    """Ask the next model when one fails before it began to answer. Each is asked under its own name.
+    """Ask the next model if one fails before it begins to answer. Each gets requests under its own name.
 
     Args:
         first: The model that is asked first.
-        others: Those that are asked in its place, in order.
+        others: Models to ask if it fails, in order.
     """
     return _Fallback((first, *others))
 
 
 def with_timeout(model: Model, seconds: float) -> Model:
-    """Give up on a reply that is late, or on a stream that is silent, for longer than this.
+    """Limit how long a reply, or the next piece of a stream, may take.
 
     Args:
         model: The model.
@@ -177,7 +177,7 @@ class _Retrying(ModelWrapper):
             await self._sleep(delay)
 
     def _delay(self, error: ModelError, retry: int) -> float | None:
-        """Return how long to wait before the next try; None if there is none."""
+        """Return how long to wait before the next attempt; None if there is none."""
         if retry >= self._retries or error.partial is not None or not _may_retry(error):
             return None
         asked = retry_after(error)
@@ -259,7 +259,7 @@ def _may_retry(error: ModelError) -> bool:
 
 
 def retry_after(error: ModelError) -> float | None:
-    """Return how many seconds a provider asks to wait with ``Retry-After``; a date counts from its ``Date``."""
+    """Return how many seconds ``Retry-After`` asks to wait; a date is relative to the ``Date`` header."""
     if not isinstance(error, HTTPError):
         return None
     text = _header(error.headers, "retry-after")

@@ -1,4 +1,4 @@
-"""Errors of asking models: one family for every provider."""
+"""Errors of models, the same for every provider."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class ModelError(TavernKitError):
-    """A request did not bring back a usable reply.
+    """A request got no usable reply.
 
-    ``partial`` is what the model had said before a stream broke, marked as interrupted; None if it had not begun.
-    ``attempts`` holds what a directives run tried before, when there was one. ``provider`` is the name of the
-    provider, which the message begins with; empty for models that were not made by name.
+    ``partial`` is the text before a stream broke, marked as interrupted; None if there was none.
+    ``attempts`` lists the earlier attempts of a directives run. ``provider`` is the name of the
+    provider, with which the message begins; empty for models that were not made by name.
     """
 
     def __init__(self, message: str) -> None:
@@ -31,7 +31,7 @@ class ModelError(TavernKitError):
 
 
 class BudgetReachedError(TavernKitError):
-    """A run may not send more requests, or has used up its tokens: this one was not sent."""
+    """A run has reached its limit of requests or tokens; this request was not sent."""
 
 
 class HTTPError(ModelError):
@@ -56,7 +56,7 @@ class HTTPError(ModelError):
     def from_body(
         cls, status: int, body: Json, *, raw_body: str = "", headers: Mapping[str, str] | None = None
     ) -> HTTPError:
-        """Make the error for a status; its message is what the provider says, wherever it says it.
+        """Make the error for a status; its message is the provider's own.
 
         Args:
             status: The HTTP status.
@@ -73,7 +73,7 @@ class RequestTimeoutError(ModelError, TimeoutError):
 
 
 class ConnectionFailedError(ModelError, ConnectionError):
-    """The provider could not be reached, or the connection broke; ``answering`` if that was after its answer began."""
+    """The provider could not be reached, or the connection broke; ``answering`` is True if its answer had begun."""
 
     def __init__(self, message: str, *, answering: bool = False) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Messages, blocks, plans and the pipeline that makes them: knows nothing of platforms, files or networks."""
+"""Messages, blocks, plans and the pipeline that makes them, independent of platforms, files and networks."""
 
 from tavernkit._lazy import lazy_exports
 

@@ -22,8 +22,8 @@ StateT = TypeVar("StateT", bound=BuildState[Context])
 class BaseBuilder(Generic[ContextT, StateT]):
     """Inputs that stay the same over many builds, and a pipeline.
 
-    Platforms name their context and state classes, and add ``build`` and its relatives with their typed inputs. What
-    a build is given wins over the builder's own inputs. A builder can be shared between threads.
+    Platforms name their context and state classes, and add ``build`` and similar methods with typed inputs. Inputs of a
+    build override the builder's own. A builder can be shared between threads.
 
     Args:
         pipeline: The steps of a build.
@@ -40,7 +40,7 @@ class BaseBuilder(Generic[ContextT, StateT]):
         self._inputs = dict(inputs)
 
     def __getstate__(self) -> dict[str, object]:
-        """What engines have compiled and remembered is not part of a pickle: it is made again."""
+        """Compiled and cached data is not part of a pickle; it is made again."""
         return {name: value for name, value in vars(self).items() if name != "services"}
 
     def make_state(self, context: ContextT) -> StateT:
@@ -69,14 +69,14 @@ class BaseBuilder(Generic[ContextT, StateT]):
         return self._copy(self.pipeline, changed)
 
     def _copy(self, pipeline: Pipeline[StateT], inputs: dict[str, object]) -> Self:
-        # Not by copy.copy, which goes by way of a pickle: what engines have compiled is shared.
+        # Not copy.copy, which uses the pickle methods: compiled data is shared.
         twin = object.__new__(type(self))
         vars(twin).update(vars(self), pipeline=pipeline, _inputs=inputs)
         return twin
 
 
 class CoreInputs(CommonInputs, total=False):
-    """Inputs of a build that belongs to no platform."""
+    """Inputs of a build without a platform."""
 
     character: Participant | None
     """Who answers."""
@@ -109,7 +109,7 @@ class Builder(BaseBuilder[Context, BuildState[Context]]):
 
 
 def finished_plan(state: BuildState[Context]) -> Plan:
-    """Take the plan of a state, bringing its warnings, omissions and trace up to date."""
+    """Return the plan of a state with its warnings, omissions and trace."""
     if state.plan is None:
         raise PipelineError("the pipeline made no plan: one of its steps must set state.plan")
     plan = state.plan.replace(

@@ -1,4 +1,4 @@
-"""What a build knows of the outside world, and what its steps hand each other."""
+"""The context of a build, and the state that its steps share."""
 
 from __future__ import annotations
 
@@ -54,30 +54,30 @@ def underscore(key: str) -> str:
 
 
 def random_numbers(seed: int | str) -> Callable[[], float]:
-    """Return random numbers that are the same for the same seed, which may be any text: a stored one, too."""
+    """Return a source of random numbers that depends only on the seed, which may be any text."""
     return Random(seed.encode("utf-8", "surrogatepass") if isinstance(seed, str) else seed).random
 
 
 REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
 STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
-"""How a platform makes a prompt fit: its own way, or one of the generic trimmer's."""
+"""How a platform makes a prompt fit: its own method, or one of the generic trimmer."""
 
 CACHE = "cache"
-"""Cuts the history in large steps, so that many prompts begin alike. Not every platform has it."""
+"""Cuts the history in large steps, so that many prompts begin the same way. Not on every platform."""
 
 FREEZE, TAIL = "freeze", "tail"
 LORE_PLACES = (REFERENCE, FREEZE)
-"""Where lore goes that fires by key: to its own place, or into the history where it fired, to stay there."""
+"""Where lore goes that fires by key: to its own place, or permanently into the history where it fired."""
 VOLATILE_PLACES = (REFERENCE, TAIL)
-"""Where texts go that move or change in every prompt: to their own places, or behind the history."""
+"""Where texts go that move or change in every prompt: to their own places, or after the history."""
 
 ON_OVERFLOW = ("error", "return")
-"""What happens when what must be in a prompt does not fit."""
+"""What to do if the required parts of a prompt do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedClock:
-    """A clock that stands still: every build of a context sees the same time."""
+    """A stopped clock: every build of a context sees the same time."""
 
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -90,16 +90,16 @@ class FixedClock:
 class Context:
     """The frozen input of one build; each platform adds its own typed fields. ``CommonInputs`` describes the fields.
 
-    Whatever a build needs from the world is in here (time and seed too), so a build is a pure function of it: the same
-    context gives the same bytes.
+    Everything that a build needs from outside is in here (including time and seed), so a build is a pure function of
+    it: the same context gives the same bytes.
     ``step_configs`` overrides options of steps by name for this build; ``data`` is the application's own, read with
-    ``context["key"]``. ``limits`` says how much the macros of all texts together may do.
+    ``context["key"]``. ``limits`` bounds the work of all macros together.
     """
 
     type: str = "app"
     id: str | None = None
     character: Participant | None = None
-    """Whom the model plays."""
+    """The character that the model plays."""
     user: Participant | None = None
     history: ChatHistory = field(default_factory=lambda: wrap_history(None))
     """The chat so far."""
@@ -123,10 +123,10 @@ class Context:
     data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     drawn_seed: int = field(init=False, repr=False, compare=False, default_factory=lambda: getrandbits(64))
-    """Seeds the random numbers of builds that were given neither a seed nor random numbers."""
+    """The seed of builds without a seed or random numbers of their own."""
 
     inputs_type: ClassVar[type] = CommonInputs
-    """The typed dictionary of everything this context can be made of."""
+    """The typed dictionary of all inputs of this context."""
 
     def __post_init__(self) -> None:
         """Read the history, and freeze what the build must not see change."""
@@ -141,7 +141,7 @@ class Context:
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> Self:
-        """Make a context of a mapping: keys that name fields fill them, all others become ``data``.
+        """Make a context from a mapping: keys that are not fields go into ``data``.
 
         ``module_configs`` is another name for ``step_configs``.
         """
@@ -158,15 +158,15 @@ class Context:
 
     @classmethod
     def input_names(cls) -> frozenset[str]:
-        """Names of all inputs this context takes."""
+        """Names of all inputs of this context."""
         return _input_names(cls)
 
     @classmethod
     def make(cls, **inputs: object) -> Self:
-        """Make a context of keyword inputs.
+        """Make a context from keyword inputs.
 
         Raises:
-            ConfigError: An input is unknown (the nearest known name is suggested) or of a wrong type.
+            ConfigError: An input is unknown (the nearest known name is suggested) or has the wrong type.
         """
         cls.check_inputs(inputs)
         return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names and types are checked above
@@ -180,7 +180,7 @@ class Context:
 
     @classmethod
     def check_inputs(cls, inputs: Mapping[str, object]) -> None:
-        """Refuse unknown inputs and inputs of a wrong type: the check at the door of every builder."""
+        """Refuse unknown inputs and inputs of the wrong type. Every builder calls this."""
         cls._refuse_unknown(inputs)
         check_values(inputs, cls.inputs_type, skip=("history",), wanted=_WANTED)
 
@@ -201,7 +201,7 @@ class Context:
 
         Args:
             key: The key in ``data``.
-            default: What to return if it is not there.
+            default: What to return if the key is missing.
         """
         return self.data.get(key, default)
 
@@ -218,13 +218,13 @@ _WANTED = {
     "character": "a Character, such as tk.load(path).character",
     "user": "a User, such as User(name='Ann')",
 }
-"""What error messages ask for where the type's name does not help."""
+"""What error messages ask for if the type's name does not help."""
 
 EMPTY_STEP_CONFIGS: Mapping[str, Mapping[str, object]] = {}
 
 
 def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
-    """Bring step names into one form and check that every step's options are a mapping."""
+    """Normalise step names and check that every step's options are a mapping."""
     if not is_mapping(value):
         raise ConfigError(f"step_configs must map step names to options, not {type(value).__name__}")
     configs: dict[str, Mapping[str, object]] = {}
@@ -239,7 +239,7 @@ ContextT_co = TypeVar("ContextT_co", bound=Context, covariant=True)
 
 
 class DrawnNumbers:
-    """Random numbers of an application; those that were drawn are kept, so that a prompt can be built again."""
+    """An application's random numbers; the drawn ones are recorded, so that a prompt can be built again."""
 
     def __init__(self, source: Callable[[], float]) -> None:
         self.source = source
@@ -252,20 +252,20 @@ class DrawnNumbers:
         return number
 
     def again(self) -> Callable[[], float]:
-        """Return what gives the same numbers from the first one on."""
+        """Return a function that gives the same numbers again."""
         drawn = iter(tuple(self._drawn))
         return lambda: next(drawn, 0.5)
 
 
 class BuildState(Generic[ContextT_co]):
-    """Workspace of one build. Platforms subclass it with typed attributes of their own."""
+    """Workspace of one build. Platforms subclass it with their own typed attributes."""
 
     def __init__(self, context: ContextT_co) -> None:
         self._context = context
         self._inputs_open = False
         self._variables = context.variables
         self.build_budget = BuildBudget(context.limits)
-        """What the texts of this build have used together, and what it keeps."""
+        """The steps, characters and memory that this build has used."""
         self.blocks: list[Block] = []
         self.plan: Plan | None = None
         self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
@@ -280,7 +280,7 @@ class BuildState(Generic[ContextT_co]):
 
     @cached_property
     def variables(self) -> VariablesOverlay:
-        """The chat's variables: what the build writes is kept here until its turn is received."""
+        """The chat's variables; writes of the build stay here until the reply has arrived."""
         return VariablesOverlay(self._variables or InMemoryVariablesStore(), self._keep_variable)
 
     @property
@@ -290,7 +290,7 @@ class BuildState(Generic[ContextT_co]):
 
     @contextmanager
     def inputs_open(self) -> Generator[None]:
-        """Allow ``change_inputs()`` for a while."""
+        """Allow ``change_inputs()`` inside the ``with`` block."""
         before, self._inputs_open = self._inputs_open, True
         try:
             yield
@@ -308,9 +308,9 @@ class BuildState(Generic[ContextT_co]):
         self._context = self._context.replace(**changes)
 
     def warn(self, message: str) -> None:
-        """Report a problem with external input: kept, traced, raised in strict mode, else handed to the handler.
+        """Report a problem with external input: record and trace it, and raise it (strict mode) or call the handler.
 
-        Of many that are alike only the first are; the others are counted.
+        Of many similar warnings only the first are kept; the others are counted.
 
         Raises:
             StrictModeError: The build is strict.
@@ -329,7 +329,7 @@ class BuildState(Generic[ContextT_co]):
             self._context.warn(message)
 
     def _keep_variable(self, name: str, old: Json, value: Json) -> bool:
-        """Count a variable that is written; return True if it is kept."""
+        """Count the size of a written variable; return True if it may be stored."""
         before = -len(name) if old is None else size_of(old)
         if self.build_budget.keep(size_of(value) - before):
             return True
@@ -347,7 +347,7 @@ class BuildState(Generic[ContextT_co]):
 
         Args:
             event: What happened.
-            lazy: Makes more of the payload.
+            lazy: Returns more details.
             payload: Details by name.
         """
         instrumenter = self._context.instrumenter
@@ -364,8 +364,8 @@ class BuildState(Generic[ContextT_co]):
         self.instrument("stat", key=key, value=value, step=self.current_step)
 
     def copy(self) -> Self:
-        """A copy for trying something out: containers are copied one level deep."""
-        assert self.variables is not None  # made now, if not yet: both write to the same
+        """Return a copy for experiments: containers are copied one level deep."""
+        assert self.variables is not None  # created first if necessary: both copies share it
         twin = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, dict)):

@@ -1,4 +1,4 @@
-"""An entry of a prompt manager: a prompt that may be switched, moved and made conditional."""
+"""An entry of a prompt manager: a prompt that can be switched off, moved and made conditional."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def generation_type(value: object, default: D = "normal") -> GenerationType | D:
 
 
 def generation_types(values: object) -> list[GenerationType]:
-    """Read a list of generation types (the triggers of a prompt); unknown ones are left out, each is named once."""
+    """Read a list of generation types (the triggers of a prompt); without unknown ones and duplicates."""
     listed: Iterable[object] = values if is_sequence(values) else () if values is None else (values,)
     read: list[GenerationType | None] = [generation_type(value, None) for value in listed]
     return list(dict.fromkeys([one for one in read if one is not None]))
@@ -45,7 +45,7 @@ MAX_CHAT_DEPTH = 100
 
 
 class HasName(Protocol):
-    """A participant whose name conditions look at."""
+    """A participant whose name conditions check."""
 
     @property
     def name(self) -> str:
@@ -60,11 +60,11 @@ class EntryConditions:
     chat_scan_messages: Sequence[str] = ()
     """Texts of the chat, newest first."""
     default_chat_depth: int = DEFAULT_CHAT_DEPTH
-    """How many messages a ``chat`` condition looks at, unless it says so itself."""
+    """How many messages a ``chat`` condition checks, unless it sets its own number."""
     turn_count: int | None = None
     """The number of the turn, for ``turns`` conditions; None counts as 0."""
     character: HasName | None = None
-    """The character, for ``character`` conditions; without one, such conditions do not hold."""
+    """The character, for ``character`` conditions; without one, these conditions are false."""
     character_creator: str = ""
     """Who made the card."""
     character_version: str = ""
@@ -72,7 +72,7 @@ class EntryConditions:
     character_tags: Sequence[str] = ()
     """The tags of the card."""
     user: HasName | None = None
-    """The user, for ``user`` conditions; without one, such conditions do not hold."""
+    """The user, for ``user`` conditions; without one, these conditions are false."""
     persona: str = ""
     """The description of the user's persona."""
 
@@ -90,7 +90,7 @@ class PromptEntry:
     enabled: bool = True
     """False if the entry is switched off."""
     pinned: bool = False
-    """True if a prompt manager must not remove it. Builds do not look at it."""
+    """True if a prompt manager must not remove it. Builds ignore it."""
     role: str = "system"
     """The role of its message."""
     position: str = "relative"
@@ -104,7 +104,7 @@ class PromptEntry:
     forbid_overrides: bool = False
     """True if a card must not replace the text."""
     conditions: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """When the entry counts: ``chat``, ``turns``, ``character``, ``user``, joined by ``all`` or ``any``."""
+    """When the entry applies: ``chat``, ``turns``, ``character``, ``user``, joined by ``all`` or ``any``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.id)
@@ -112,7 +112,7 @@ class PromptEntry:
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> PromptEntry | None:
-        """Read an entry (camelCase or snake_case); nothing when it has neither ``id`` nor ``key``."""
+        """Read an entry (camelCase or snake_case); None if it has neither ``id`` nor ``key``."""
         require("value", value, Mapping, "a mapping with id and content")
         identifier = _pick(value, "id", "key")
         if identifier is None or not str(identifier).strip():
@@ -135,11 +135,11 @@ class PromptEntry:
         )
 
     def triggered_by(self, generation_type: str) -> bool:
-        """Return True if it counts for a kind of generation; without triggers it counts for all."""
+        """Return True if it applies to a generation type; without triggers it applies to all."""
         return not self.triggers or generation_type in self.triggers
 
     def active_for(self, context: EntryConditions | None) -> bool:
-        """Return True if its conditions hold; without conditions they do."""
+        """Return True if its conditions are met, or it has none."""
         if not self.conditions:
             return True
         return context is not None and _holds(self.conditions, context)

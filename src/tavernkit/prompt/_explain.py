@@ -1,4 +1,4 @@
-"""A plan explained to people: what is in it, from where, at what cost, and what is not."""
+"""Explains a plan: what is in it, where that came from, what it costs, and what was left out."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class ExplainedOmission:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole story of a plan. Print it for a table, or read the rows."""
+    """The explanation of a plan. Print it for a table, or read the rows."""
 
     blocks: Sequence[ExplainedBlock]
-    """What goes to the model, in order."""
+    """The blocks that go to the model, in order."""
     left_out: Sequence[ExplainedOmission]
-    """What does not go to the model, with reasons."""
+    """What was left out, with reasons."""
     total_tokens: int | None
     """Tokens of the prompt; None if they were not counted."""
     budget_tokens: int | None
@@ -66,9 +66,9 @@ class Explanation:
     counting_note: str = ""
     """How far token counts may be off, if the model's own tokenizer was not available."""
     moved: Sequence[Moved] = ()
-    """What a cache strategy put elsewhere than the platform would."""
+    """What a cache strategy moved away from the platform's own place."""
     hints: Sequence[str] = ()
-    """What could be better: texts that make a prompt cache useless."""
+    """Suggestions: texts that defeat a prompt cache."""
 
     def to_dict(self) -> JsonObject:
         """The rows, ready for ``json``."""
@@ -94,7 +94,7 @@ class Explanation:
         return "\n".join(lines)
 
     def to_html(self) -> str:
-        """The tables as a piece of HTML; notebooks show it by themselves."""
+        """Return the tables as HTML; notebooks show it automatically."""
         parts: list[str] = []
         for title, (head, *rows) in self._tables():
             parts += [f"<p><b>{escape(title)}</b></p>"] if title else []
@@ -118,7 +118,7 @@ class Explanation:
         return f"{self.total_tokens} tokens{budget} in {len(self.blocks)} blocks{note}"
 
     def _tables(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-        """The rows under their titles, headings first; the blocks themselves have no title."""
+        """The tables with their titles; the table of blocks has no title."""
         yield (
             "",
             [

@@ -13,24 +13,24 @@ from tavernkit._values import JsonObject, is_sequence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDecision:
-    """The speakers of a turn in order, and why. Keep it with the turn: the same seed gives the same decision."""
+    """The speakers of a turn in order, with reasons. The same seed gives the same decision."""
 
     activated: Sequence[str] = ()
     """The speakers: SillyTavern's file names of cards, RisuAI's ids of characters."""
     generation_types: Sequence[str] = ()
     """One for each speaker."""
     strategy: str | None = None
-    """The rule of the group that chose."""
+    """The group's activation rule."""
     generation_type: str = "normal"
     """The kind of turn that was decided for."""
     is_user_input: bool = False
     """True if the user wrote a message that the speakers answer."""
     seed: int | str | None = None
-    """What the random choices were made from."""
+    """The seed of the random choices."""
     reasons: Sequence[str] = ()
     """Why each of them speaks."""
     send_as_user: bool = False
-    """True if no one speaks and the typed text is just sent."""
+    """True if nobody speaks and the typed text is only stored."""
 
     def to_dict(self) -> JsonObject:
         """The decision, ready for ``json``."""
@@ -41,10 +41,10 @@ class GroupDecision:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, object]) -> GroupDecision:
-        """Read what ``to_dict()`` gave, or a decision of an application's own.
+        """Read the output of ``to_dict()``, or a decision made by the application.
 
         Args:
-            value: The decision. ``activated_member_ids`` is read as ``activated``; missing keys have their default.
+            value: The decision. ``activated_member_ids`` is read as ``activated``; missing keys get defaults.
         """
         known: dict[str, object] = {key: value[key] for key in cls.__slots__ if key in value}
         if "activated_member_ids" in value:

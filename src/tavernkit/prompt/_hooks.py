@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Hook: TypeAlias = Callable[["BuildState[Context]"], None]
 """Gets the state. Before a build it may change inputs (``BuildState.change_inputs()``), not blocks; after it, it may
-replace ``state.plan``. What can be recovered from is reported with ``state.warn``."""
+replace ``state.plan``. Report recoverable problems with ``state.warn``."""
 
 HookT = TypeVar("HookT", bound="Callable[..., None]")
 

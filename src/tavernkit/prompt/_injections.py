@@ -1,4 +1,4 @@
-"""Texts an application puts into the prompt by itself: the data behind ``/inject``."""
+"""Texts that an application inserts into the prompt: the data behind ``/inject``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ POSITION_ALIASES: Mapping[str, str] = {"before_prompt": "before", "in_prompt": "
 DEFAULT_DEPTH = 4
 
 InjectionFilter: TypeAlias = Callable[["BuildState[Context]"], bool]
-"""Decides for each build whether an injection counts."""
+"""Decides for each build whether an injection applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One injected text. ``depth`` counts only in the chat: 0 is after the last message."""
+    """One injected text. ``depth`` applies only in the chat: 0 is after the last message."""
 
     id: str
     """The injection's name; registering the same id again replaces it."""
@@ -42,15 +42,15 @@ class Injection:
     ephemeral: bool = False
     """True if it is meant for one generation; the application removes it after that."""
     filter: InjectionFilter | None = None
-    """Decides for each build whether it counts; without a filter it always does."""
+    """Decides for each build whether it applies; without a filter it always does."""
 
     @property
     def in_chat(self) -> bool:
-        """Whether it goes into the chat at a depth."""
+        """True if it goes into the chat at a depth."""
         return self.position == "chat"
 
     def active_for(self, state: BuildState[Context]) -> bool:
-        """Ask the filter; without one, or when the filter fails (which is reported), the injection counts."""
+        """Return what the filter says; True if there is no filter or it fails, which is reported."""
         if self.filter is None:
             return True
         try:
@@ -84,7 +84,7 @@ class InjectionRegistry:
         ephemeral: bool = False,
         filter: InjectionFilter | None = None,  # noqa: A002  # the word users know
     ) -> Injection:
-        """Add or replace an injection; no content is empty content.
+        """Add or replace an injection; without content it is empty.
 
         Args:
             id: The injection's name.
@@ -94,7 +94,7 @@ class InjectionRegistry:
             depth: Messages between it and the end of the chat.
             scan: Scan its text for lore keys.
             ephemeral: It is meant for one generation.
-            filter: Decides for each build whether it counts.
+            filter: Decides for each build whether it applies.
 
         Raises:
             ConfigError: There is no such position.
@@ -120,7 +120,7 @@ class InjectionRegistry:
         return entry
 
     def remove(self, id: str) -> None:  # noqa: A002  # the word users know
-        """Remove an injection if it is there."""
+        """Remove an injection if it exists."""
         with self._lock:
             self._entries.pop(id, None)
 

@@ -1,4 +1,4 @@
-"""What a build of any platform can be given; each platform adds its own inputs."""
+"""Inputs that builds of every platform take; each platform adds its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Estimator(Protocol):
 
 
 class CommonInputs(TypedDict, total=False):
-    """Inputs that every platform takes. All are optional; what is not given has a default."""
+    """Inputs that every platform takes. All are optional."""
 
     type: str
     """The kind of application, for its own hooks and steps; ``app`` by default."""
@@ -56,19 +56,19 @@ class CommonInputs(TypedDict, total=False):
     model_hint: str | None
     """The model whose tokens are counted, if the preset does not say."""
     llm_options: Mapping[str, object]
-    """Options for the model that go over the preset's own."""
+    """Options for the model that override the preset's."""
     clock: Callable[[], datetime]
-    """Says what time it is; the time of the context by default."""
+    """Returns the current time; by default the time when the context was made."""
     seed: int | str | None
     """Makes random macros and probabilities repeatable."""
     strict: bool
     """Raise an error where a build would only warn."""
     limits: Limits
-    """How much the macros of all texts together may do."""
+    """Limits on the work of all macros together."""
     warn: Warn | None
     """Called with every warning; the log by default."""
     instrumenter: Instrumenter | None
-    """Receives what steps do: a ``TraceCollector``, or an exporter."""
+    """Receives events of steps: a ``TraceCollector``, or an exporter."""
     step_configs: Mapping[str, Mapping[str, object]]
     """Options of steps, by name of the step."""
     data: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""Traced texts that are the same from turn to turn: a source map takes them without building again."""
+"""Traced texts that stay the same from turn to turn, so that a source map need not build them again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.prompt._context import Context
 from tavernkit.prompt._plan import Plan
 
 SHORT_TEXT = 8
-"""Builders add separators and names of their own; longer texts have a source."""
+"""Builders add their own separators and names; longer texts have a source."""
 
 _OF_THE_TURN = frozenset(
     {
@@ -21,15 +21,15 @@ _OF_THE_TURN = frozenset(
         *("llm_options", "chat_metadata", "macro_memory", "decision", "trigger_host", "memory", "send_steps", "device"),
     }
 )
-"""Inputs that are new in every turn, or that no text is made of that is kept here."""
+"""Inputs that are new in every turn, or that no text here depends on."""
 
 _PURE_MACROS = frozenset(
     {"char", "user", "bot", "charifnotgroup", "description", "personality", "scenario", "persona", "slot"}
 )
-"""Macros that give the same in every turn of the same inputs."""
+"""Macros that give the same result in every turn with the same inputs."""
 
 _KINDS = frozenset({"added", "card", "character", "group", "lore", "persona", "preset", "settings", "user"})
-"""Kinds of sources that stay the same. Lines of the chat do as well, if they are compared."""
+"""Kinds of sources that stay the same. Lines of the chat are compared."""
 
 _MACRO = re.compile(r"\{\{(\w{1,40})\}\}")
 _EVERY_OPENER = re.compile(r"\{\{")
@@ -37,7 +37,7 @@ _EVERY_OPENER = re.compile(r"\{\{")
 
 @dataclass(frozen=True, slots=True)
 class TurnInputs:
-    """What a plan was built from, as far as the next one may have it too."""
+    """The inputs of a plan that the next one may share."""
 
     context: Context
     """All inputs."""
@@ -46,15 +46,15 @@ class TurnInputs:
     more: Sequence[str]
     """Texts of inputs that are new objects each turn."""
     lines: Callable[[object], object]
-    """Gives the words of a line of the chat by its place; None for any other place."""
+    """Returns the text of a chat line by its place; None for other places."""
 
     def same(self, other: TurnInputs) -> bool:
-        """Return True if everything is the same, but for the chat."""
+        """Return True if everything except the chat is the same."""
         if not _same(self.lore, other.lore) or not _same(self.more, other.more):
             return False
         for name in _names(self.context):
             mine, others = getattr(self.context, name), getattr(other.context, name)
-            # Settings that the application does not give are made anew for every build.
+            # Settings that the application does not pass are made again for every build.
             if not _same(mine, others) and not (name == "settings" and mine == others):
                 return False
         return True
@@ -69,7 +69,7 @@ class _Known:
 
 
 class KnownTexts:
-    """The texts of the last map. A text is used again if nothing that it was made of can have changed."""
+    """The texts of the last map. A text is reused if nothing it depends on can have changed."""
 
     def __init__(self) -> None:
         self._last: _Known | None = None
@@ -77,12 +77,12 @@ class KnownTexts:
     def find(
         self, inputs: TurnInputs, plan: Plan, place: Callable[[Block], object], whole: Container[int]
     ) -> Plan | None:
-        """Return a plan with traced texts; None if one of them is not known.
+        """Return a plan with traced texts; None if one of them is unknown.
 
         Args:
             inputs: What the plan was built from.
             plan: The plan.
-            place: Gives the line of a block, or the slot that it shares with others.
+            place: Returns the line of a block, or the slot that it shares with others.
             whole: Ids of blocks whose texts are not needed.
         """
         last = self._last
@@ -107,7 +107,7 @@ class KnownTexts:
         Args:
             inputs: What its plan was built from.
             traced: The plan with traced texts.
-            place: Gives the line of a block, or the slot that it shares with others.
+            place: Returns the line of a block, or the slot that it shares with others.
             given: The origins of all inputs.
         """
         texts: dict[tuple[object, str], str] = {}
@@ -116,7 +116,7 @@ class KnownTexts:
             where = place(block)
             key = where, block.content
             if key in texts:
-                twice.add(key)  # which of the two it is cannot be told
+                twice.add(key)  # the two cannot be told apart
             elif _stays(block.content, in_chat=inputs.lines(where) is not None):
                 texts[key] = block.content
         for key in twice:
@@ -145,7 +145,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def _stays(text: str, *, in_chat: bool) -> bool:
-    """Return True if all of a text comes from inputs that stay the same, through macros that give the same."""
+    """Return True if all of a text comes from unchanged inputs, through macros with unchanged results."""
     kinds = {*_KINDS, "chat"} if in_chat else _KINDS
     pure: set[int] = set()
     for start, end, origin, _, via in pieces_of(text):

@@ -11,7 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 
 SendDate: TypeAlias = date | int | float | str
-"""When a message was sent: a date or time, a number (seconds or milliseconds, as the source has it) or text."""
+"""When a message was sent: a date or time, a number (seconds or milliseconds, as in the source) or text."""
 
 _NOTHING = (None,) * 6
 
@@ -40,13 +40,13 @@ class Message:
     send_date: SendDate | None = None
     """When it was sent."""
     attachments: Sequence[FrozenJson] | None = None
-    """Pictures and files, as ``Attachment.to_dict()`` gives them."""
+    """Pictures and files, as returned by ``Attachment.to_dict()``."""
     metadata: FrozenObject | None = None
 
     def __post_init__(self) -> None:
         rest = (self.name, self.swipes, self.swipe_id, self.send_date, self.attachments, self.metadata)
         if type(self.role) is str and type(self.content) is str and rest == _NOTHING:
-            return  # most messages have no more than that, and they are made by the thousand
+            return  # most messages have nothing else, and they are made by the thousand
         if self.swipes is not None:
             object.__setattr__(self, "swipes", tuple(self.swipes))
         if self.attachments is not None:
@@ -59,7 +59,7 @@ class Message:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def to_dict(self) -> dict[str, str]:
-        """Role, content and a name that is not empty."""
+        """Return role and content, and the name if it is not empty."""
         plain = {"role": self.role, "content": self.content}
         if self.name:
             plain["name"] = self.name

@@ -23,7 +23,7 @@ class NoConfig:
 
 
 class Step(Generic[StateT_contra, ConfigT]):
-    """A stateless unit with a typed, frozen config; what belongs to one run lives in the state.
+    """A stateless unit with a typed, frozen config; data of one run is kept in the state.
 
     A step with options names its config class::
 
@@ -55,10 +55,10 @@ class Step(Generic[StateT_contra, ConfigT]):
         return type(self)(merge_options(self.config, options, self.name))
 
     def before(self, state: StateT_contra) -> None:
-        """Work on the way in."""
+        """Run on the way in."""
 
     def after(self, state: StateT_contra) -> None:
-        """Work on the way out."""
+        """Run on the way out."""
 
 
 def merge_options(config: ConfigT, options: Mapping[str, object], step: str) -> ConfigT:
@@ -88,7 +88,7 @@ def _default_name(class_name: str) -> str:
 StateT = TypeVar("StateT", bound=BuildState[Context])
 
 AnyStep: TypeAlias = Step[StateT, Any]
-"""A step over a state, whatever its config."""
+"""A step with any config."""
 
 
 class Pipeline(Generic[StateT]):
@@ -134,7 +134,7 @@ class Pipeline(Generic[StateT]):
         return f"Pipeline({' → '.join(self._steps)})"
 
     def replace(self, name: str, step: AnyStep[StateT]) -> Pipeline[StateT]:
-        """Put another step in the place of ``name``, under the same name.
+        """Replace the step ``name``; the new step gets the same name.
 
         Args:
             name: The step to replace.
@@ -189,11 +189,11 @@ class Pipeline(Generic[StateT]):
     def run(self, state: StateT) -> None:
         """Run every ``before`` in order, then every ``after`` in reverse order.
 
-        An error of a step is wrapped in ``PipelineError`` with the step's name (a PipelineError passes as it is);
-        the steps that are still open are notified as well.
+        An error of a step is wrapped in ``PipelineError`` with the step's name (a ``PipelineError`` is not wrapped
+        again). Steps that are still open are notified too.
 
         Raises:
-            StrictModeError: The build is strict, and a regex, script or template was given up on a busy machine.
+            StrictModeError: The build is strict, and a regex, script or template ran out of time on a busy machine.
         """
         require("state", state, BuildState)
         with noting_degraded() as reasons:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tavernkit.prompt._source_spans import Place, Span, TextSource, Use
 
 SCHEMA_VERSION = 1
-"""The schema of saved plans. A field that an older TavernKit could not do without makes a new one."""
+"""The schema version of saved plans. It increases when older versions cannot read a plan."""
 
 ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
 """Dialects whose payload is a list of messages."""
@@ -55,7 +55,7 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
-    """A prompt as one text, for models without chat: with the origin of its characters and where to stop."""
+    """A prompt as one text, for text-completion models, with the origin of its characters and its stop strings."""
 
     text: str
     """The whole prompt."""
@@ -67,10 +67,10 @@ class RenderedText:
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes to the model, piece by piece, with where each came from and what was left out.
+    """A finished prompt: its pieces, where each came from, and what was left out.
 
-    ``rendered`` is the whole text when the build was for a text model; otherwise dialects work on the messages.
-    ``counting_note`` says how far token counts may be off, where the model's own tokenizer was not at hand.
+    ``rendered`` is the whole text if the build was for a text model; otherwise dialects use the messages.
+    ``counting_note`` says how far token counts may be off if the model's own tokenizer was not available.
     """
 
     blocks: Sequence[Block] = ()
@@ -78,9 +78,9 @@ class Plan:
     outlets: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Texts of lore entries for ``{{outlet::name}}``, by name."""
     lore_result: LoreResult | None = None
-    """What the scan of the lore found; ``lore_result.rows()`` lists every entry."""
+    """The result of the lore scan; ``lore_result.rows()`` lists every entry."""
     trim_report: TrimReport | None = None
-    """What was left out to fit the token budget, with sums; None if nothing was budgeted."""
+    """What was left out to fit the token budget, with totals; None if there was no budget."""
     greeting: str | None = None
     """The greeting with its macros expanded; None if the build did not choose one."""
     greeting_index: int | None = None
@@ -88,27 +88,27 @@ class Plan:
     warnings: Sequence[str] = ()
     """Warnings of the build."""
     degraded: Sequence[str] = ()
-    """Why the prompt is not what it should be: regexes or scripts that ran out of time on a busy machine."""
+    """Why the prompt may be wrong: regexes or scripts that ran out of time on a busy machine."""
     trace: Trace | None = None
     """Timings and numbers of each step, if the build was traced."""
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Options of the request under the platform's own names."""
     omissions: Sequence[Omission] = ()
-    """What could be in the prompt and is not, with reasons."""
+    """What could have been in the prompt but was left out, with reasons."""
     rendered: RenderedText | None = None
     counting_note: str = ""
     sampling: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Options for any model, in OpenAI's names: temperature, limits, stop strings, tools."""
     variables: VariableChanges = field(default_factory=VariableChanges)
-    """What the build would change in the chat's variables, once its turn is received."""
+    """Changes of the chat's variables, to be applied when the reply has arrived."""
     moved: Sequence[Moved] = ()
-    """What a cache strategy put elsewhere than the platform would."""
+    """What a cache strategy moved away from the platform's own place."""
     metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """What the chat's header has to hold once the turn is received, so that the next prompt begins like this one."""
+    """What to store in the chat's header when the reply has arrived, so that the next prompt begins like this one."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
     """Counts the tokens of a text as the build did."""
     raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
-    """Gives the texts of files before their macros were expanded, by kind and id of their source, if asked for."""
+    """Returns the texts of files before macro expansion, by kind and id of their source."""
     again: Again | None = field(default=None, repr=False, compare=False)
     """Builds the plan again with traced texts, for ``source_map()``."""
 
@@ -127,22 +127,22 @@ class Plan:
         set_field(self, "metadata_changes", freeze_object(self.metadata_changes))
 
     def __repr__(self) -> str:
-        """Say what it is in a line: a prompt is too long to print by accident."""
+        """Return a one-line summary: a prompt is too long to print by accident."""
         report = self.trim_report
         tokens = f", {report.final_tokens} tokens" if report is not None else ""
         blocks = f"{len(self.blocks)} block{'' if len(self.blocks) == 1 else 's'}"
         return f"<{type(self).__name__}: {blocks}{tokens}; print(plan.explain()) shows them>"
 
     def _repr_html_(self) -> str:
-        """The explanation, as a notebook shows it."""
+        """Return the explanation as HTML for notebooks."""
         return self.explain().to_html()
 
     def __getstate__(self) -> dict[str, object]:
-        """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
+        """Functions are not part of a pickle; a loaded plan uses the token counts of its blocks."""
         return {**vars(self), **self._unpickled}
 
     _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None}
-    """Fields that hold functions, and what a plan that is read back has instead."""
+    """Fields with functions, and their values in a loaded plan."""
 
     def replace(self, **changes: object) -> Plan:
         """Return a changed copy."""
@@ -178,7 +178,7 @@ class Plan:
 
     @property
     def has_greeting(self) -> bool:
-        """Whether the build chose a greeting."""
+        """True if the build chose a greeting."""
         return bool(self.greeting)
 
     @property
@@ -249,7 +249,7 @@ class Plan:
         return self.fingerprint_of(messages)
 
     def fingerprint_of(self, payload: object) -> str:
-        """The same for what ``to_messages()`` has given."""
+        """Return the fingerprint of the output of ``to_messages()``."""
         sent = thaw({"messages": payload, "llm_options": self.llm_options})
         text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -269,15 +269,14 @@ class Plan:
 
         Args:
             dialect: The provider's protocol (``openai``, ``anthropic``, ``google``, ``text``…; by default
-                ``openai``); with ``reference``, the name that the other program has for the provider (by default
-                the preset's own).
+                ``openai``); with ``reference``, the other program's name for the provider (by default the preset's).
             model: The model to ask; by default the one that sends the request, or with ``reference`` the preset's.
-            options: Options that go over the preset's own.
+            options: Options that override the preset's.
             reference: Make exactly the HTTP request of the program that the preset belongs to.
-            api_key: The key for a reference request. By default ``<key>`` stands for it and the model that sends
-                the request puts in its own; with an empty text the request is that of a user without a key.
+            api_key: The key for a reference request. By default it contains ``<key>``, which the sending model replaces
+                with its own; with an empty text, the request is that of a user without a key.
             base_url: The address of a server that the user runs, for a reference request.
-            warn: Called with settings that a reference request has no place for.
+            warn: Called with settings that a reference request cannot contain.
 
         Raises:
             ConfigError: This plan belongs to no other program, or that program does not know the provider.
@@ -308,13 +307,13 @@ class Plan:
         raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")
 
     def explain(self) -> Explanation:
-        """Explain what is in the prompt, from where, at what cost, and what was left out and why. Print the result."""
+        """Explain what is in the prompt, where it came from, what it costs, and what was left out. Print the result."""
         from tavernkit.prompt._explain import explain_plan
 
         return explain_plan(self)
 
     def source_map(self, dialect: str | None = None, *, reference: bool = False) -> SourceMap:
-        """Say for every character of the prompt where it came from. Made when first asked for, by building again.
+        """Map every character of the prompt to its source. Built on first use, by building the prompt again.
 
         Args:
             dialect: Map the texts of this provider's payload instead of the messages; their ids are JSON pointers.
@@ -322,7 +321,7 @@ class Plan:
                 ``dialect`` is then that program's name for the provider.
 
         Raises:
-            ConfigError: The plan was read from a pickle that has no map, or was put together by hand.
+            ConfigError: The plan was loaded from a pickle without a map, or was not made by a build.
         """
         from tavernkit.prompt._source_mapping import map_plan
 
@@ -333,7 +332,7 @@ class Plan:
         return made[dialect, reference]
 
     def where(self, words: str) -> list[Place]:
-        """Find words in the prompt, and say where they came from: see ``source_map()``."""
+        """Find words in the prompt and where they came from; see ``source_map()``."""
         return self.source_map().where(words)
 
     def at(self, message: int, offset: int) -> Span:
@@ -346,7 +345,7 @@ class Plan:
         return self.source_map().at(message, offset)
 
     def uses(self, source: TextSource | str) -> list[Use]:
-        """Say where a field or lore entry went, in how many tokens, and what of it did not arrive."""
+        """Return where a field or lore entry went, how many tokens it has there, and which parts are missing."""
         return self.source_map().uses(source)
 
     def to_dict(self) -> JsonObject:
@@ -378,7 +377,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Plan:
-        """Read what ``to_dict()`` gave, of this version of the schema or an older one.
+        """Read the output of ``to_dict()``, from this schema version or an older one.
 
         The plan has the same blocks, messages, request and omissions. It is a plain ``Plan``, whatever platform
         made it: lore results, trim reports and reference requests are not saved.
@@ -400,7 +399,7 @@ class Plan:
 
         Args:
             source: The path of the file, or its bytes.
-            warn: Called with what is odd in it.
+            warn: Called with problems in the file.
             strict: Raise instead.
 
         Raises:
@@ -411,7 +410,7 @@ class Plan:
         return load_plan(source, refuse_warning if strict else warn)
 
     def debug_dump(self) -> str:
-        """Every block with its fields that are not the default, then its content."""
+        """Return every block with its non-default fields and its content."""
         return "\n\n".join(_dump_block(block) for block in self.blocks)
 
     def _insert(self, position: int, block: Block) -> Plan:
@@ -432,7 +431,7 @@ def _payload(plan: Plan, *, dialect: str | None, reference: bool) -> object:
 
 
 def _over(own: FrozenObject, asked: Mapping[str, object]) -> FrozenObject:
-    """The preset's options with the caller's over them; a limit of the caller's replaces the preset's by any name."""
+    """Merge the caller's options over the preset's; a token limit replaces the preset's under any of its names."""
     from tavernkit.models._parameters import LENGTHS
 
     limited = any(asked.get(name) is not None for name in LENGTHS)
@@ -441,7 +440,7 @@ def _over(own: FrozenObject, asked: Mapping[str, object]) -> FrozenObject:
 
 
 def _standard(options: FrozenObject) -> FrozenObject:
-    """The options that models take, out of those of a platform's own request."""
+    """Pick the options that models accept from those of a platform's own request."""
     from tavernkit.models._parameters import STANDARD_OPTIONS
 
     return {

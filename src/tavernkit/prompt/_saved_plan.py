@@ -64,7 +64,7 @@ def read_plan(data: object) -> Plan:
 
 
 def _records(kind: type[RecordT], value: object) -> Iterator[RecordT]:
-    """Read a list of records; keys that are not known, as a later version may write them, are left out."""
+    """Read a list of records; unknown keys, which a later version may write, are ignored."""
     known = {each.name for each in dataclasses.fields(kind)}
     for item in value if is_sequence(value) else ():
         if not is_mapping(item):

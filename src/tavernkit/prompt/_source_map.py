@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 class SourceMap:
     """The spans of every message, or of the text prompt, and of every block.
 
-    ``messages`` is what is sent, ``blocks`` what it was put together from, ``costs`` the tokens of each source in each
-    block. ``exact`` is False if the prompt could not be built again as it was (a hook does something else each time):
-    spans of what differs are ``aligned``.
+    ``messages`` is what is sent, ``blocks`` what it was made from, ``costs`` the tokens of each source in each block.
+    ``exact`` is False if the prompt could not be built again as it was (for example, because a hook is random); spans
+    of texts that differ are ``aligned``.
     """
 
     def __init__(self, texts: TracedTexts) -> None:
         self._texts = texts
 
     def __getstate__(self) -> dict[str, object]:
-        """A pickle has the finished spans."""
+        """A pickle contains the finished spans."""
         return {
             "exact": self.exact,
             "messages": self.messages,
@@ -40,12 +40,12 @@ class SourceMap:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether the prompt could be built again as it was."""
+        """True if the prompt was rebuilt exactly."""
         return self._texts.exact
 
     @cached_property
     def messages(self) -> Sequence[MappedText]:
-        """Every message that is sent, or the text prompt, with its spans, which are made when it is asked for."""
+        """Every message that is sent, or the text prompt; spans are made on demand."""
         return LazySequence(len(self._texts.messages), cache(self._texts.message))
 
     @cached_property
@@ -60,17 +60,17 @@ class SourceMap:
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:
-        """The tokens of each source in each block; what they have in a block adds up to its tokens."""
+        """The tokens of each source in each block; they add up to the block's tokens."""
         return tuple(cost for block in self.blocks for cost in _costs(block, self._texts.count))
 
     @cached_property
     def given(self) -> tuple[TextSource, ...]:
-        """Every text that the build was given and that could have got into the prompt, all lore included."""
+        """Every input text that could have been in the prompt, including all lore."""
         return tuple(dict.fromkeys((*self._texts.given(), *self.sources, *self._unused)))
 
     @cached_property
     def _unused(self) -> dict[TextSource, str]:
-        """What the build did not use, and why."""
+        """Inputs that the build did not use, and why."""
         return self._texts.unused()
 
     @property
@@ -83,7 +83,7 @@ class SourceMap:
         return tuple(found)
 
     def where(self, words: str) -> list[Place]:
-        """Find words in the prompt, and say where they came from."""
+        """Find words in the prompt and where they came from."""
         require("words", words, str)
         found: list[Place] = []
         for index, text in enumerate(self._words):
@@ -107,10 +107,9 @@ class SourceMap:
         return found
 
     def uses(self, source: TextSource | str) -> list[Use]:
-        """Say what became of a source; a text names all whose id or title has it (``lore:Eldoria``, ``description``).
+        """Return where sources went; a text selects those whose id or title contains it (``lore:Eldoria``).
 
-        All that the build was given is known, in the prompt or not. Of lore and chat lines that are not in it, the
-        use says why.
+        This includes inputs that are not in the prompt. For lore and chat lines, the use says why.
         """
         require("source", source, TextSource | str)
         wanted = (
@@ -182,7 +181,7 @@ def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, in
 
 
 def _costs(block: MappedText, count: Callable[[str], int]) -> Iterator[Cost]:
-    """Share a block's tokens among its sources by what their texts would cost alone; the sum is the block's."""
+    """Divide a block's tokens among its sources, in proportion to the tokens of their texts."""
     texts: dict[TextSource | None, list[str]] = {}
     for span in block.spans:
         for leaf in span.leaves():
@@ -197,7 +196,7 @@ def _costs(block: MappedText, count: Callable[[str], int]) -> Iterator[Cost]:
 
 
 def shared(total: int, weights: Sequence[int]) -> list[int]:
-    """Divide a number in proportion to weights, into whole numbers whose sum it is."""
+    """Divide a whole number in proportion to weights; the parts add up to it."""
     whole = sum(weights)
     if not whole:
         return [total if index == 0 else 0 for index in range(len(weights))]

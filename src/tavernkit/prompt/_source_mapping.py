@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tavernkit.prompt._plan import Plan
 
 Place: TypeAlias = Callable[[Block], object]
-"""Gives where a block stands, as far as two builds have that in common."""
+"""Returns the place of a block, comparable between two builds."""
 
 Payload: TypeAlias = Callable[["Plan"], object]
-"""Gives what is sent to a provider, as JSON."""
+"""Returns the JSON sent to a provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class TracedBuild:
 
     plan: Plan
     text_of: Callable[[Block], str] | None = None
-    """Gives the text of a block, if some were left plain that are in an input as a whole."""
+    """Returns the traced text of a block, if some texts were left untraced because they are a whole input."""
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
-    """Traced texts that the build was given and did not use, each with the reason."""
+    """Traced input texts that the build did not use, each with the reason."""
     exact: bool = False
-    """True if its blocks are known to be those of the first build, one for one."""
+    """True if its blocks are known to match those of the first build one to one."""
 
 
 Again: TypeAlias = Callable[["Plan"], TracedBuild]
@@ -43,7 +43,7 @@ Again: TypeAlias = Callable[["Plan"], TracedBuild]
 
 
 def map_plan(plan: Plan, again: Again | None, payload: Payload | None = None) -> SourceMap:
-    """Build a prompt again with traced texts, and read its map off them.
+    """Build a prompt again with traced texts, and make its map from them.
 
     Args:
         plan: The plan.
@@ -61,7 +61,7 @@ def map_plan(plan: Plan, again: Again | None, payload: Payload | None = None) ->
 
 
 class _Text(NamedTuple):
-    """A traced text. ``same`` says that it was built again as it was; ``block`` is set if it is a whole block's."""
+    """A traced text. ``same`` is True if it was rebuilt exactly; ``block`` is set for the text of a block."""
 
     traced: str
     same: bool
@@ -74,12 +74,12 @@ class _Text(NamedTuple):
 def with_traced_texts(
     plan: Plan, traced: Plan, place: Place, traced_place: Place, whole: Container[int]
 ) -> Plan | None:
-    """Return a plan with the texts of a build of a part of its chat; None if that does not have all of them.
+    """Return a plan with traced texts from a build of part of its chat; None if some are missing.
 
     Args:
         plan: The plan.
-        traced: What was built of a part of the chat, with traced texts.
-        place: Gives the place of a block of the plan that is its own (a line of the chat), or one that it shares.
+        traced: A build of part of the chat, with traced texts.
+        place: Returns the place of a block of the plan: its own (a line of the chat), or a shared one.
         traced_place: The same for blocks of the other one.
         whole: Ids of blocks whose texts are not needed.
     """
@@ -98,13 +98,13 @@ def with_traced_texts(
             return None
         used.add(key)
         blocks.append(_with_text(block, found.pop(0)))
-    if any(known[key] for key in used):  # the same text stands there more often: which one it is cannot be told
+    if any(known[key] for key in used):  # the same text occurs there more than once: they cannot be told apart
         return None
     return traced.with_blocks(blocks)
 
 
 class TracedTexts:
-    """The texts of a plan, traced; spans are made of them when they are asked for."""
+    """The traced texts of a plan; spans are made on demand."""
 
     def __init__(self, plan: Plan, build: TracedBuild, given: Sequence[Origin], payload: Payload | None) -> None:
         self.count: Callable[[str], int] = plan.count_tokens if plan.count_tokens is not None else len
@@ -116,7 +116,7 @@ class TracedTexts:
 
     @property
     def exact(self) -> bool:
-        """Whether the prompt was built again as it was."""
+        """True if the prompt was rebuilt exactly."""
         return self._build.exact or all(text.same for text in self.messages)
 
     @property
@@ -152,7 +152,7 @@ class TracedTexts:
                     if each.enabled
                 ],
             )
-        # What the application put on the plan after the build stands in no file: its block is the source.
+        # Text that the application added after the build is in no file: its block is the source.
         built = {block.id for block in traced.blocks}
         own = {block.content: block for block in plan.blocks if block.id not in built}
         sent, texts = _sent(plan, payload), [text for _, _, text in known]
@@ -178,7 +178,7 @@ class TracedTexts:
         return self._mapped(self.blocks[index])
 
     def given(self) -> Iterator[TextSource]:
-        """Return what the build was given; a source may come twice."""
+        """Return the inputs of the build; a source may occur twice."""
         return map(self._spans.source, self._given)
 
     def unused(self) -> dict[TextSource, str]:
@@ -228,7 +228,7 @@ def _texts_in(value: object, pointer: str, *, worded: bool) -> Iterator[tuple[st
 def _twin(
     text: str, known: Sequence[str], index: int, whole: Mapping[int, Block], own: Mapping[str, Block]
 ) -> tuple[str, bool, Block | None]:
-    """The traced twin of a text; one that is not there is compared with what is in its place."""
+    """Return the traced version of a text; if there is none, it is compared with the text in its place."""
     near = known[index] if index < len(known) else ""
     if near != text:
         same = next((each for each in known if each == text), None)
@@ -255,7 +255,7 @@ class _SpanMaker:
         self._known: dict[int, tuple[str, tuple[Span, ...]]] = {}
 
     def spans(self, text: str) -> tuple[Span, ...]:
-        """The spans of a text, made once: most messages are blocks, and a macro is written once for all it gave."""
+        """Return the spans of a text, cached: most messages are also blocks."""
         pieces = pieces_of(text)
         if len(pieces) == 1 and pieces[0][4] is None:
             return (self._leaf(pieces[0]),)

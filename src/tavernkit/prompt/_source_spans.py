@@ -1,4 +1,4 @@
-"""Spans of a prompt's texts and what they lead to: the values of a source map."""
+"""The values of a source map: spans of a prompt's texts, and their sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS: Sequence[SpanKind] = ("verbatim", "expanded", "replaced", "aligned", "add
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
-    """A text of a file or another input: ``kind`` says of what, ``name`` of which one, ``pointer`` where in it.
+    """A text in a file or another input: its ``kind``, its ``name``, and where in it (``pointer``).
 
     ``text`` is the whole text as it is there; ``pointer`` is a JSON pointer (empty for an input that is a text).
     """
@@ -31,12 +31,12 @@ class TextSource:
 
     @property
     def id(self) -> str:
-        """One word for it: ``card:Alice/data/description``."""
+        """A short id: ``card:Alice/data/description``."""
         return f"{self.kind}:{self.name}{self.pointer}"
 
     @property
     def label(self) -> str:
-        """The words for people: what it is, its title or name (of lore, the book's too), and where it is."""
+        """A readable label: what it is, its title or name (for lore, also the book's), and where it is."""
         name = f"{self.title} ({self.name})" if self.kind == "lore" and self.title and self.name else self.title
         return " ".join(part for part in (self.kind, name or self.name, self.pointer) if part)
 
@@ -55,13 +55,13 @@ class TextSource:
 class Span:
     """Characters ``start`` to ``end`` of a text, and where they came from.
 
-    - ``verbatim``: they stand in ``source`` at ``offset``.
-    - ``expanded``: the macro ``name`` gave them; ``written`` has the spans of the macro itself, ``inner`` those of what
-      it gave (``{{description}}`` goes on to the card).
+    - ``verbatim``: copied from ``source`` at ``offset``.
+    - ``expanded``: the result of the macro ``name``; ``written`` has the spans of the macro itself, ``inner`` those of
+      its result (for ``{{description}}``, the card).
     - ``replaced``: the script ``name`` wrote them; ``written`` has the spans of what they replaced, ``inner`` those of
       what it kept.
-    - ``added``: the builder's own; ``name`` is the setting that asks for it, if one does.
-    - ``aligned``: found by comparing a text with what it was made of; ``inner`` says where they seem to stand.
+    - ``added``: text of the builder itself; ``name`` is the setting that causes it, if any.
+    - ``aligned``: found by comparing a text with what it was made of; ``inner`` says where they seem to come from.
 
     Offsets of ``inner`` are those of the same text; offsets of ``written`` are those of the text that was written.
     """
@@ -80,7 +80,7 @@ class Span:
         return self.end - self.start
 
     def leaves(self) -> Iterator[Span]:
-        """The innermost spans: of what a macro gave, those that go on to its sources."""
+        """The innermost spans: for the result of a macro, those that lead to its sources."""
         if not self.inner:
             yield self
         for span in self.inner:
@@ -88,7 +88,7 @@ class Span:
 
     @property
     def sources(self) -> tuple[TextSource, ...]:
-        """Every source that has characters of this span; for what a macro made, where the macro is."""
+        """Every source of characters in this span; for text that a macro generated, the source of the macro."""
         found: dict[TextSource, None] = {}
         for leaf in self.leaves():
             if leaf.source is not None:
@@ -164,7 +164,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What became of one source: where its characters went, at what cost, and which ones are not in the prompt."""
+    """Where the characters of one source went, what they cost, and which ones are not in the prompt."""
 
     source: TextSource
     """The input."""
@@ -173,7 +173,7 @@ class Use:
     tokens: int
     """What those characters cost."""
     missing: tuple[tuple[int, int], ...]
-    """Start and end of the parts of the source's text that did not arrive as they are."""
+    """Start and end of the parts of the source's text that are not in the prompt verbatim."""
     reason: str = ""
     """Why nothing of it is in the prompt, if that is known."""
 

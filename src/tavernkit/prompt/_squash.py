@@ -9,7 +9,7 @@ from tavernkit._text.traced import added, join
 from tavernkit.prompt._block import Block
 
 UNSQUASHED_SLOTS = frozenset({"new_chat_prompt", "new_example_chat"})
-"""Separators that stay messages of their own."""
+"""Separators that stay separate messages."""
 
 
 def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:

@@ -27,7 +27,7 @@ _PAYLOAD_KEYS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One step of a trace: ``duration_ms`` is its own time, without that of the steps between its two halves.
+    """One step of a trace: ``duration_ms`` is its own time, without the steps between ``before`` and ``after``.
 
     ``stats["error"]`` is the class name of the error that ended it, if one did.
     """
@@ -42,7 +42,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole build: its steps in pipeline order and the fingerprint of what came out."""
+    """A whole build: its steps in pipeline order and the fingerprint of the result."""
 
     steps: Sequence[TraceStep]
     """The steps in pipeline order."""
@@ -62,7 +62,7 @@ class Trace:
 
     @property
     def success(self) -> bool:
-        """Whether no step failed."""
+        """True if no step failed."""
         return not any("error" in step.stats for step in self.steps)
 
 
@@ -72,7 +72,7 @@ class _OpenStep:
     started: float
     position: int
     others: float = 0.0
-    """Seconds that were other steps'."""
+    """Seconds spent in other steps."""
     stats: dict[str, object] = field(default_factory=dict[str, object])
     warnings: list[str] = field(default_factory=list[str])
 
@@ -88,7 +88,7 @@ class TraceCollector:
         self._count = 0
 
     def __call__(self, event: str, payload: Mapping[str, object]) -> None:
-        """Take one event; unknown events are ignored, unknown payload keys are a mistake of the caller."""
+        """Record an event; unknown events are ignored, unknown payload keys raise."""
         known = _PAYLOAD_KEYS.get(event)
         if known is None:
             return

@@ -21,7 +21,7 @@ NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
 
 
 class TracedCopies:
-    """Traced copies of inputs, kept from map to map for as long as the inputs are the same objects."""
+    """Traced copies of inputs, kept as long as the inputs are the same objects."""
 
     def __init__(self) -> None:
         self._made: LRUCache[tuple[object, ...], tuple[object, object, Sequence[Origin]]] = LRUCache(MAX_COPIES)
@@ -45,7 +45,7 @@ class TracedCopies:
 
 
 def traced_text(text: str, kind: str, name: str, pointer: str, title: str = "") -> str:
-    """Trace a text of an input to the place it has there."""
+    """Trace a text to its place in an input."""
     return trace(text, Origin(kind, name, pointer, text, title)) if text else text
 
 
@@ -68,7 +68,7 @@ def traced_fields(value: object, kind: str, name: str, pointer: str, keys: Mappi
 
 
 def traced_json(value: FrozenJson, kind: str, name: str, pointer: str) -> FrozenJson:
-    """Trace all texts of JSON, but for those that are names of things."""
+    """Trace all texts in JSON, except names of things."""
     if isinstance(value, str):
         return traced_text(value, kind, name, pointer)
     if is_mapping(value):
@@ -93,9 +93,9 @@ def traced_user(user: Participant | None) -> Participant | None:
 
 
 def traced_character(card: Character) -> Character:
-    """Trace the texts of a card, its book apart."""
+    """Trace the texts of a card, except its book."""
     home, where = fields_home(card.raw)
-    if not card.raw and card.version != "v1":  # made by a program: it stands where it would be written
+    if not card.raw and card.version != "v1":  # made by a program: use the place where it would be saved
         where = "/data"
     changes: dict[str, object] = {}
     for key in TEXT_FIELDS:
@@ -121,7 +121,7 @@ def traced_character(card: Character) -> Character:
 
 
 def twin(value: T, changes: Mapping[str, object]) -> T:
-    """Copy a frozen object with fields changed that are not checked again."""
+    """Copy a frozen object with some fields changed, without checking them again."""
     if hasattr(value, "__dict__"):
         copied = object.__new__(type(value))
         copied.__dict__.update(value.__dict__, **changes)
@@ -133,5 +133,5 @@ def twin(value: T, changes: Mapping[str, object]) -> T:
 
 
 def escaped(key: str) -> str:
-    """Write a key as a part of a JSON pointer."""
+    """Escape a key for a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")

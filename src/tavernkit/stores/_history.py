@@ -13,7 +13,7 @@ from tavernkit.prompt._message import Message
 
 @runtime_checkable
 class ChatHistory(Protocol):
-    """Messages in chronological order; an application may bring its own, backed by a database."""
+    """Messages in chronological order; an application may have its own implementation, backed by a database."""
 
     def append(self, message: MessageLike) -> None:
         """Add a message at the end."""
@@ -33,7 +33,7 @@ class ChatHistory(Protocol):
 
 
 class HasRoleAndContent(Protocol):
-    """Any object that speaks: a database row, say."""
+    """Any object with a role and content, such as a database row."""
 
     @property
     def role(self) -> str:
@@ -54,7 +54,7 @@ HistoryLike: TypeAlias = ChatHistory | Iterable[MessageLike] | None
 
 
 class InMemoryChatHistory:
-    """A ``ChatHistory`` in a list; what goes in is made a ``Message`` at once."""
+    """A ``ChatHistory`` in a list; items are converted to ``Message`` at once."""
 
     def __init__(self, messages: Iterable[MessageLike] = ()) -> None:
         require("messages", messages, Iterable, "a list of messages")
@@ -80,7 +80,7 @@ class InMemoryChatHistory:
 
 
 class IterableChatHistory:
-    """Reads messages from somebody else's iterable each time it is asked; writes only if that can be written."""
+    """Reads messages from an iterable each time; writes only if the iterable can be changed."""
 
     def __init__(self, source: Iterable[MessageLike]) -> None:
         self._source = source
@@ -111,7 +111,7 @@ class IterableChatHistory:
 
 
 def wrap_history(history: HistoryLike) -> ChatHistory:
-    """Make a history of nothing, a history, a list of messages or mappings, or any iterable that can be read again.
+    """Make a history from None, a history, a list of messages or mappings, or any re-iterable object.
 
     Raises:
         ConfigError: It is none of these.
@@ -129,7 +129,7 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
 
 
 def to_message(message: MessageLike) -> Message:
-    """Make a ``Message`` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``.
+    """Make a ``Message`` from a mapping (camelCase accepted) or an object with ``role`` and ``content``.
 
     Raises:
         ConfigError: It is none of these.

@@ -13,23 +13,23 @@ from tavernkit._values import FrozenJson, Json, JsonObject, freeze, freeze_objec
 LOCAL = "local"
 GLOBAL = "global"
 CORE_SCOPES = (LOCAL, GLOBAL)
-"""The scopes every store has. Others belong to a platform and live only as long as it says."""
+"""The scopes every store has. Others belong to a platform, which decides how long they exist."""
 
 
 @runtime_checkable
 class VariablesStore(Protocol):
     """Named values by scope: one store per chat, owned by the application.
 
-    Builds only read it; what a turn changes is written when its reply is received.
+    Builds only read it; changes are written when the reply has arrived.
     """
 
     @property
     def cache_version(self) -> int | None:
-        """Grows with every change; None when the store does not count."""
+        """Increases with every change; None if the store does not count changes."""
         ...
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none.
+        """Return a value, or None if there is none.
 
         Args:
             name: The variable.
@@ -48,7 +48,7 @@ class VariablesStore(Protocol):
         ...
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value.
+        """Return True if the name is set to any value.
 
         Args:
             name: The variable.
@@ -57,7 +57,7 @@ class VariablesStore(Protocol):
         ...
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
-        """Remove a value if it is there.
+        """Remove a value if it exists.
 
         Args:
             name: The variable.
@@ -66,7 +66,7 @@ class VariablesStore(Protocol):
         ...
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now.
+        """Add to a value: numbers are summed, anything else is joined as text. Returns the new value.
 
         Args:
             name: The variable.
@@ -95,7 +95,7 @@ class InMemoryVariablesStore:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> InMemoryVariablesStore:
-        """Restore what ``to_dict()`` gave; parts that are not mappings are ignored."""
+        """Read the output of ``to_dict()``; parts that are not mappings are ignored."""
         store = cls()
         for scope, names in values.items():
             if is_mapping(names):
@@ -125,7 +125,7 @@ class InMemoryVariablesStore:
         return self._version
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none.
+        """Return a value, or None if there is none.
 
         Args:
             name: The variable.
@@ -149,7 +149,7 @@ class InMemoryVariablesStore:
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value.
+        """Return True if the name is set to any value.
 
         Args:
             name: The variable.
@@ -158,7 +158,7 @@ class InMemoryVariablesStore:
         return _name_key(name) in self._scopes.get(_scope_key(scope), {})
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
-        """Remove a value if it is there.
+        """Remove a value if it exists.
 
         Args:
             name: The variable.
@@ -170,7 +170,7 @@ class InMemoryVariablesStore:
             self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now.
+        """Add to a value: numbers are summed, anything else is joined as text. Returns the new value.
 
         Args:
             name: The variable.
@@ -186,7 +186,7 @@ class InMemoryVariablesStore:
 
 @dataclass(frozen=True, slots=True)
 class VariableChanges:
-    """What a build or a turn does to variables: new values, and names that are gone."""
+    """Changes of variables by a build or a turn: new values and deleted names."""
 
     values: Mapping[str, Mapping[str, FrozenJson]] = field(default_factory=dict[str, Mapping[str, FrozenJson]])
     """New values by scope and name."""
@@ -205,7 +205,7 @@ class VariableChanges:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> VariableChanges:
-        """Read what ``to_dict()`` gave."""
+        """Read the output of ``to_dict()``."""
         values, deleted = data.get("values"), data.get("deleted")
         kept: dict[str, Mapping[str, FrozenJson]] = {}
         gone: dict[str, frozenset[str]] = {}
@@ -226,13 +226,13 @@ class VariableChanges:
 
 
 class VariablesOverlay:
-    """A ``VariablesStore`` that reads from another one and keeps what is written to itself.
+    """A ``VariablesStore`` that reads from another store and keeps writes to itself.
 
-    A build works on one: nothing changes until its turn is received.
+    A build works on an overlay: nothing changes until the reply has arrived.
 
     Args:
         base: The store below.
-        keep: Given the name, the old and the new value of what is written; what it does not return True for is not.
+        keep: Called with the name, the old and the new value; the value is written only if it returns True.
     """
 
     def __init__(self, base: VariablesStore, keep: Callable[[str, Json, Json], bool] | None = None) -> None:
@@ -245,7 +245,7 @@ class VariablesOverlay:
         self._version = 0
 
     def as_read(self) -> VariablesOverlay:
-        """Return the store below with every value that was read from it as it was at first."""
+        """Return the store below with every value as it was when first read."""
         twin = VariablesOverlay(self._base)
         for (scope, name), value in self._read.items():
             if value is None and not self._found.get((_scope_key(scope), _name_key(name))):
@@ -264,7 +264,7 @@ class VariablesOverlay:
         return None if below is None else below + self._version
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none.
+        """Return a value, or None if there is none.
 
         Args:
             name: The variable.
@@ -296,7 +296,7 @@ class VariablesOverlay:
         self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value.
+        """Return True if the name is set to any value.
 
         Args:
             name: The variable.
@@ -322,7 +322,7 @@ class VariablesOverlay:
         self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is kept now.
+        """Add to a value: numbers are summed, anything else is joined as text. Returns the new value.
 
         Args:
             name: The variable.

@@ -32,7 +32,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What a client gets. A body that comes in portions is sent as it comes; ``drop`` breaks the connection after."""
+    """What a client gets. A body in portions is streamed; ``drop`` then breaks the connection."""
 
     status: int = 200
     """The HTTP status."""
@@ -49,7 +49,7 @@ Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
 class LoopbackServer:
-    """Serves one handler; keeps every request, and counts clients that hung up before their answer was done."""
+    """Serves one handler; records every request, and counts clients that disconnect early."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -98,7 +98,7 @@ class LoopbackServer:
                 await writer.wait_closed()
 
     async def _answered(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer while watching whether the client is still there; return True if the connection can go on."""
+        """Answer while watching for a disconnect; return True if the connection can be reused."""
         answering = asyncio.ensure_future(self._answer(request, writer))
         watching = asyncio.ensure_future(reader.read(1))
         try:

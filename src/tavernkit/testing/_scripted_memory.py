@@ -1,4 +1,4 @@
-"""Models for long-term memory that need no network and always answer alike."""
+"""Models for long-term memory that need no network and always give the same answers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
 
 @contextmanager
 def serve_in_thread(model: ScriptedModel) -> Generator[str]:
-    """Serve a scripted model from a thread of its own, for tests without an event loop; gives the base URL."""
+    """Serve a scripted model from its own thread, for tests without an event loop; yields the base URL."""
     ready = threading.Event()
     address: list[str] = []
     stopping: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -101,7 +101,7 @@ async def _replied(reply: ScriptedReply, request: JsonObject, name: str, *, chat
 
 
 def _text_events(events: Sequence[JsonObject]) -> list[JsonObject]:
-    """Write the events of a chat as those of a text completion."""
+    """Convert the events of a chat completion to those of a text completion."""
     written: list[JsonObject] = []
     for event in events:
         choices: list[Json] = []

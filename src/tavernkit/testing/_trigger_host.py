@@ -1,4 +1,4 @@
-"""A host for triggers in tests: it answers from a script and remembers every call."""
+"""A host for triggers in tests, which answers from a script and records every call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_ANSWERS: Mapping[str, object] = {
     "similarity": None,
     "fetch": FetchReply(200, "BODY"),
 }
-"""What is answered once the script has nothing left for a method; ``similarity`` turns the texts around."""
+"""The answers when the script has none left for a method; ``similarity`` reverses the texts."""
 
 
 class ScriptedTriggerHost:
@@ -49,11 +49,11 @@ class ScriptedTriggerHost:
         self.calls: list[tuple[object, ...]] = []
 
     def log(self, value: Json) -> None:
-        """Remember it."""
+        """Record the call."""
         self.calls.append(("log", value))
 
     def alert(self, kind: AlertKind, text: str) -> None:
-        """Remember it."""
+        """Record the call."""
         self.calls.append(("alert", kind, text))
 
     def ask(self, text: str) -> str:
@@ -94,15 +94,15 @@ class ScriptedTriggerHost:
         return cast("FetchReply", self._answer("fetch", url))
 
     def sleep(self, milliseconds: float) -> None:
-        """Remember it and go on."""
+        """Record the call and return at once."""
         self.calls.append(("sleep", milliseconds))
 
     def speak(self, text: str) -> None:
-        """Remember it."""
+        """Record the call."""
         self.calls.append(("speak", text))
 
     def send_chat(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.calls.append(("send_chat",))
 
     def _answer(self, kind: str, *arguments: object) -> object:
