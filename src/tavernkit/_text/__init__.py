@@ -1,1 +1,1 @@
-"""JavaScript regex and value semantics, language tags, JSON pointers, verbatim masking: knows nothing of prompts."""
+"""JavaScript regex and value semantics, language tags, JSON pointers, verbatim masking: independent of prompts."""

@@ -1,6 +1,6 @@
-"""Reading options that people and programs write in many ways: names, codes, spellings of yes and no.
+"""Reads options that people and programs write in many ways: names, codes, spellings of yes and no.
 
-Nothing here raises: what cannot be read gives the default.
+Nothing here raises: unreadable values give the default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def boolean(value: object, default: D) -> bool | D:
 
 
 def by_name_or_code(value: object, codes: tuple[T, ...], names: Mapping[str, T], default: D) -> T | D:
-    """Read a choice by its name, in any case, or by its place among ``codes``."""
+    """Read a choice by its name, in any case, or by its index in ``codes``."""
     name = _name(value)
     if len(name) == 1 and name in "0123456789":
         return codes[int(name)] if int(name) < len(codes) else default

@@ -21,7 +21,7 @@ def _text(token: object) -> str:
 
 
 def escape(token: object) -> str:
-    """Write a key or index so that it can stand in a pointer; nothing at all is the empty key."""
+    """Escape a key or index for a pointer; None is the empty key."""
     return _text(token).replace("~", "~0").replace("/", "~1")
 
 
@@ -48,7 +48,7 @@ def tokens(pointer: object) -> list[str]:
 
 
 def from_tokens(keys: Iterable[object] | None) -> str:
-    """Write keys and list indexes as a pointer; none at all is the whole document, a text is one key."""
+    """Write keys and list indexes as a pointer; no keys mean the whole document, a text is one key."""
     listed = (keys,) if isinstance(keys, str) else keys or ()
     return "".join([f"/{escape(key)}" for key in listed])
 
@@ -63,7 +63,7 @@ def is_valid(pointer: object) -> bool:
 
 
 def resolve(document: object, pointer: str, default: object = None) -> object:
-    """Return what a pointer points at, or ``default`` if there is nothing."""
+    """Return the value at a pointer, or ``default`` if there is none."""
     value = document
     for token in tokens(pointer):
         if is_mapping(value) and token in value:
@@ -76,10 +76,10 @@ def resolve(document: object, pointer: str, default: object = None) -> object:
 
 
 def set_value(document: object, pointer: str, value: object) -> Json:
-    """Return a copy of a document with a value put where a pointer points.
+    """Return a copy of a document with the value at a pointer replaced.
 
-    A key is added if it is missing, an item of a list is replaced, ``-`` appends to a list. What is above the value
-    must be there. Only what is on the way is copied.
+    A key is added if it is missing, an item of a list is replaced, ``-`` appends to a list. The parent must exist. Only
+    the containers along the path are copied.
     """
     keys = tokens(pointer)
     if not keys:
@@ -95,7 +95,7 @@ def set_value(document: object, pointer: str, value: object) -> Json:
 
 
 def delete(document: object, pointer: str) -> Json:
-    """Return a copy of a document without what a pointer points at."""
+    """Return a copy of a document without the value at a pointer."""
     keys = tokens(pointer)
     if not keys:
         raise ConfigError("the whole document cannot be deleted from itself", code="POINTER_IS_ROOT")
@@ -110,7 +110,7 @@ def delete(document: object, pointer: str) -> Json:
 
 
 def _copy_way(document: object, keys: list[str], pointer: str) -> tuple[Json, dict[str, Json] | list[Json]]:
-    """Copy a document along the way to what is above the last key; return the copy and that part of it."""
+    """Copy a document along the path to the parent of the last key; return the copy and that parent."""
     root = part = _copy(document, pointer)
     for key in keys[:-1]:
         if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Typed values out of a JSON object that came from a file."""
+"""Reads typed values from a JSON object of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def as_number(value: object) -> int | float | None:
-    """Take a number, or text that is one; nothing for anything else. 4.0 is given as 4, as JSON in a browser has it."""
+    """Return a number, also from text; None for anything else. 4.0 becomes 4, as in JavaScript."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -28,9 +28,9 @@ def as_number(value: object) -> int | float | None:
 
 
 class JsonReader:
-    """Reads keys of one object; a value of the wrong type is reported by its place and the default is used.
+    """Reads keys of one object; a value of the wrong type is reported with its location, and the default is used.
 
-    What JavaScript would accept (numbers written as text, any truthy value as a switch) is accepted too.
+    Values that JavaScript would accept (numbers as text, any truthy value as a switch) are accepted too.
     """
 
     __slots__ = ("data", "warn", "where")
@@ -50,14 +50,14 @@ class JsonReader:
         return self._wrong(key, value, "text", default)
 
     def optional_text(self, key: str) -> str | None:
-        """Read text, or nothing if there is none."""
+        """Read text; None if there is none."""
         value = self.data.get(key)
         if value is None or isinstance(value, str):
             return value
         return self._wrong(key, value, "text", None)
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Read a switch; numbers and text count as JavaScript counts them."""
+        """Read a switch; numbers and text count as in JavaScript."""
         value = self.data.get(key, default)
         if isinstance(value, bool):
             return value
@@ -88,7 +88,7 @@ class JsonReader:
         return tuple(found)
 
     def items(self, key: str) -> tuple[object, ...]:
-        """Read a list, or nothing if there is none."""
+        """Read a list; empty if there is none."""
         value = self.data.get(key)
         if value is None:
             return ()

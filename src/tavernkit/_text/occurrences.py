@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 
 def occurrences(text: str, wanted: str, start: int = 0) -> Iterator[int]:
-    """Give the offset of every occurrence, also of those that overlap, in time that is linear in both texts.
+    """Yield the offset of every occurrence, including overlapping ones, in linear time.
 
-    A search begins again only where the next occurrence is at least half of ``wanted`` away. Nearer ones lie one period
+    A search begins again only where the next occurrence is at least half of ``wanted`` away. Closer ones are one period
     of ``wanted`` apart (Fine and Wilf), and then only the period is compared.
     """
     length = len(wanted)

@@ -24,8 +24,8 @@ def matches(
 ) -> bool:
     """Return True if a pattern is found in a text.
 
-    Of a regex only the flags ``i`` and ``s`` count. Whole words are asked for only of patterns of one word. A regex
-    that cannot be read matches nothing and is reported.
+    Only the regex flags ``i`` and ``s`` are used. Whole-word matching applies only to patterns of one word. An invalid
+    regex matches nothing and is reported.
     """
     if isinstance(pattern, JSRegex):
         return _regex_matches(pattern.source, pattern.flags, text, case_sensitive, timeout, warn)

@@ -1,4 +1,4 @@
-"""What the regex scripts of one build may take, whatever program they are for."""
+"""Limits on the regex scripts of one build, for both platforms."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Hashable
 from tavernkit.errors import Warn
 
 MAX_SCRIPT_WORK = 6_000_000
-"""Runs of regex scripts over texts in one build (500 scripts, 5,000 messages: 2,500,000); a long text counts as one
-more for every 1024 characters."""
+"""Runs of regex scripts over texts in one build (500 scripts, 5,000 messages: 2,500,000); a long text counts one more
+for every 1024 characters."""
 
 MAX_SLOW_SCRIPT = 5
-"""Texts of a build on which one script may take too long before it is left out."""
+"""How often one script may exceed its time in a build before it is skipped."""
 
 MAX_SLOW_SCRIPTS = 50
-"""The same for all scripts of a build together."""
+"""The same for all scripts of a build."""
 
 
 class ScriptBudget:
-    """Counts over all texts of a build: a script that is slow again and again is left out, and in the end all are.
+    """Counts over all texts of a build: a script that is repeatedly slow is skipped, and eventually all are.
 
-    What is wrong with a script is reported once, not for every text.
+    Problems with a script are reported once, not for every text.
     """
 
     __slots__ = ("_left", "_reported", "_slow", "_slow_in_all", "incidents")
 
     incidents: int
-    """How often something has kept a script from doing its work."""
+    """How often each script was stopped."""
 
     def __init__(self) -> None:
         self._left = MAX_SCRIPT_WORK
@@ -37,11 +37,11 @@ class ScriptBudget:
 
     @property
     def spent(self) -> bool:
-        """Whether no more scripts run."""
+        """True if no more scripts run."""
         return self._left < 0
 
     def may_run(self, script: Hashable, text: str, warn: Warn) -> bool:
-        """Count a run of a script over a text; return True if it may take place."""
+        """Count a run of a script on a text; return False if it is not allowed."""
         if self._left < 0 or (self._slow and self._slow.get(script, 0) >= MAX_SLOW_SCRIPT):
             self.incidents += 1
             return False
@@ -52,7 +52,7 @@ class ScriptBudget:
         return self._left >= 0
 
     def spend(self, work: int, warn: Warn) -> None:
-        """Count what a run took beyond its text: many matches take far longer than a long text."""
+        """Count the matches of a run: many matches take much longer than a long text."""
         if self._left < 0:
             return
         self._left -= work
@@ -61,7 +61,7 @@ class ScriptBudget:
             self._stop(warn)
 
     def slow(self, script: Hashable, name: str, warn: Warn) -> None:
-        """Note that a script was given up on a text."""
+        """Record that a script timed out on a text."""
         self.incidents += 1
         self._slow[script] = self._slow.get(script, 0) + 1
         self._slow_in_all += 1
@@ -71,7 +71,7 @@ class ScriptBudget:
             self._stop(warn)
 
     def tell_once(self, message: str, warn: Warn) -> None:
-        """Warn of what is wrong with a script, unless that has been said already."""
+        """Warn about a script, unless the same warning was already given."""
         self.incidents += 1
         if message not in self._reported:
             self._reported.add(message)

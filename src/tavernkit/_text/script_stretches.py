@@ -1,4 +1,4 @@
-"""What regex scripts make of a text whatever the context, which need not be made again every turn."""
+"""Caches results of regex scripts that do not depend on the context."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from tavernkit._text.script_budget import ScriptBudget
 from tavernkit._values import LRUCache
 
 _OVERHEAD = 256
-"""What an entry weighs besides its texts."""
+"""The size of an entry without its texts."""
 
 RunScript: TypeAlias = Callable[[int, str], tuple[str, bool]]
-"""Runs the script at a place over a text; tells besides whether another context may make something else of it."""
+"""Runs the script at an index on a text; also returns whether the result depends on the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """What some scripts in a row make of a text, and the place of the script behind them."""
+    """The result of several scripts in a row, and the index of the script after them."""
 
     text: str
     end: int
 
 
 class ScriptStretches:
-    """Remembers texts for any number of lists of scripts. Thread-safe.
+    """Caches texts for any number of lists of scripts. Thread-safe.
 
-    A script whose result depends on the context ends a stretch of scripts only in the texts where it does: the others
-    of its list rest.
+    A script whose result depends on the context ends a run of cached scripts only for texts where it does.
     """
 
     def __init__(self, max_characters: int) -> None:
@@ -37,9 +36,9 @@ class ScriptStretches:
         )
 
     def run(self, scripts: Hashable, count: int, text: str, run_script: RunScript, budget: ScriptBudget) -> str:
-        """Run scripts one after another, but for those of which it is known what they make of the text.
+        """Run scripts in order, except those whose result for the text is cached.
 
-        ``scripts`` tells their list from others; ``count`` is how many there are.
+        ``scripts`` identifies their list; ``count`` is how many there are.
         """
         place = 0
         while place < count and not budget.spent:
@@ -56,7 +55,7 @@ class ScriptStretches:
 
 
 def _run_stretch(start: int, count: int, text: str, run_script: RunScript) -> tuple[_Stretch, str | None]:
-    """Run scripts up to the first one whose result depends on the context; give what that one made, too."""
+    """Run scripts up to and including the first one whose result depends on the context."""
     for place in range(start, count):
         made, varies = run_script(place, text)
         if varies:

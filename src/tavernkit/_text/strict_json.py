@@ -1,4 +1,4 @@
-"""JSON as the standard has it: no NaN, no comments, bounded nesting; and compact JSON text."""
+"""Strict JSON: no NaN, no comments, bounded nesting; and compact JSON text."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def loads(text: str) -> Json:
 
 
 def compact(value: object) -> str:
-    """Write a value as compact JSON text; what JSON cannot hold is a ``ValueError`` or ``TypeError``."""
+    """Write a value as compact JSON text; values that JSON cannot represent raise ``ValueError`` or ``TypeError``."""
     text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text.encode()  # a lone surrogate cannot be sent; better to learn it here
+    text.encode()  # a lone surrogate cannot be sent; fail here
     return text
 
 
 def plain_text(value: object) -> str:
-    """The text of a value where text is wanted: nothing is empty, what is not text is written as JSON."""
+    """Return a value as text: None is empty, values that are not text become JSON."""
     if isinstance(value, bool) or is_sequence(value) or is_mapping(value):
         try:
             return json.dumps(_plain(value), ensure_ascii=False)
@@ -42,7 +42,7 @@ def plain_text(value: object) -> str:
 def _plain(value: object) -> Json:
     try:
         return thaw(value)
-    except LimitExceededError as error:  # a value that holds itself has no end
+    except LimitExceededError as error:  # a value that contains itself
         raise ValueError(str(error)) from error
 
 
@@ -56,7 +56,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def is_too_deep(text: str) -> bool:
-    """Return True if a text nests too deeply, without parsing it: a parser would recurse before it could complain."""
+    """Return True if a text is nested too deeply, without parsing it, because a parser would recurse first."""
     if text.count("[") + text.count("{") <= MAX_JSON_NESTING:
         return False
     depth = 0

@@ -1,9 +1,9 @@
-"""Texts that know where their characters came from: a source map is made of them.
+"""Texts that know where their characters came from, for source maps.
 
-Only builds for a source map have such texts (see ``tracing()``); in all others the functions here do what their
-plain counterparts do. A ``Traced`` text is a ``str`` everywhere. Concatenating, cutting, stripping, splitting and
-replacing keep its pieces; what Python does in C with plain text as its result (f-strings, ``", ".join``, ``re.sub``)
-does not, so code that a build's texts go through uses ``+`` and the functions of this module there.
+Only builds for a source map have such texts (see ``tracing()``); in others, the functions here do the same as their
+plain counterparts. A ``Traced`` text is a ``str`` everywhere. Concatenating, slicing, stripping, splitting and
+replacing keep its pieces; operations that return plain text (f-strings, ``", ".join``, ``re.sub``) do not, so code that
+processes a build's texts uses ``+`` and the functions of this module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Literal, SupportsIndex, TypeAlias
 from tavernkit._dataclass import dataclass
 
 MAX_ALIGNED_WORDS = 4000
-"""A text with more words than this is not compared with what it was made of."""
+"""Texts with more words than this are not compared with their originals."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +30,8 @@ class Origin:
     """A text of a file or of another input.
 
     ``kind`` says what it belongs to (``card``, ``lore``, ``preset``, ``chat``…), ``name`` which one, and ``pointer``
-    where it is in it, as a JSON pointer. ``kind`` is ``added`` for what the builder adds of its own accord:
-    ``name`` is then the setting that makes it do so.
+    where it is in it, as a JSON pointer. ``kind`` is ``added`` for text that the builder itself adds: ``name`` is then
+    the setting that causes it.
     """
 
     kind: str
@@ -43,9 +43,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """What made one piece of text of another: a macro, a script, a comparison.
+    """How a piece of text was made from another: by a macro, a script, a comparison.
 
-    ``text`` is what stood there before: the macro as written, or what a script replaced.
+    ``text`` is the text before: the macro as written, or what a script replaced.
     """
 
     kind: Literal["expanded", "replaced", "aligned"]
@@ -65,11 +65,11 @@ Piece: TypeAlias = tuple[int, int, Origin | None, int, Via | None]
 """Start and end in the text; the origin, if known, and the offset in it; the changes on the way."""
 
 ALIGNED = Change("aligned", "", "")
-"""The change of pieces that were found by comparing a text with what it was made of."""
+"""The change of pieces that were found by comparing a text with its original."""
 
 _end = itemgetter(1)
 _given: ContextVar[list[Origin] | None] = ContextVar("given", default=None)
-"""The origins that the running build for a source map has traced texts to."""
+"""The origins of traced texts in the running build for a source map."""
 _lock = threading.Lock()
 _builds = 0
 """How many builds for source maps are running, in all threads."""
@@ -77,7 +77,7 @@ _builds = 0
 
 @contextmanager
 def tracing() -> Generator[list[Origin]]:
-    """Let the functions of this module keep the pieces of traced texts for a while; gives the origins of all."""
+    """Keep the pieces of traced texts inside the ``with`` block; yields the origins of all."""
     global _builds  # noqa: PLW0603  # one switch for all threads: it decides about speed only
     with _lock:
         _builds += 1
@@ -93,7 +93,7 @@ def tracing() -> Generator[list[Origin]]:
 
 @contextmanager
 def collected() -> Generator[list[Origin]]:
-    """Give the origins of texts that are traced meanwhile, for ``give()``."""
+    """Yield the origins of texts traced inside the ``with`` block, for ``give()``."""
     given: list[Origin] = []
     token = _given.set(given)
     try:
@@ -108,7 +108,7 @@ def given() -> Sequence[Origin]:
 
 
 def give(origins: Iterable[Origin]) -> None:
-    """Let the running build for a source map have these origins as well."""
+    """Add these origins to the running build for a source map."""
     given = _given.get()
     if given is not None:
         given.extend(origins)
@@ -163,7 +163,7 @@ class Traced(str):
         return _joined(self, list(parts))
 
     def strip(self, characters: str | None = None, /) -> str:
-        """Cut characters off at both ends."""
+        """Strip characters at both ends."""
         text = self.plain
         stripped = text.rstrip(characters)
         end = len(stripped)
@@ -171,41 +171,41 @@ class Traced(str):
         return self if end - start == len(text) else self[start:end]
 
     def lstrip(self, characters: str | None = None, /) -> str:
-        """Cut characters off at the start."""
+        """Strip characters at the start."""
         return self[len(self) - len(self.plain.lstrip(characters)) :]
 
     def rstrip(self, characters: str | None = None, /) -> str:
-        """Cut characters off at the end."""
+        """Strip characters at the end."""
         return self[: len(self.plain.rstrip(characters))]
 
     def removeprefix(self, prefix: str, /) -> str:
-        """Cut off a text at the start."""
+        """Remove a prefix."""
         return self[len(prefix) :] if prefix and self.startswith(prefix) else self
 
     def removesuffix(self, suffix: str, /) -> str:
-        """Cut off a text at the end."""
+        """Remove a suffix."""
         return self[: -len(suffix)] if suffix and self.endswith(suffix) else self
 
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the names are str's own
-        """Cut at a separator."""
+        """Split at a separator."""
         return self._found_again(str.split(self, sep, maxsplit))
 
     def splitlines(self, keepends: bool = False) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]  # as str has it
-        """Cut into lines."""
+        """Split into lines."""
         return self._found_again(str.splitlines(self, keepends))
 
     def partition(self, sep: str, /) -> tuple[str, str, str]:
-        """Cut at the first separator."""
+        """Split at the first separator."""
         at = self.find(sep)
         return (self, "", "") if at < 0 else (self[:at], self[at : at + len(sep)], self[at + len(sep) :])
 
     def rpartition(self, sep: str, /) -> tuple[str, str, str]:
-        """Cut at the last separator."""
+        """Split at the last separator."""
         at = self.rfind(sep)
         return ("", "", self) if at < 0 else (self[:at], self[at : at + len(sep)], self[at + len(sep) :])
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # positional, as all calls are
-        """Put another text in the place of each occurrence."""
+        """Replace each occurrence."""
         if not old or old not in self:
             return self if old else str.replace(self, old, new, count)
         parts: list[str] = []
@@ -218,7 +218,7 @@ class Traced(str):
         return _concatenated(parts)
 
     def _found_again(self, parts: list[str]) -> list[str]:
-        """The same parts, cut out of this text: they stand in it in this order."""
+        """Return the same parts as slices of this text, in which they occur in this order."""
         if len(parts) == 1 and len(parts[0]) == len(self):
             return [self]
         found: list[str] = []
@@ -239,7 +239,7 @@ def is_tracing() -> bool:
 
 
 def trace(text: str, origin: Origin, offset: int = 0) -> str:
-    """Give a text an origin, in which it stands at an offset; an empty text has none."""
+    """Return a text with an origin and an offset in it; an empty text has none."""
     if not text:
         return text
     given = _given.get()
@@ -256,14 +256,14 @@ def plain(text: str) -> str:
 
 
 def pieces_of(text: str) -> tuple[Piece, ...]:
-    """The pieces of any text; a plain one is a single piece of unknown origin."""
+    """Return the pieces of any text; a plain text is a single piece of unknown origin."""
     if isinstance(text, Traced):
         return text.pieces
     return ((0, len(text), None, 0, None),) if text else ()
 
 
 def unknown_parts(text: str, length: int) -> list[str]:
-    """The parts of a text with more than this many characters that come from nowhere."""
+    """Return the parts of a text longer than this that have no known origin."""
     return [
         plain(text)[start:end]
         for start, end, origin, _, via in pieces_of(text)
@@ -277,19 +277,19 @@ def join(separator: str, parts: Iterable[str]) -> str:
 
 
 def added(text: str, setting: str) -> str:
-    """A text that the builder adds because of a setting."""
+    """Return a text that the builder adds because of a setting."""
     if not _builds or not text or isinstance(text, Traced):
         return text
     return _made(text, ((0, len(text), Origin("added", setting, "", text), 0, None),))
 
 
 def expanded(text: str, name: str, call: str) -> str:
-    """What a macro gave, with the macro as it was written."""
+    """Return the result of a macro, with the macro as it was written."""
     return _changed(text, Change("expanded", name, call)) if _builds else text
 
 
 def replaced(text: str, name: str, before: str) -> str:
-    """What a script wrote, with what stood there before."""
+    """Return the replacement of a script, with the text before."""
     return _changed(text, Change("replaced", name, before)) if _builds else text
 
 
@@ -301,7 +301,7 @@ def substitute(
     kind: Literal["expanded", "replaced"] = "replaced",
     name: str = "",
 ) -> str:
-    """Do what ``pattern.sub(replacement, text)`` does; a replacement is taken as it is, without references."""
+    """Do what ``pattern.sub(replacement, text)`` does; a replacement is literal, without references."""
     if type(text) is str or not _builds:
         return pattern.sub((lambda _found: replacement) if isinstance(replacement, str) else replacement, text)
     parts: list[str] = []
@@ -328,19 +328,19 @@ def split(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def group(found: re.Match[str], number: int, text: str) -> str:
-    """What a group of a match captured, cut out of the text that was searched."""
+    """Return what a group of a match captured, as a slice of the searched text."""
     return found[number] if type(text) is str else text[found.start(number) : found.end(number)]
 
 
 def rewritten(new: str, old: str, name: str) -> str:
-    """A text that foreign code made of another one: what is left of that is found by comparing."""
+    """Return a text that other code made from an original; common parts are found by comparing."""
     if not _builds or isinstance(new, Traced) or not new:
         return new
     return old if new == old else _changed(align(new, old), Change("replaced", name, old))
 
 
 def align(new: str, *old: str) -> str:
-    """Find what is left of texts in one that was made of them in a way that cannot be followed."""
+    """Find the parts of texts that remain in a text made from them by untraced code."""
     if not _builds or isinstance(new, Traced) or not any(isinstance(each, Traced) for each in old):
         return new
     parts: list[str] = []
@@ -420,6 +420,6 @@ def _concatenated(parts: Sequence[str]) -> str:
 
 
 def _follows(before: Piece, piece: Piece) -> bool:
-    """Return True if two pieces that meet are one: they follow each other in their origin as well."""
+    """Return True if two adjacent pieces are also adjacent in their origin."""
     start, end, origin, offset, via = before
     return origin is piece[2] and via is piece[4] and (origin is None or offset + end - start == piece[3])

@@ -1,4 +1,4 @@
-"""Replacing in traced texts what a JavaScript regular expression finds."""
+"""Replaces matches of JavaScript regular expressions in traced texts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tavernkit.errors import Warn
 def replace_traced(
     regex: JSRegex, text: str, replacement: str | Callable[[JSMatch], str], name: str, warn: Warn | None = None
 ) -> str:
-    """Do what ``regex.replace`` does, keeping what is known of the text.
+    """Do what ``regex.replace`` does, and keep the origins of the text.
 
     Args:
-        regex: What is looked for.
+        regex: The regular expression.
         text: A traced text.
-        replacement: A template, or what gives the text for a match.
+        replacement: A template, or a function that returns the text for a match.
         name: The script that replaces.
-        warn: Hears of searches that take too long.
+        warn: Called if a search takes too long.
     """
     parts: list[str] = []
     at = 0
@@ -39,13 +39,13 @@ def replace_traced(
     if isinstance(replacement, str):
         result = regex.replace(plain(text), plain(replacement), warn=warn)
     whole = join("", (*parts, text[at:]))
-    # A match may begin or end within a character that JavaScript holds as two, and a template may repeat the text
+    # A match may begin or end within a character that is two units in JavaScript, and a template may repeat the text
     # around a match: such texts are compared.
     return whole if whole == result else align(result, text)
 
 
 def groups_of(match: JSMatch, text: str) -> tuple[str | None, ...]:
-    """The match and its groups, cut out of the traced text that was searched."""
+    """Return the match and its groups as slices of the traced text."""
     captured = (match.text, *match.groups)
     cut = [None if span is None else text[span[0] : span[1]] for span in match.spans]
     return tuple(own if own == each else each for own, each in zip(cut, captured, strict=True))

@@ -1,6 +1,6 @@
-r"""Hiding the parts of a text that must come through unchanged: code, template syntax, escaped tags.
+r"""Hides the parts of a text that must stay unchanged: code, template syntax, escaped tags.
 
-Each part is replaced by a placeholder; after the rest has been worked on, the placeholders are replaced back. A NUL in
+Each part is replaced by a placeholder; after the rest has been processed, the parts are put back. A NUL in
 the text is hidden as well, so that no text can forge a placeholder.
 """
 
@@ -21,12 +21,12 @@ _ESCAPED = "\\<"
 _RESTORED: Mapping[EscapeMode, str] = {"html_entity": "&lt;", "literal": "<", "keep_backslash": _ESCAPED}
 _PLACEHOLDER = re.compile("\0VT[A-Z]+[0-9]+\0")
 _ZONES = (("CODE", "```", "```"), ("INLINE", "`", "`"), ("LIQ", "{{", "}}"), ("LIQTAG", "{%", "%}"))
-"""What is hidden, in this order: kind, opening, closing. A zone ends at the first closing after its opening."""
+"""What is hidden, in this order: kind, opening, closing. A zone ends at the first closing mark after its opening."""
 
 
 @dataclass(frozen=True, slots=True)
 class EscapeHatch:
-    r"""How a writer keeps a tag as text: with a backslash before its ``<``."""
+    r"""How to keep a tag as text: with a backslash before its ``<``."""
 
     enabled: bool = True
     mode: EscapeMode = "html_entity"
@@ -52,7 +52,7 @@ DEFAULT_ESCAPE_HATCH = EscapeHatch()
 
 
 def mask(text: str, escape_hatch: EscapeHatch = DEFAULT_ESCAPE_HATCH) -> tuple[str, dict[str, str]]:
-    """Hide the verbatim parts of a text; return it with what each placeholder stands for."""
+    """Hide the verbatim parts of a text; return it with the text behind each placeholder."""
     placeholders: dict[str, str] = {}
     text = _hide_all(text, "\0", "NUL", "\0", placeholders)
     for kind, opening, closing in _ZONES:

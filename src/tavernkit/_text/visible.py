@@ -1,4 +1,4 @@
-"""Texts of strangers on their way to a terminal."""
+"""Makes untrusted texts safe for terminals."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def visible(text: str) -> str:
-    """Show control characters instead of sending them: a card must not be able to steer the terminal."""
+    """Show control characters instead of sending them: a card must not control the terminal."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))

@@ -1,6 +1,6 @@
-"""Worker processes, for what cannot be bounded inside this one: they have limits from the operating system.
+"""Worker processes with limits set by the operating system, for code that cannot be limited inside this process.
 
-One pool, one protocol, one place for the limits. What runs in them is a ``Job`` of another room.
+There is one pool and one protocol; other packages define the ``Job`` that runs in them.
 """
 
 from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, StuckError, WorkerError

@@ -1,14 +1,14 @@
-"""Why a worker process gave no answer."""
+"""Errors of worker processes."""
 
 from __future__ import annotations
 
 
 class WorkerError(Exception):
-    """A worker process could not be started, or ended without an answer, for lack of memory for example."""
+    """A worker process could not be started, or ended without an answer, for example out of memory."""
 
 
 class RetiredError(WorkerError):
-    """A worker process ended by itself just when it was asked, as nothing had been asked for long."""
+    """A worker process ended because it was idle for too long, just as a request was sent."""
 
 
 class OutOfTimeError(WorkerError):
@@ -16,7 +16,7 @@ class OutOfTimeError(WorkerError):
 
 
 class StuckError(WorkerError):
-    """A request did not end in time by the clock, though it did not use up its processor time: the machine is busy."""
+    """A request took too long by the clock without using up its processor time: the machine is busy."""
 
 
 class BusyError(StuckError):
@@ -24,4 +24,4 @@ class BusyError(StuckError):
 
 
 class JobFailedError(Exception):
-    """The job itself raised; the message is its error's."""
+    """The job itself raised an error, whose message this is."""

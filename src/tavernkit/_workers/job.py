@@ -1,4 +1,4 @@
-"""What runs in worker processes."""
+"""Jobs of worker processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Job:
     """A kind of work: a file that a worker process loads once.
 
     The file defines ``Handler``, a class without arguments whose ``handle(payload, ask)`` gets the bytes of a request
-    and returns those of its reply; ``ask`` sends bytes to the caller and returns the answer. It should
-    import little: that is done when a worker process is first asked.
+    and returns those of its reply; ``ask`` sends bytes to the caller and returns the answer. It should import little,
+    because imports happen with the first request.
     """
 
     file: Path

@@ -1,8 +1,8 @@
 """The pool of worker processes.
 
-Workers are started when they are needed, a few are kept, and one that runs out of its limits is gone and replaced. They
-end with this process, also when it is killed itself: their input ends then, and what runs ends by its alarm. A forked
-child starts its own.
+Workers are started on demand, a few are kept, and a worker that hits a limit is killed and replaced. Workers end with
+this process, even if it is killed: their input ends, and running jobs end with their alarm. A forked child starts its
+own workers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _waited = _Waited()
 
 
 def seconds_waited() -> float:
-    """How long this thread has waited for workers in all: its own clock does not count that."""
+    """Return how long this thread has waited for workers in total, which its own processor clock does not count."""
     return _waited.seconds
 
 
 def processor_seconds() -> float:
-    """How much processor time jobs of this thread have taken in workers in all. A busy machine does not add to it."""
+    """Return the total processor time of this thread's jobs in workers. It does not depend on the machine's load."""
     return _waited.processor_seconds
 
 
@@ -56,15 +56,15 @@ class WorkerPool:
         self._jobs: tuple[Job, ...] = ()
 
     def expect(self, job: Job) -> None:
-        """Let new workers load a job when they start."""
+        """Make new workers load a job when they start."""
         if job not in self._jobs:
             self._jobs = (*self._jobs, job)
 
     def run(self, job: Job, payload: bytes, seconds: float) -> bytes:
-        """Do a job in a worker process, with this many seconds of processor time.
+        """Run a job in a worker process, with this many seconds of processor time.
 
         Raises:
-            OutOfTimeError: They were used up.
+            OutOfTimeError: The processor time was used up.
             StuckError: It took far longer by the clock, or no worker was free.
             WorkerError: The process could not be started or ended otherwise.
             JobFailedError: The job raised.
@@ -107,7 +107,7 @@ class WorkerPool:
     def take(self) -> Worker:
         """Take a worker that has started; raises ``BusyError`` or ``WorkerError``."""
         deadline = time.monotonic() + limits.MAX_WAIT_SECONDS
-        # An idle one may have ended by itself just now.
+        # An idle worker may have just ended.
         with contextlib.suppress(WorkerError):
             return self._started(self._take(), deadline)
         return self._started(self._take(), deadline)
@@ -125,7 +125,7 @@ class WorkerPool:
         with self._lock:
             cold = not self._idle and not self._busy
         if cold:
-            # What needed a worker once will need one again, and starting a second meanwhile costs next to nothing.
+            # More requests will follow, and starting a second worker in the meantime costs almost nothing.
             self.warm_up()
         while (one := self._take_idle()) is not None:
             if one.is_alive and not one.is_overdue:
@@ -137,7 +137,7 @@ class WorkerPool:
         return one
 
     def _take_idle(self) -> Worker | None:
-        """Take a worker that is ready, or else the one that has been starting for longest."""
+        """Take a worker that is ready, or the one that has been starting for the longest time."""
         with self._lock:
             if not self._idle:
                 return None
@@ -166,7 +166,7 @@ class WorkerPool:
             self._busy.discard(one)
 
     def _add_spare(self) -> bool:
-        """Start one more idle worker, if there is room; without waiting until it is ready."""
+        """Start one more idle worker, if there is room, without waiting until it is ready."""
         with self._lock:
             if len(self._idle) + self._spares_in_the_making >= limits.MAX_IDLE_WORKERS:
                 return False
@@ -185,7 +185,7 @@ class WorkerPool:
         return True
 
     def warm_up(self) -> None:
-        """Start workers until as many are idle as are kept."""
+        """Start workers until the maximum number is idle."""
         while self._add_spare():
             pass
 
@@ -195,7 +195,7 @@ class WorkerPool:
         return len(self._idle)
 
     def note_use(self, session: Session) -> None:
-        """Keep the worker of a session for longer than those of others, of which only a few are kept."""
+        """Mark the worker of a session as recently used; only a few are kept."""
         with self._lock:
             self._sessions.pop(id(session), None)
             self._sessions[id(session)] = weakref.ref(session)
@@ -233,17 +233,17 @@ class WorkerPool:
 
 @dataclass(slots=True)
 class _Lease:
-    """A worker process that a session has; ``reusable`` if it is worth keeping when the session is gone."""
+    """The worker process of a session; ``reusable`` if it is worth keeping after the session."""
 
     worker: Worker
     reusable: bool = True
 
 
 class Session:
-    """A worker process of one's own, whose job keeps a state between requests.
+    """An exclusive worker process, whose job keeps state between requests.
 
-    It is taken with the first request, and again after it was lost: ``generation`` counts how often. That happens when
-    a request is ended by its limits, and when many other sessions were used since.
+    It is taken with the first request, and again after it was lost: ``generation`` counts how often. It is lost when a
+    request hits a limit, or when many other sessions have been used since.
     """
 
     def __init__(self, job: Job) -> None:
@@ -256,7 +256,7 @@ class Session:
         self.generation = 0
 
     def open(self) -> None:
-        """Take a worker process, unless there is one with the state."""
+        """Take a worker process, unless the session has one with its state."""
         with self.lock:
             if self._lease is None or not self._lease.worker.is_alive:
                 self.close()
@@ -268,7 +268,7 @@ class Session:
             pool.note_use(self)
 
     def request(self, payload: bytes, seconds: float, answer: Answer) -> tuple[bytes, float]:
-        """Do the job; see ``Worker.request()``. Returns the processor time as well."""
+        """Run the job; see ``Worker.request()``. Also returns the processor time."""
         with self.lock:
             self.open()
             assert self._lease is not None
@@ -288,7 +288,7 @@ class Session:
                 _waited.seconds += time.monotonic() - started
 
     def close(self, *, replace: bool = False) -> None:
-        """End the process and with it the state."""
+        """End the process, and with it the state."""
         with self.lock:
             lease, self._lease = self._lease, None
             if self._end is not None:
@@ -297,7 +297,7 @@ class Session:
                 pool.discard(lease.worker, replace=replace)
 
     def end_with_session(self) -> None:
-        """Do not use the process again when the session is gone, as it has become large."""
+        """Do not reuse the process after the session, because it has become large."""
         if self._lease is not None:
             self._lease.reusable = False
 
@@ -312,7 +312,7 @@ class Session:
         return True
 
     def forget(self) -> None:
-        """Let go of a process that belongs to the parent of this one."""
+        """Forget a process that belongs to our parent process."""
         if self._end is not None:
             self._end.detach()
         if self._lease is not None:
@@ -321,7 +321,7 @@ class Session:
 
 
 def _let_go(lease: _Lease) -> None:
-    """Take back the worker of a session that no one holds any more; its state goes with the next session."""
+    """Take back the worker of a session that is no longer referenced; the next session discards its state."""
     if lease.reusable:
         pool.give_back(lease.worker)
     else:

@@ -1,7 +1,7 @@
-"""The program of a worker process: it does what it is asked to until its limits end it.
+"""The program of a worker process: it runs jobs until its limits end it.
 
-Started as a script, without site packages and with the fewest imports, so that starting is quick. Its arguments are
-the seconds after which it ends by itself when nothing is asked, its memory limit, the jobs to load ahead, and the
+Started as a script, without site packages and with as few imports as possible, so that it starts quickly. Its arguments
+are the idle seconds after which it ends, its memory limit, the jobs to load ahead, and the
 directories that modules are imported from. It reads requests from its standard input and writes replies to its standard
 output until the input ends.
 """
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 REQUEST = struct.Struct("<BHddBI")
-"""Kind; size of the job's file name; seconds of processor time, and of the clock for the case that no one waits any
-more, as the parent has died; what is done with the job's state; size of the payload."""
+"""Kind; size of the job's file name; seconds of processor time, and of clock time in case the parent has died; what to
+do with the job's state; size of the payload."""
 
 FRESH, KEPT = 1, 2
-"""Earlier state of the job is forgotten; state is kept, so the process does not end when nothing is asked."""
+"""The job's earlier state is discarded; state is kept, so the process does not end when idle."""
 
 ANSWER = struct.Struct("<BI")
-"""Kind and size of the payload: what the parent answers to a question."""
+"""Kind and size of the payload: the parent's answer to a question."""
 
 REPLY = struct.Struct("<BdI")
 """Kind, processor time used, size of the payload."""
@@ -46,7 +46,7 @@ _STARTED = struct.Struct("<B")
 
 
 class _NoTimers:
-    """What is used where the system has no timers."""
+    """A replacement for systems without timers."""
 
     ITIMER_REAL = ITIMER_PROF = 0
 
@@ -57,7 +57,7 @@ class _NoTimers:
 
 def _timers() -> _NoTimers:
     try:
-        # Not from the public module: it makes enumerations of all signals, which is a fifth of the time to start.
+        # Not from the public module, which makes enumerations of all signals: a fifth of the start time.
         import _signal  # pyright: ignore[reportMissingImports]  # a built-in module without types
     except ImportError:
         return _NoTimers()
@@ -77,7 +77,7 @@ def _limit(memory: int) -> None:
 
 
 class _Process:
-    """Reads requests and answers them. While a job asks the parent something, it may be asked something else."""
+    """Reads requests and answers them. While a job waits for an answer from the parent, it may get another request."""
 
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
@@ -86,17 +86,17 @@ class _Process:
         self._handlers: dict[str, _Handler] = {}
         self._depth = 0
         self._keeps_state = False
-        # Whatever prints must not get between our messages.
+        # Printed text must not mix with our messages.
         self._input, self._output = os.dup(0), os.dup(1)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
 
     def run(self, jobs: list[str]) -> None:
-        """Do what is asked until there is no more; jobs that will be asked for are loaded before."""
+        """Process requests until the input ends; expected jobs are loaded first."""
         self._write(_STARTED.pack(READY))
         for name in jobs:
-            with suppress(Exception):  # reported when it is asked for
+            with suppress(Exception):  # reported when it is requested
                 self.load(name)
         while True:
             self._end_after(0 if self._keeps_state else self._idle_seconds)
@@ -128,7 +128,7 @@ class _Process:
         self._write(reply)
 
     def load(self, name: str) -> None:
-        """Load the file of a job; this does not count as processor time of a request."""
+        """Load the file of a job; this does not count towards the time of a request."""
         if name not in self._jobs:
             self._jobs[name] = _load(name)
 
@@ -151,7 +151,7 @@ class _Process:
         return answer
 
     def _end_after(self, seconds: float) -> float:
-        """Let the system end this process after so much time, where it can; return what was left of the time before."""
+        """Set an alarm that ends this process, if the system has timers; return the time left on the previous one."""
         return self._timers.setitimer(self._timers.ITIMER_REAL, seconds)[0]
 
     def _read(self, size: int) -> bytes:
@@ -181,7 +181,7 @@ def _load(name: str) -> type[_Handler]:
 
 
 def main() -> None:
-    """Do what is asked until there is no more."""
+    """Process requests until the input ends."""
     idle_seconds, memory, jobs, *directories = sys.argv[1:]
     sys.path[:] = directories
     _limit(int(memory))

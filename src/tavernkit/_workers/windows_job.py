@@ -1,7 +1,7 @@
-"""The limits of worker processes on Windows: each process is in a job object of its own.
+"""The limits of worker processes on Windows: each process is in its own job object.
 
-Like the limits of other systems they are kept by the system itself: memory, processor time (of the process, not of what
-the system does for it), no child processes, and the process ends with ours. There is none for the size of files.
+As on other systems, the operating system enforces them: memory, user-mode processor time, no child processes, and the
+process ends with ours. There is no limit on the size of files.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import ctypes
 from typing import Any, ClassVar
 
 JOB_TIME, ACTIVE_PROCESS, PROCESS_MEMORY, DIE_ON_EXCEPTION, KILL_ON_CLOSE = 0x4, 0x8, 0x100, 0x400, 0x2000
-"""Which limits are set; of the flags that Windows calls ``JOB_OBJECT_LIMIT_…``."""
+"""Which limits are set: Windows' flags ``JOB_OBJECT_LIMIT_…``."""
 
 EXTENDED_LIMITS = 9
-"""What ``ExtendedLimits`` is called when it is set (JobObjectExtendedLimitInformation)."""
+"""The information class of ``ExtendedLimits`` (JobObjectExtendedLimitInformation)."""
 
 TICKS = 10_000_000
-"""Windows counts time in 100 nanoseconds."""
+"""Windows counts time in units of 100 nanoseconds."""
 
 
 class BasicLimits(ctypes.Structure):
@@ -48,7 +48,7 @@ class ExtendedLimits(ctypes.Structure):
     ]
 
 
-def kernel32() -> Any:  # ctypes has no types for what a library has
+def kernel32() -> Any:  # ctypes has no types for the functions of a library
     """Return the system's library; None on other systems."""
     load = getattr(ctypes, "WinDLL", None)
     if load is None:
@@ -63,7 +63,7 @@ def kernel32() -> Any:  # ctypes has no types for what a library has
 
 
 class JobObject:
-    """The job object of one process. Where the system makes none, nothing happens: the clock limits the process."""
+    """The job object of one process. If the system cannot make one, only the clock limits the process."""
 
     def __init__(self, process: int, memory: int) -> None:
         """Put a process into a job object.
@@ -81,12 +81,12 @@ class JobObject:
             self.close()
 
     def limit_time(self, seconds: float | None) -> None:
-        """Let the process have so much more processor time, or any; what it had before does not count."""
+        """Allow the process this much more processor time, or any amount; time used before does not count."""
         if self._handle:
             self._set(seconds)
 
     def close(self) -> None:
-        """Let go of the job object, which ends a process that is still in it."""
+        """Close the job object, which ends a process that is still in it."""
         if self._handle:
             self._library.CloseHandle(self._handle)
         self._handle = None

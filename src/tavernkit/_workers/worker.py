@@ -1,4 +1,4 @@
-"""One worker process, and talking to it within limits."""
+"""One worker process, and the communication with it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from tavernkit._workers.windows_job import JobObject
 
 _MARGIN = 5.0
-"""Seconds that a worker lives longer than its caller is willing to wait, if it is not killed before."""
+"""Seconds that a worker may live longer than its caller waits, unless it is killed."""
 
 _END_SECONDS = 5.0
 _SIGALRM, _SIGPROF, _JOB_TIME = 14, 27, 1816
-"""What ends a process that was idle for long, and one whose processor time is used up: a signal, and what Windows gives
-as the exit code."""
+"""How an idle process ends, and one whose processor time is used up: a signal, or an exit code on Windows."""
 
 Answer = Callable[[bytes], bytes]
-"""Answers what a job asks while it runs."""
+"""Answers questions of a running job."""
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ class _LateError(Exception):
 
 
 class Worker:
-    """One worker process, used by one caller at a time. It is made at once and starts by itself.
+    """One worker process, used by one caller at a time. It starts in the background.
 
     ``jobs`` are loaded while it starts.
     """
@@ -63,7 +62,7 @@ class Worker:
             raise WorkerError(f"the worker process did not start: {error}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # It has no work yet, so this is early enough.
+        # It has no work yet, so there is no hurry.
         self._job = _job_object(self._process) if sys.platform == "win32" else None
         self._input = self._process.stdin
         self._output = self._process.stdout
@@ -72,26 +71,26 @@ class Worker:
         self._deadline = 0.0
         self._nested = False
         self.processor_time = 0.0
-        """Seconds that the last request took of the processor."""
+        """Processor seconds of the last request."""
         if sys.platform != "win32":
-            # A write of more than the pipe holds must come back, so that it can be given up.
+            # A write larger than the pipe's buffer must return, so that it can be cancelled.
             os.set_blocking(self._input.fileno(), False)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended."""
+        """True if the process is running."""
         return self._process.poll() is None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process is known to have started."""
+        """True if the process is known to have started."""
         if self._ready or sys.platform == "win32":
             return self._ready
         return _is(self._output.fileno(), select.POLLIN, 0)
 
     @property
     def is_overdue(self) -> bool:
-        """Whether it has been starting for so long that it is not worth waiting for."""
+        """True if it has been starting for too long to wait for it."""
         return not self._ready and time.monotonic() - self._made_at > limits.MAX_WAIT_SECONDS
 
     def wait_until_ready(self, deadline: float) -> None:
@@ -108,17 +107,18 @@ class Worker:
     def request(
         self, job: Job, payload: bytes, seconds: float, *, answer: Answer | None = None, fresh: bool = False
     ) -> bytes:
-        """Let the process do a job.
+        """Run a job in the process.
 
         Args:
-            job: What to do.
-            payload: What to do it with.
+            job: The job.
+            payload: The input of the job.
             seconds: How much processor time it may take.
-            answer: Answers what the job asks meanwhile; the state of a job that may ask is kept for the next request.
-            fresh: Whether its state from earlier requests is forgotten.
+            answer: Answers the job's questions; the state of a job that may ask is kept for the next request.
+            fresh: Discard its state from earlier requests.
 
         Raises:
-            OutOfTimeError: The processor time was used up. The process is gone, as with all other errors but the last.
+            OutOfTimeError: The processor time was used up. The process is killed, as with all other errors except the
+                last.
             StuckError: It took far longer by the clock.
             WorkerError: The process ended otherwise.
             JobFailedError: The job raised.
@@ -151,7 +151,7 @@ class Worker:
                 self._limit_time(None)
 
     def _limit_time(self, seconds: float | None) -> None:
-        """Let the system limit the processor time, where the process cannot do that itself."""
+        """Let the system limit the processor time, if the process cannot do that itself."""
         if self._job is not None:
             self._job.limit_time(seconds)
 
@@ -170,14 +170,14 @@ class Worker:
             raise JobFailedError(payload.decode("utf-8", "replace"))
 
     def _answer(self, answer: Answer, question: bytes) -> None:
-        """Answer a question; how long that takes does not count."""
+        """Answer a question; the time this takes does not count."""
         asked_at = time.monotonic()
         text = answer(question)
         self._deadline += time.monotonic() - asked_at
         self._write(process.ANSWER.pack(process.ANSWERED, len(text)) + text)
 
     def _ended_by(self) -> int | None:
-        """Wait for the end of a process that closed its pipes, and return what ended it."""
+        """Wait for the end of a process that closed its pipes, and return how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(_END_SECONDS)
         return None
@@ -215,7 +215,7 @@ class Worker:
         return os.read(self._output.fileno(), size)
 
     def _or_kill(self, action: Callable[[], T]) -> T:
-        """Read or write where pipes cannot be waited for: a timer kills the process, which ends the action."""
+        """Read or write on systems that cannot wait for pipes: a timer kills the process, which ends the action."""
         deadline = self._deadline
         timer = threading.Timer(max(deadline - time.monotonic(), 0), self._process.kill)
         timer.start()
@@ -232,7 +232,7 @@ class Worker:
         return done
 
     def kill(self) -> None:
-        """Let the process end now; ``stop()`` is still needed."""
+        """Kill the process; ``stop()`` is still needed."""
         self._process.kill()
 
     def stop(self) -> None:
@@ -242,7 +242,7 @@ class Worker:
         self._close()
 
     def forget(self) -> None:
-        """Let go of a process that belongs to the parent of this one."""
+        """Forget a process that belongs to our parent process."""
         self._close()
         self._process.returncode = 0
 
@@ -259,7 +259,7 @@ class Worker:
 
 
 def _executable() -> str:
-    """Return the interpreter itself: on Windows that of an environment only starts another, outside of its limits."""
+    """Return the real interpreter: on Windows, that of an environment starts another one, outside the limits."""
     own = sys.executable
     return str(getattr(sys, "_base_executable", own)) if sys.platform == "win32" else own
 
@@ -272,7 +272,7 @@ def _job_object(started: subprocess.Popen[bytes]) -> JobObject:
 
 
 def _is(file: int, event: int, seconds: float) -> bool:
-    """Return True if a pipe is ready within some time: to be read or written, or because the other side is gone."""
+    """Return True if a pipe becomes ready within some time: for reading or writing, or because it was closed."""
     poll = select.poll()
     poll.register(file, event)
     return bool(poll.poll(seconds * 1000))

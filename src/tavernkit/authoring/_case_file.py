@@ -1,4 +1,4 @@
-"""Test files of authors: ``*.tavern.yaml`` or ``*.lore.yaml`` beside a card, book or preset."""
+"""Authors' test files: ``*.tavern.yaml`` or ``*.lore.yaml`` next to a card, book or preset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tavernkit.cards._yaml_card import parse_yaml
 from tavernkit.errors import FileFormatError, Warn, log_warning
 
 SUFFIXES = (".tavern.yaml", ".tavern.yml", ".lore.yaml", ".lore.yml")
-"""Endings of test files."""
+"""File extensions of test files."""
 
 PlatformName = Literal["silly_tavern", "risu_ai"]
 
@@ -25,7 +25,7 @@ FILES_INPUTS = ("books", "modules", "regex_scripts")
 NUMBER_INPUTS = ("seed", "greeting", "context_length", "response_length")
 FLAG_INPUTS = ("allow_scripts",)
 INPUTS = (*FILE_INPUTS, *FILES_INPUTS, *TEXT_INPUTS, *NUMBER_INPUTS, *FLAG_INPUTS, "chat", "platforms")
-"""What a test may be given; ``defaults`` of a file may have the same."""
+"""The inputs of a test, also allowed in a file's ``defaults``."""
 EXPECTATIONS = ("fires", "stays_out", "contains", "lacks", "max_tokens", "macros", "scripts")
 SCRIPT_KEYS = ("text", "placement", "gives")
 PLACEMENTS = ("user_input", "ai_output", "slash_command", "world_info", "reasoning", "prompt", "display")
@@ -56,7 +56,7 @@ class TextExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptExpectation:
-    """What the regex scripts make of a text at a placement."""
+    """The expected result of the regex scripts for a text at a placement."""
 
     text: str
     gives: str
@@ -65,7 +65,7 @@ class ScriptExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """What must be so: entries that fire or not, texts that are in the prompt or not, its size, values of macros."""
+    """What a test expects: entries that fire or not, texts in the prompt or not, its size, values of macros."""
 
     fires: Sequence[str] = ()
     """Titles or ids of lore entries that must be in the prompt."""
@@ -76,16 +76,16 @@ class Expectations:
     lacks: Sequence[TextExpectation] = ()
     """Texts that must not be in the prompt."""
     max_tokens: int | None = None
-    """The most tokens that the prompt may have."""
+    """The maximum tokens of the prompt."""
     macros: Sequence[tuple[str, str]] = ()
     """Texts with macros and what they must expand to."""
     scripts: Sequence[ScriptExpectation] = ()
-    """What regex scripts must make of texts."""
+    """Expected results of regex scripts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptCase:
-    """One test on one platform: the inputs of a build and what must be so of the prompt.
+    """One test on one platform: the inputs of a build and what the prompt must be like.
 
     ``inputs`` has the files as paths and everything else as it was written; ``chat`` is the chat so far as pairs of
     speaker (``user`` or ``char``) and text, or the path of a chat file.
@@ -106,7 +106,7 @@ def read_cases(path: str | Path, *, warn: Warn = log_warning) -> list[PromptCase
 
     Args:
         path: The file; the paths in it are relative to its folder.
-        warn: Called with what was read in another way than written.
+        warn: Called with values that are not read as written.
 
     Raises:
         CaseFileError: The file is not a test file.
@@ -249,7 +249,7 @@ class _Reader:
         return () if value is None else value if is_sequence(value) else (value,)
 
     def text(self, value: object, where: str) -> str:
-        """Read a text; a number is meant as one: an entry may be called 7."""
+        """Read a text; a number counts as text, because an entry may be called 7."""
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             self.refuse(where, "a text")
         return str(value)

@@ -17,14 +17,14 @@ _SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was expected: whether it is so, and why."""
+    """One expectation: whether it was met, and why."""
 
     what: str
     """What was expected, in words."""
     passed: bool
     """True if the prompt is as expected."""
     reason: str = ""
-    """Why it is so or not."""
+    """Why it was met or not."""
 
     def to_dict(self) -> JsonObject:
         """The check, ready for ``json``."""
@@ -35,7 +35,7 @@ def check_plan(expect: Expectations, plan: Plan, rows: Sequence[LoreRow]) -> lis
     """Compare a plan with expectations.
 
     Args:
-        expect: What must be so.
+        expect: The expectations.
         plan: The prompt.
         rows: The entries of its lore with the reasons, from ``tavernkit.report.lore_rows()``.
     """
@@ -89,7 +89,7 @@ def _lacks(expected: TextExpectation, messages: Sequence[tuple[str, str]]) -> Ch
 
 
 def _misplaced(expected: TextExpectation, index: int, messages: Sequence[tuple[str, str]]) -> str | None:
-    """What is wrong with the place of a text that was found in a message; nothing if it is where it should be."""
+    """Return what is wrong with the place of a text in a message; None if it is correct."""
     role, text = messages[index]
     if expected.role is not None and role != expected.role:
         return f"it is in a message of the role {role}"

@@ -1,4 +1,4 @@
-"""How the entries of a lorebook do over whole chats: which never fire, which always do."""
+"""Coverage of lorebook entries over whole chats: which never fire, which always do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EntryCoverage:
     fired: int
     """In how many of them the entry was in the prompt."""
     by_recursion: int
-    """In how many of them another entry called it."""
+    """In how many of them another entry activated it."""
     over_budget: int
 
     @property
@@ -62,7 +62,7 @@ def lore_coverage(turns: Iterable[Sequence[LoreRow]], entries: Iterable[LoreRow]
 
     Args:
         turns: The rows of the scan of each turn.
-        entries: Rows of all entries, if those of the turns are only the ones that a text touched.
+        entries: Rows of all entries, if the turns list only entries with a match.
     """
     rows = {(row.book, row.id): row for row in entries}
     counts = {key: [0, 0, 0] for key in rows}

@@ -18,7 +18,7 @@ from tavernkit.errors import FileFormatError, TavernKitError, Warn, WarningLog, 
 ChangeKind = Literal["added", "removed", "changed", "moved"]
 
 _IDENTITIES = (("uid",), ("id",), ("identifier",), ("character_id",), ("comment", "content"), ("name",))
-"""What makes two items of a list the same one, tried in this order."""
+"""Keys that identify items of a list, tried in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def diff_files(old: str | Path, new: str | Path, *, warn: Warn = log_warning) ->
     Args:
         old: The file as it was: a card (JSON, PNG, CHARX, …), book, preset, template or RisuAI module.
         new: The file as it is.
-        warn: Called with what is odd about the files.
+        warn: Called with warnings about the files.
     """
     return diff_values(file_value(Path(old), warn=warn), file_value(Path(new), warn=warn))
 
@@ -65,7 +65,7 @@ def diff_values(old: object, new: object) -> list[Change]:
 
 
 def file_value(path: Path, *, warn: Warn = log_warning) -> Json:
-    """Read the JSON of a file: of a card inside a picture or archive, too."""
+    """Read the JSON of a file, including cards inside pictures or archives."""
     data = path.read_bytes()
     if data.lstrip()[:1] in (b"{", b"[") or data.startswith(b"\xef\xbb\xbf"):
         return parse_json(data, what=str(path), warn=warn)
@@ -85,13 +85,13 @@ def file_value(path: Path, *, warn: Warn = log_warning) -> Json:
 
 
 def file_text(path: str | Path, *, warn: Warn = log_warning) -> str:
-    """Give a file as lines that programs can compare line by line: YAML, in which a long text has its own lines.
+    """Return a file as YAML for line-by-line comparison; long texts have their own lines.
 
     Git asks for every picture; one that has no card is described instead.
 
     Args:
         path: A card, book, preset, template or module, whatever it is packed in.
-        warn: Called with what is odd about the file.
+        warn: Called with warnings about the file.
     """
     path = Path(path)
     try:
@@ -142,7 +142,7 @@ def _lists(old: Sequence[Json], new: Sequence[Json], where: str, name: str) -> I
 
 
 def _plain_lists(old: Sequence[Json], new: Sequence[Json], where: str, name: str) -> Iterator[Change]:
-    """Compare lists of texts and numbers: what went and what came."""
+    """Compare lists of texts and numbers: removed and added items."""
     before, after = [_text(each) for each in old], [_text(each) for each in new]
     if before == after:
         return
@@ -161,7 +161,7 @@ def _plain_lists(old: Sequence[Json], new: Sequence[Json], where: str, name: str
 
 
 def _identified(items: Sequence[Json]) -> dict[tuple[object, ...], int] | None:
-    """Where each item is, by what makes it the same one; nothing if the items have no such thing."""
+    """Return the position of each item by its identity; None if items have no identity."""
     for keys in _IDENTITIES:
         found: dict[tuple[object, ...], int] = {}
         for index, item in enumerate(items):
@@ -177,8 +177,8 @@ def _identified(items: Sequence[Json]) -> dict[tuple[object, ...], int] | None:
 def _moved(before: list[tuple[object, ...]], after: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     """The fewest items that must move to turn one order into the other: all but a longest common subsequence."""
     place = {identity: index for index, identity in enumerate(before)}
-    ends: list[int] = []  # where the best rising run of each length ends, as a place in the old order
-    last: list[int] = []  # the same as a place in the new order
+    ends: list[int] = []  # where the best increasing run of each length ends, as a position in the old order
+    last: list[int] = []  # the same as a position in the new order
     previous: list[int] = []
     for index, identity in enumerate(after):
         at = bisect_left(ends, place[identity])
@@ -194,7 +194,7 @@ def _moved(before: list[tuple[object, ...]], after: list[tuple[object, ...]]) ->
 
 
 def _text(value: Json) -> str:
-    """A value as text, so that true is not 1 and the order of keys does not count."""
+    """Return a value as text, so that true is not 1 and the order of keys does not matter."""
     return json.dumps(value, sort_keys=True)
 
 

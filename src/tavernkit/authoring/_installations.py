@@ -1,4 +1,4 @@
-"""What is in a SillyTavern installation or a RisuAI save, what is used of it, and what is not reproduced."""
+"""Examines a SillyTavern installation or a RisuAI save: its contents, what is in use, and what is not supported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _THIRD_PARTY = Path("public") / "scripts" / "extensions" / "third-party"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """One user of an installation, or one save: how many there are of each thing, what is in use, what is missing.
+    """One user of an installation, or one save: counts, what is in use, what is not supported.
 
-    ``unsupported`` names what may change prompts there and does nothing here; ``problems`` what cannot be read.
+    ``unsupported`` lists what may change prompts there but does nothing here; ``problems`` lists unreadable files.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Examination:
 
 
 def examine(path: str | Path) -> list[Examination]:
-    """Say what is at a path: an installation of SillyTavern, its ``data`` folder, one user's folder, or a RisuAI save.
+    """Examine a path: a SillyTavern installation, its ``data`` folder, one user's folder, or a RisuAI save.
 
     Args:
         path: The folder or file, at any level.
@@ -62,7 +62,7 @@ def examine(path: str | Path) -> list[Examination]:
 
 
 def _users(path: Path) -> list[Path]:
-    """The folders of users, whichever level of an installation the path is."""
+    """Return the folders of users, for a path at any level of an installation."""
     for folder in (path, path / "data"):
         if any((folder / mark).exists() for mark in _USER_MARKS):
             return [folder]

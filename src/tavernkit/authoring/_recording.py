@@ -18,14 +18,14 @@ _ROOM = 1.1
 def record_case(
     name: str, inputs: Mapping[str, Json], plan: Plan, rows: Sequence[LoreRow], *, warn: Warn = log_warning
 ) -> str:
-    """Write a test file with one test that holds for a plan: which entries fire, and about how large it is.
+    """Write a test file with one test that a plan passes: which entries fire, and how large it may be.
 
     Args:
         name: The name of the test.
         inputs: The inputs of the plan, as the file writes them.
         plan: The prompt as it is now.
         rows: The entries of its lore.
-        warn: Called with what YAML cannot hold.
+        warn: Called with values that YAML cannot represent.
     """
     expect: JsonObject = {}
     for key, active in (("fires", True), ("stays_out", False)):

@@ -11,7 +11,7 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.authoring._checks import Check
 
 SCHEMA_VERSION = 1
-"""Grows when the JSON of results changes in a way that programs notice."""
+"""Increases when the JSON of results changes incompatibly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,19 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as expected."""
+        """True if everything is as expected."""
         return self.error is None and all(check.passed for check in self.checks)
 
     @property
     def failures(self) -> list[str]:
-        """What is not as expected, one line each."""
+        """The failed checks, one line each."""
         if self.error is not None:
             return [self.error]
         return [f"{check.what}: {check.reason or 'it is not so'}" for check in self.checks if not check.passed]
 
 
 def results_as_json(results: Sequence[CaseResult]) -> JsonObject:
-    """Give results as JSON: every test with all its checks."""
+    """Return results as JSON: every test with all its checks."""
     tests: list[Json] = [
         {
             "file": str(result.file),
@@ -59,7 +59,7 @@ def results_as_json(results: Sequence[CaseResult]) -> JsonObject:
 
 
 def results_as_junit(results: Sequence[CaseResult]) -> str:
-    """Give results as JUnit XML, which build servers read: one suite per file."""
+    """Return results as JUnit XML, which build servers read: one suite per file."""
     root = ElementTree.Element("testsuites", name="tavernkit")
     files = dict.fromkeys(result.file for result in results)
     for file in files:
@@ -81,5 +81,5 @@ def results_as_junit(results: Sequence[CaseResult]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replace what XML cannot hold."""
+    """Replace characters that XML does not allow."""
     return "".join(each if each >= " " or each in "\t\n" else "\ufffd" for each in text)

@@ -1,4 +1,4 @@
-"""Builds the prompts of tasks: what a worker does. Files are read once and kept while they are in use."""
+"""Builds the prompts of tasks in a worker. Files are read once and kept while they are in use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEXT: Final = "text"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's value, or why there is none, and what was said about it."""
+    """A file's value, or why there is none, and its warnings."""
 
     value: object
     warnings: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A builder with everything but message and seed, and what was said about its files."""
+    """A builder with everything except message and seed, and the warnings about its files."""
 
     build: Callable[..., Plan]
     warnings: tuple[str, ...]
@@ -70,8 +70,8 @@ class PromptMaker:
             folder: Where the files of the grid are.
             model: The model that requests name.
             dialect: The protocol of requests.
-            request_options: Options of requests that go over the preset's own.
-            requests: Make the requests of prompts, too.
+            request_options: Options of requests that override the preset's.
+            requests: Also make the requests of prompts.
         """
         self._folder = folder
         self._model = model
@@ -83,7 +83,7 @@ class PromptMaker:
         self._silly_tavern: silly_tavern.Builder | None = None
 
     def records(self, tasks: Sequence[Task]) -> Iterator[tuple[BatchRecord, Request | None]]:
-        """Build the prompts of tasks. One that cannot be built is a record that says why."""
+        """Build the prompts of tasks. A failed build becomes a record with the error."""
         names: JsonObject = {}
         ready: Ready | None = None
         before: Task | None = None
@@ -118,7 +118,7 @@ class PromptMaker:
         return found
 
     def _load(self, file: FileRef, kind: str, read: Callable[[bytes, WarningLog], T], said: list[str]) -> T:
-        """Read a file, or take it from memory; what is said about it is added to ``said``."""
+        """Return a file from the cache, or read it; warnings are added to ``said``."""
         found = self._files.get((kind, file))
         if found is None:
             log = WarningLog()
@@ -138,7 +138,7 @@ class PromptMaker:
         return found.value  # pyright: ignore[reportReturnType]  # what ``read`` gave, by kind
 
     def silly_tavern(self, task: Task) -> Ready:
-        """Make a SillyTavern builder; what engines compile is shared between all of them."""
+        """Make a SillyTavern builder; all builders share compiled data."""
         from tavernkit import silly_tavern as st
 
         options, said = task.options, list[str]()
@@ -273,7 +273,7 @@ class PromptMaker:
             return Ready(builder.build, tuple(said))
 
         def build(**turn: Unpack[risu_ai.RisuAIInputs]) -> Plan:
-            """Build with a memory of its own: RisuAI remembers what scripts made of a chat's texts, dice included."""
+            """Build with a separate cache: RisuAI caches results of scripts, including dice."""
             return risu.Builder(**inputs).build(**turn)
 
         return Ready(build, tuple(said))
@@ -286,7 +286,7 @@ _PLATFORMS: Final[dict[str, Callable[[PromptMaker, Task], Ready]]] = {
 
 
 class _Clock:
-    """A clock that stands still."""
+    """A stopped clock."""
 
     def __init__(self, options: BuildOptions) -> None:
         self._now = options.clock_time
@@ -327,7 +327,7 @@ def _hashable(options: BuildOptions) -> object:
 
 
 def _new_chat(card: Bundle, user: str, greeting: int) -> silly_tavern.ChatFile:
-    """A chat as SillyTavern starts it: with the greeting of that number, its macros expanded."""
+    """Return a new chat as SillyTavern starts it: with the chosen greeting, its macros expanded."""
     from tavernkit.silly_tavern import ChatFile, ChatMessage, MacroEngine, MacroEnvironment
 
     character = card.character

@@ -1,4 +1,4 @@
-"""Runs a grid: tasks that are not done yet go to an executor, records go to a folder."""
+"""Runs a grid: unfinished tasks go to an executor, records go to a folder."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tavernkit.batching._tasks import SCHEMA_VERSION, FileRef, Keyed
 from tavernkit.errors import ConfigError
 
 MAX_CHUNK: Final = 64
-"""Records that a worker makes before it hands them over."""
+"""Records that a worker returns at a time."""
 MAX_UNANSWERED: Final = 50
-"""This many requests in a row without a reply end a run: the model is not there."""
+"""This many requests in a row without a reply end a run, because the model is not available."""
 CHUNKS_PER_WORKER: Final = 8
 """A small grid is cut so that every worker gets at least this many chunks."""
 
@@ -45,47 +45,47 @@ GridInput: TypeAlias = Grid | str | os.PathLike[str] | Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """How far a run is."""
+    """The progress of a run."""
 
     done: int
-    """Records that are there, those of runs before included."""
+    """Existing records, including those of earlier runs."""
     total: int
-    """Records there will be; of a shard, about."""
+    """The total number of records; an estimate for a shard."""
     failed: int
     """Records with an error."""
     rate: float
-    """Records a second, of this run."""
+    """Records per second in this run."""
 
     @property
     def seconds_left(self) -> float | None:
-        """About how long the rest takes; None if nothing is done yet."""
+        """The estimated time left; None if nothing is done yet."""
         return (self.total - self.done) / self.rate if self.rate > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult:
-    """What a run came to."""
+    """The result of a run."""
 
     folder: Path
     """Where the records are."""
     status: Literal["complete", "limited", "interrupted", "budget", "failed"]
     """``limited``: by ``limit``. ``budget``: by requests or tokens. ``failed``: replies are missing; run again."""
     records: int
-    """Records that are there now, of the selection."""
+    """Records of the selection that exist now."""
     made: int
     """Records that this run made."""
     skipped: int
-    """Records that were there before."""
+    """Records that existed before."""
     failed: int
     """Records of this run with an error."""
     unanswered: int
-    """Requests that no reply came to: there is no record, and the next run sends them again."""
+    """Requests without a reply: they have no record, and the next run sends them again."""
     stale: int
-    """Records that were moved to ``stale.jsonl``, because the grid does not have them any more."""
+    """Records that were moved to ``stale.jsonl``, because they are no longer in the grid."""
     duplicates: int
-    """Rows of the grid that were left out, because they are there already."""
+    """Rows of the grid that were left out as duplicates."""
     problem: str
-    """Why the last of the requests without a reply has none."""
+    """Why the last of these requests has no reply."""
     seconds: float
     """How long the run took."""
 
@@ -107,7 +107,7 @@ class BatchResult:
 
 
 def iter_batch(grid: GridInput, *, jobs: int = 1, limit: int | None = None) -> Iterator[BatchRecord]:
-    """Build the prompts of a grid and give each as it is finished; nothing is written.
+    """Build the prompts of a grid and yield each when it is finished; nothing is written.
 
     Args:
         grid: The grid, or its file.
@@ -146,19 +146,19 @@ def batch(
 ) -> BatchResult:
     """Build the prompts of a grid, have a model answer them if asked to, and write them to a folder.
 
-    Ctrl-C finishes what is under way, writes the manifest and raises KeyboardInterrupt; a second one stops at once.
+    Ctrl-C finishes work in progress, writes the manifest and raises KeyboardInterrupt; a second one stops at once.
 
     Args:
         grid: The grid, or its file.
         out: The folder.
         jobs: Worker processes; by default one for each core, and with ``generate`` this process alone.
         ray: Build on a Ray cluster instead: its address, ``auto``, or ``local`` to start one here (extra ``ray``).
-        resume: Go on with a run that was interrupted: only records that are missing are made.
+        resume: Continue an interrupted run: only missing records are made.
         shard: ``(2, 8)`` makes the second of eight parts of the grid. All can write to the same folder.
         limit: Stop after this many records.
         format: ``jsonl``, ``parquet``, ``openai-batch`` or ``chat``.
         model: The model that requests of ``openai-batch`` name.
-        generate: Who answers the prompts, and how much may be asked.
+        generate: The model that answers the prompts, and its limits.
         records_per_part: Records in a file.
         progress: Called after each chunk.
 
@@ -182,7 +182,7 @@ def batch(
     job = Job(folder=ready.folder, form=format, model=model) if generate is None else generating_job(ready, generate)
     if ray is not None:
         with Cluster(ray) as cluster:
-            largest = MAX_CHUNK if generate is None else generate.concurrency  # a chunk that is lost was paid for
+            largest = MAX_CHUNK if generate is None else generate.concurrency  # a lost chunk has been paid for
             return run.execute(partial(cluster.executor(generate, format), job), cluster.processors, largest)
     executor = local_executor(workers)
     if generate is not None:
@@ -202,7 +202,7 @@ def cores() -> int:
 
 
 def read_grid(grid: GridInput) -> Grid:
-    """Read a grid wherever it is."""
+    """Read a grid from any of its forms."""
     require("grid", grid, GridInput, "a Grid, a path or a mapping")
     if isinstance(grid, Grid):
         return grid
@@ -220,7 +220,7 @@ def selection(shard: tuple[int, int], limit: int | None) -> Selection:
 
 
 def local_executor(jobs: int) -> Executor:
-    """Choose who builds on this machine."""
+    """Choose an executor on this machine."""
     if jobs < 1:
         raise ConfigError("jobs must be 1 or more", code="INVALID_JOBS")
     return in_process if jobs == 1 else processes(jobs)
@@ -242,7 +242,7 @@ class TaskSource(Protocol[TaskT_co]):
 
     @property
     def duplicates(self) -> int:
-        """Tasks that were left out, because the same ones are there already."""
+        """Tasks that were left out as duplicates."""
         ...
 
     @property
@@ -292,11 +292,11 @@ class Run(Generic[TaskT]):
     def execute(
         self, executor: Callable[[Iterator[Sequence[TaskT]]], Results], workers: int, largest: int = MAX_CHUNK
     ) -> BatchResult:
-        """Make the records that are missing.
+        """Make the missing records.
 
         Args:
-            executor: Who makes them, chunk after chunk.
-            workers: How many chunks are worked on at a time.
+            executor: Makes them, chunk by chunk.
+            workers: How many chunks are processed at a time.
             largest: How many records they may make at a time.
         """
         output = self._output
@@ -322,12 +322,12 @@ class Run(Generic[TaskT]):
 
     @property
     def total(self) -> int:
-        """How many records there will be; of a shard, about."""
+        """The total number of records; an estimate for a shard."""
         count = -(-len(self._source) // self._selection.shards)
         return count if self._selection.limit is None else min(count, self._selection.limit)
 
     def _missing(self) -> Iterator[TaskT]:
-        """The tasks without a record. Keys that are met leave the set: what stays in it is stale."""
+        """Yield the tasks without a record. Keys in use are removed from the set; the remaining ones are stale."""
         for task in self._source.tasks(self._selection, salt=self._salt):
             if self._stopping.is_set() or self.out_of_budget or self._unanswered_in_a_row >= MAX_UNANSWERED:
                 return
@@ -355,7 +355,7 @@ class Run(Generic[TaskT]):
         self.report()
 
     def report(self) -> None:
-        """Report how far it is."""
+        """Report the progress."""
         if self._progress is not None:
             seconds = time.monotonic() - self._started
             rate = self.made / seconds if seconds > 0 else 0.0
@@ -411,7 +411,7 @@ class Run(Generic[TaskT]):
 
 @contextmanager
 def _finishing_on_interrupt(stopping: threading.Event) -> Generator[None]:
-    """Let the first Ctrl-C finish what is under way, and the second do what it always does."""
+    """Let the first Ctrl-C finish work in progress, and the second interrupt as usual."""
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

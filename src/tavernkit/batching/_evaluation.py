@@ -1,4 +1,4 @@
-"""Runs an evaluation on the engine of batches: records by key, resumed, within a budget."""
+"""Runs an evaluation with the batch engine: records by key, resumable, within a budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EvalTask(NamedTuple):
 
 
 class EvalTasks:
-    """The matrix of an evaluation, as a run of the batch engine takes it."""
+    """The matrix of an evaluation, as tasks for the batch engine."""
 
     def __init__(self, options: EvalOptions) -> None:
         self.cells = tuple(matrix(options))
@@ -49,8 +49,8 @@ class EvalTasks:
         """Go through the runs in the order of the matrix.
 
         Args:
-            selection: The part that is wanted.
-            salt: What else makes runs different, such as the options of requests.
+            selection: The part to return.
+            salt: What else distinguishes runs, such as the options of requests.
         """
         salted = digest(thaw_object(salt or {}))
         return selection.of(EvalTask(task_key(salted, [digest(cell.config())]), cell) for cell in self.cells)
@@ -68,20 +68,20 @@ def evaluate(
     resume: bool = False,
     progress: Callable[[BatchProgress], object] | None = None,
 ) -> EvalReport:
-    """Evaluate models, ``options.jobs`` runs at a time, and write every run to a folder as it ends.
+    """Evaluate models, ``options.jobs`` runs at a time, and write every run to a folder when it ends.
 
-    The folder is that of a batch: parts with a record for each run, and a manifest. Runs that the model did not answer
-    have no record; resuming makes them again.
+    The folder has the format of a batch: parts with a record for each run, and a manifest. Runs that the model did not
+    answer have no record; resuming makes them again.
 
     Args:
         options: What to run.
         model: The model, or a function that makes one for each model of the matrix.
         out: The folder; without one nothing is kept.
-        resume: Go on with the runs that the folder has.
+        resume: Continue with the runs in the folder.
         progress: Called after each run.
 
     Raises:
-        ConfigError: The options leave nothing to run, or the folder has runs and ``resume`` is not set.
+        ConfigError: The options select nothing to run, or the folder has runs and ``resume`` is not set.
     """
     if out is None:
         with TemporaryDirectory() as folder:
@@ -134,7 +134,7 @@ def _runs(
         return Built(None, None, line.encode() + b"\n", failed=not record.ok)
 
     async def close() -> None:
-        if not isinstance(model, Model):  # what was made here is closed here
+        if not isinstance(model, Model):  # close what was created here
             for runner in runners.values():
                 await runner.aclose()
 

@@ -1,7 +1,7 @@
-"""Who builds: this process, or worker processes of this machine. ``ray_cluster`` has the third, a cluster.
+"""Executors: this process, or worker processes on this machine. ``_ray_cluster`` has a third, a Ray cluster.
 
-An executor takes chunks of tasks and gives back what became of each chunk, in the order in which they are finished. It
-takes the next chunk when it can work on it, so that a grid of millions is never in memory.
+An executor takes chunks of tasks and yields the results in the order in which they are finished. It takes the next
+chunk only when it can process it, so that a grid of millions is never in memory.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ Chunk: TypeAlias = Sequence[Task]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What workers have to do, the same for every chunk."""
+    """The settings of workers, the same for every chunk."""
 
     folder: Path
     """Where the files of the grid are."""
     form: BatchFormat | None = None
-    """How records are encoded; None leaves that to others, who get records and requests."""
+    """How records are encoded; None returns records and requests without encoding."""
     model: str = ""
     """The model that requests name."""
     dialect: str = "openai"
     """The protocol of requests."""
     request_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """Options of requests that go over the preset's own."""
+    """Options of requests that override the preset's."""
 
     @property
     def needs_requests(self) -> bool:
-        """True if the requests of prompts are wanted."""
+        """True if the requests of prompts are needed."""
         return self.form is None or self.form == "openai-batch"
 
 
 class Built(NamedTuple):
-    """What became of a task: encoded if the job says how, otherwise the record and its request."""
+    """The result of a task: encoded if the job has an encoding, otherwise the record and its request."""
 
     record: BatchRecord | None
     request: Request | None
     line: bytes = b""
     failed: bool = False
-    """True if there is an error in the record."""
+    """True if the record has an error."""
     misfit: bool = False
-    """True if the format cannot say what the record says: it belongs among the errors."""
+    """True if the format cannot represent the record, so that it goes to the errors."""
     unanswered: str = ""
-    """Why the model has not answered: there is no record then."""
+    """Why the model has not answered; then there is no record."""
     out_of_budget: bool = False
     """True if the request was not sent, because the budget is used up."""
 
@@ -73,14 +73,14 @@ def encoded(record: BatchRecord, request: Request | None, form: BatchFormat) -> 
 
 
 def failure(task: Task, error: Exception, form: BatchFormat | None) -> Built:
-    """Make the record of a task that its worker died of."""
+    """Make the record of a task that killed its worker."""
     problem: JsonObject = {"type": type(error).__name__, "message": str(error)}
     record = BatchRecord(key=task.key, inputs=task.names(), error=problem)
     return Built(record, None, failed=True) if form is None else encoded(record, None, form)
 
 
 class Worker:
-    """Does a job, chunk after chunk, and remembers the files it has read."""
+    """Processes chunks and caches the files it has read."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -106,29 +106,29 @@ class Worker:
 
 Results: TypeAlias = Generator[list[Built]]
 Executor: TypeAlias = Callable[[Job, Iterator[Chunk]], Results]
-"""Runs chunks; closing the iterator ends the workers."""
+"""Runs chunks; closing the iterator stops the workers."""
 
 
 def in_process(job: Job, chunks: Iterator[Chunk]) -> Results:
-    """Build in this process, one chunk after another."""
+    """Build in this process, one chunk at a time."""
     worker = Worker(job)
     for chunk in chunks:
         yield worker.run(chunk)
 
 
 class WorkerDiedError(TavernKitError):
-    """A worker process ended while it was at work."""
+    """A worker process died during its work."""
 
 
 class _Process:
-    """A worker process and the pipes to it. It ends when its input does, also if this process is killed."""
+    """A worker process and the pipes to it. It ends with its input, even if this process is killed."""
 
     def __init__(self, job: Job) -> None:
         self._process = subprocess.Popen(  # noqa: S603  # our own code
             [sys.executable, "-c", _START, *sys.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for this process: what is being built is finished first
+            start_new_session=True,  # only this process handles Ctrl-C: work in progress is finished first
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -152,7 +152,7 @@ class _Process:
         self._process.kill()
         self._process.wait()
         for stream in (self._input, self._output):
-            with contextlib.suppress(OSError):  # what was not sent any more
+            with contextlib.suppress(OSError):  # what could no longer be sent
                 stream.close()
 
 
@@ -177,12 +177,12 @@ def _receive(stream: IO[bytes]) -> object:
 
 
 def serve() -> None:
-    """Be a worker process: a job comes from stdin, then chunks; results go to stdout."""
+    """Run a worker process: read a job and then chunks from stdin, write results to stdout."""
     import os
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stream = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not get between results
+    os.dup2(2, 1)  # printed text must not mix with results
     job = _receive(sys.stdin.buffer)
     if not isinstance(job, Job):
         return
@@ -197,8 +197,8 @@ def serve() -> None:
 def processes(jobs: int) -> Executor:
     """Build in this many worker processes of this machine.
 
-    A worker that dies (the system may be out of memory) is replaced, and its chunk is tried again record by record;
-    the one that it dies of again is a record that says so.
+    A worker that dies (for example, out of memory) is replaced, and its chunk is tried again record by record; a task
+    that kills its worker again becomes a record with the error.
     """
 
     def run(job: Job, chunks: Iterator[Chunk]) -> Results:
@@ -212,7 +212,7 @@ def processes(jobs: int) -> Executor:
 
 
 class _Pool:
-    """One thread for each worker process: it hands over chunks and waits for what becomes of them."""
+    """One thread per worker process, which sends chunks and waits for the results."""
 
     def __init__(self, job: Job, jobs: int) -> None:
         self._job = job
@@ -226,7 +226,7 @@ class _Pool:
 
     def run(self, chunks: Iterator[Chunk]) -> Results:
         under_way = 0
-        # One chunk more than workers is ready, so that none of them waits for the next.
+        # Keep one more chunk ready than there are workers, so that none has to wait.
         for chunk in chunks:
             self._waiting.put(chunk)
             under_way += 1

@@ -1,4 +1,4 @@
-"""Sends the prompts of a batch to a model: within its rate, within a budget, and again when it fails."""
+"""Sends the prompts of a batch to a model, with rate limit, budget and retries."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ API_KEY: Final = "TAVERNKIT_API_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """Who answers the prompts of a batch, and how much may be asked. The key comes from the environment."""
+    """The model that answers the prompts of a batch, and its limits. The key comes from the environment."""
 
     model: str
-    """``provider:name``, as ``tavernkit.model()`` takes it."""
+    """``provider:name``, as for ``tavernkit.model()``."""
     base_url: str | None = None
     """Another server that speaks the provider's protocol, such as vLLM or llama.cpp with ``openai:``."""
     options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """Options of requests that go over the preset's own, in OpenAI's names."""
+    """Options of requests that override the preset's, in OpenAI's names."""
     concurrency: int = 16
-    """Requests at the same time; on a cluster, of each worker."""
+    """Requests at the same time; on a cluster, per worker."""
     requests_per_second: float | None = None
-    """How many requests may be sent in a second, retries included, by all workers together."""
+    """How many requests per second all workers together may send, including retries."""
     retries: int = 5
-    """How often a request is sent again when the server fails or asks to wait."""
+    """How often a request is retried if the server fails or asks to wait."""
     timeout: float | None = None
     """Seconds to wait for a reply; None for the model's default."""
     max_requests: int | None = None
     """Stop after this many requests."""
     max_tokens: int | None = None
-    """Stop when prompts and replies have come to this many tokens."""
+    """Stop when prompts and replies have used this many tokens."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "requests_per_second", "timeout"):
@@ -77,7 +77,7 @@ class GenerateOptions:
 
     @classmethod
     def read(cls, data: Mapping[str, object], **given: object) -> Self:
-        """Read the table ``generate`` of a grid; what is given and not None goes over it.
+        """Read the table ``generate`` of a grid; given options that are not None override it.
 
         Args:
             data: The table.
@@ -100,7 +100,7 @@ class GenerateOptions:
         return cls(**fields)  # pyright: ignore[reportArgumentType]  # checked above
 
     def salt(self) -> JsonObject:
-        """Return what makes replies different ones; the address is not part of it, as servers move."""
+        """Return the options that distinguish replies; the address is not one of them, because servers move."""
         return {"model": self.model, "options": thaw_object(self.options)}
 
     def connect(self) -> Model:
@@ -140,7 +140,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Take a request, if there is one left and tokens for it."""
+        """Use up one request; return False if no requests or tokens are left."""
         with self._lock:
             if (self._tokens is not None and self._tokens <= 0) or self._requests == 0:
                 return False
@@ -156,17 +156,17 @@ class Budget:
 
 
 class Meter:
-    """Says when the next request may be sent, and when the budget is used up; safe to share between threads."""
+    """Decides when the next request may be sent, within rate and budget; safe to share between threads."""
 
     def __init__(
         self, options: GenerateOptions, budget: Budget | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin to measure.
+        """Make a meter.
 
         Args:
-            options: The rate and, without a budget, what may be asked in all.
-            budget: What may be asked in all, if several meters share it.
-            clock: Gives seconds.
+            options: The rate and, without ``budget``, the total budget.
+            budget: The total budget, if several meters share it.
+            clock: Returns seconds.
         """
         self._interval = 1 / options.requests_per_second if options.requests_per_second else 0.0
         self._budget = budget if budget is not None else Budget(options.max_requests, options.max_tokens)
@@ -175,7 +175,7 @@ class Meter:
         self._lock = threading.Lock()
 
     def take(self) -> float | None:
-        """Take the right to send a request: how many seconds to wait first, or None if there is no budget left."""
+        """Reserve a request: return how many seconds to wait first, or None if the budget is used up."""
         if not self._budget.take():
             return None
         with self._lock:
@@ -186,15 +186,15 @@ class Meter:
             return seconds
 
     def spend(self, tokens: int) -> None:
-        """Count tokens: those of a prompt when it is sent, then what its reply differs by."""
+        """Count tokens: those of a prompt when it is sent, then the correction when the reply arrives."""
         self._budget.spend(tokens)
 
 
 class SharedMeter(Protocol):
-    """A meter that all workers ask, wherever it is."""
+    """A meter shared by all workers."""
 
     async def take(self) -> float | None:
-        """Take the right to send a request; see ``Meter.take()``."""
+        """Reserve a request; see ``Meter.take()``."""
         ...
 
     async def spend(self, tokens: int) -> None:
@@ -209,7 +209,7 @@ class LocalMeter:
         self._meter = meter
 
     async def take(self) -> float | None:
-        """Take the right to send a request."""
+        """Reserve a request."""
         return self._meter.take()
 
     async def spend(self, tokens: int) -> None:
@@ -221,7 +221,7 @@ _latency: ContextVar[float] = ContextVar("latency")
 
 
 class _Metered(ModelWrapper):
-    """Asks the meter before each request, those that are sent again included."""
+    """Asks the meter before each request, including retries."""
 
     def __init__(self, inner: Model, meter: SharedMeter, *, counting: bool) -> None:
         super().__init__(inner)
@@ -245,7 +245,7 @@ class _Metered(ModelWrapper):
 
 
 def _estimated(request: Request, reply: Reply) -> int:
-    """Count the tokens that a provider did not."""
+    """Estimate the tokens that a provider did not report."""
     said = [
         message.content if isinstance(message, Message) else str(message.get("content") or "")
         for message in request.messages or ()
@@ -254,12 +254,12 @@ def _estimated(request: Request, reply: Reply) -> int:
 
 
 def metered(options: GenerateOptions, meter: SharedMeter, *, counting: bool = True) -> Model:
-    """Make a model that asks a meter before each request, and sends again what failed.
+    """Make a model that asks a meter before each request, and retries failed ones.
 
     Args:
         options: Which model.
         meter: The meter.
-        counting: Count the tokens of replies; otherwise the caller does.
+        counting: Count the tokens of replies; otherwise the caller does it.
     """
     return with_retries(_Metered(options.connect(), meter, counting=counting), retries=options.retries)
 
@@ -274,7 +274,7 @@ class Answerer:
         self._model = metered(options, meter, counting=False)
 
     async def answer(self, built: Built) -> Built:
-        """Ask the model. A record without a prompt stays as it is."""
+        """Ask the model. A record without a prompt is returned unchanged."""
         record, request = built.record, built.request
         assert record is not None
         if request is None:
@@ -316,18 +316,18 @@ class Answerer:
 
 
 def _not_answered(error: ModelError) -> bool:
-    """Return True if the error says nothing about the prompt: another run should ask again."""
+    """Return True if the error is not about the prompt, so that another run should ask again."""
     if isinstance(error, (HTTPError, ProviderError)):
         return error.status is None or error.status in NOT_ANSWERED
     return isinstance(error, (ConnectionFailedError, RequestTimeoutError))
 
 
 def answering(executor: Executor, options: GenerateOptions, form: BatchFormat) -> Executor:
-    """Let an executor build prompts, and this process send them in the order they come: same prefixes together.
+    """Let an executor build prompts, and send them from this process in order: common prefixes stay together.
 
     Args:
-        executor: Who builds.
-        options: Who answers.
+        executor: Builds the prompts.
+        options: The model that answers.
         form: How records are encoded.
     """
 
@@ -346,13 +346,13 @@ def concurrently(
     *,
     close: Callable[[], Coroutine[object, object, object]],
 ) -> Results:
-    """Do asynchronous work in a thread of its own, so many at a time, and give what became of it as it ends.
+    """Run asynchronous work in a separate thread, with limited concurrency; yield results as they arrive.
 
     Args:
-        work: Does one.
-        chunks: What there is to do; the next chunk is taken when there is a place for it.
-        concurrency: How many are done at the same time.
-        close: Closes what the work needs.
+        work: Processes one item.
+        chunks: The items; the next chunk is taken when there is room for it.
+        concurrency: How many items are processed at the same time.
+        close: Closes resources of the work.
     """
     with _BackgroundLoop() as loop:
         pending: set[Future[Built]] = set()
@@ -378,7 +378,7 @@ def _taken(pending: set[Future[Built]], *, wait_for_one: bool) -> list[Built]:
 
 
 class _BackgroundLoop:
-    """An event loop in a thread of its own, so that replies arrive while prompts are built."""
+    """An event loop in a separate thread, so that replies arrive while prompts are built."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""What a batch is made of, and how it combines."""
+"""The axes of a batch, and how they are combined."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tavernkit.errors import ConfigError, Warn, log_warning
 
 PLATFORMS: Final = ("silly_tavern", "risu_ai")
 AXES: Final = ("platforms", "presets", "cards", "books", "personas", "chats", "options", "messages", "seeds")
-"""What varies, slowest first: prompts that begin alike come one after another, and files are read once."""
+"""The axes, slowest first: prompts with the same beginning follow each other, and files are read once."""
 COMBINATIONS: Final = ("product", "zip")
 KEYS: Final = (*AXES, "defaults", "combine", "zip", "sample", "sample_seed", "generate")
 MAX_SEEDS: Final = 1_000_000_000
@@ -39,12 +39,12 @@ TaskT = TypeVar("TaskT", bound=Keyed)
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """Axes that go on together, row by row; most dimensions have one axis."""
+    """Axes that advance together, row by row; most dimensions have one axis."""
 
     axes: tuple[str, ...]
     columns: tuple[Sequence[object], ...]
     rows: Sequence[int]
-    """Which rows there are, each once: the same inputs make the same record."""
+    """The distinct rows: the same inputs make the same record."""
     duplicates: int = 0
 
     def values(self, position: int) -> tuple[object, ...]:
@@ -61,7 +61,7 @@ class Selection(NamedTuple):
     limit: int | None = None
 
     def of(self, tasks: Iterator[TaskT]) -> Iterator[TaskT]:
-        """Pick the tasks of the selection. A record belongs to a shard by its key, whatever is inserted before it."""
+        """Yield the tasks of the selection. The key decides the shard, so insertions do not move records."""
         if self.shards > 1:
             tasks = (task for task in tasks if int(task.key[:12], 16) % self.shards == self.shard)
         return islice(tasks, self.limit)
@@ -89,7 +89,7 @@ class Grid:
             warn: Called with rows of tables that cannot be read.
 
         Raises:
-            ConfigError: A key is unknown, or a value cannot be what it says.
+            ConfigError: A key is unknown, or a value is invalid.
         """
         for key in data:
             if key not in KEYS:
@@ -149,24 +149,24 @@ class Grid:
 
     @property
     def duplicates(self) -> int:
-        """How many rows were left out because they are there already."""
+        """How many rows were left out as duplicates."""
         return sum(dimension.duplicates for dimension in self._dimensions)
 
     @property
     def files(self) -> Mapping[str, FileRef]:
-        """The files that tasks have named so far, with the hashes of their content."""
+        """The files that tasks have used so far, with the hashes of their content."""
         return self._files
 
     def describe(self) -> JsonObject:
-        """Return the grid for a manifest, with how many there are of each."""
+        """Return the grid for a manifest, with the size of each axis."""
         return {"grid": thaw_object(self.data), "sizes": {**self.sizes}}
 
     def tasks(self, selection: Selection = EVERYTHING, *, salt: Mapping[str, object] | None = None) -> Iterator[Task]:
         """Go through the combinations in a fixed order.
 
         Args:
-            selection: The part that is wanted.
-            salt: What else makes records different, such as the model that answers.
+            selection: The part to return.
+            salt: What else distinguishes records, such as the model that answers.
         """
         return selection.of(self._all_tasks(digest(thaw_object(salt or {}))))
 
@@ -187,10 +187,10 @@ class Grid:
             yield Task(task_key(salt, [digests[axis] for axis in AXES]), *[inputs[axis] for axis in AXES])  # pyright: ignore[reportArgumentType]  # what each axis holds
 
     def _indices(self) -> Iterator[int]:
-        """The combinations that are wanted, in order.
+        """Yield the selected combinations, in order.
 
-        A sample takes one at random out of each of N stretches of equal length: every combination is as likely as any
-        other, the order stays that of the grid, and nothing has to be remembered.
+        A sample picks one at random from each of N stretches of equal length: all combinations are equally likely, the
+        order is that of the grid, and no state is needed.
         """
         total, count = self._total, len(self)
         if count == total:
@@ -203,7 +203,7 @@ class Grid:
             yield start + drawn % (end - start)
 
     def _resolved(self, axis: str, value: object) -> tuple[object, bytes]:
-        """Give the value that tasks carry, and what it adds to their keys: of files, name and content."""
+        """Return the value that tasks contain, and what it adds to their keys: for files, name and content."""
         if axis in ("presets", "cards", "chats"):
             file = self._file(value) if isinstance(value, str) and value else None
             return file, b"-" * 16 if file is None else file.key
@@ -234,7 +234,7 @@ class _Reader:
         self.warn = warn
 
     def axis(self, name: str, value: object, defaults: Mapping[str, object]) -> Sequence[object]:
-        """Read the values of an axis; one that the grid does not name has a single value."""
+        """Read the values of an axis; an axis that is not in the grid has a single value."""
         if name == "options":
             listed: Sequence[object] = (EMPTY_OBJECT,) if value is None else self.listed(value, name)
             return [BuildOptions.read(each, defaults, name) for each in listed]
@@ -248,7 +248,7 @@ class _Reader:
         return _not_empty(_READERS[name](self, value), name)
 
     def books(self, value: object) -> Sequence[object]:
-        """Read sets of books: a list in the list is several at once, an empty one is none."""
+        """Read sets of books: a nested list uses several books at once, an empty one none."""
         if is_mapping(value):
             return [(name,) if name else () for name in self.strings(value, "books")]
         sets: list[object] = []
@@ -272,7 +272,7 @@ class _Reader:
         return [Persona.read(each) for each in self.listed(value, "personas")]
 
     def messages(self, value: object) -> Sequence[object]:
-        """Read texts; a file of a million lines stays where it is."""
+        """Read texts; a file of a million lines is not loaded into memory."""
         if is_mapping(value):
             return read_table(value, self.folder, "messages", self.warn)
         return self.strings(value, "messages")
@@ -353,7 +353,7 @@ def _dimensions(columns: Mapping[str, Sequence[object]], data: Mapping[str, obje
     dimensions: list[Dimension] = []
     for axis in AXES:
         names = taken.get(axis, (axis,))
-        if axis == min(names, key=AXES.index):  # where the slowest of them stands
+        if axis == min(names, key=AXES.index):  # the position of the slowest of them
             dimensions.append(_dimension(names, tuple(columns[name] for name in names)))
     return dimensions
 
@@ -397,7 +397,7 @@ def _whole(data: Mapping[str, object], key: str, default: int | None) -> int | N
 
 
 def _plain_object(data: Mapping[str, object]) -> JsonObject:
-    """A grid as JSON: TOML has dates, too."""
+    """Return a grid as JSON: TOML also has dates."""
     return json.loads(json.dumps(thaw(data), default=_plain))
 
 

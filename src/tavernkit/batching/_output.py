@@ -1,7 +1,7 @@
-"""The folder of a batch: parts that only grow, keys that say what is done, a manifest.
+"""The output folder of a batch: append-only parts, keys of finished records, a manifest.
 
-One process writes. A part is a JSONL file; a line is there as a whole or is cut off by a kill, and then the next run
-takes it away. A Parquet part is made of a finished JSONL part and takes its place.
+Only one process writes. A part is a JSONL file; if a kill cuts off a line, the next run removes it. A Parquet part is
+made from a finished JSONL part and replaces it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LIMITS: Final[Mapping[str, PartLimits]] = {
     "jsonl": PartLimits(100_000, 1 << 30),
     "chat": PartLimits(100_000, 1 << 30),
     "parquet": PartLimits(10_000, 256 << 20),
-    "openai-batch": PartLimits(50_000, 190 << 20),  # batch endpoints take 50,000 requests and 200 MB
+    "openai-batch": PartLimits(50_000, 190 << 20),  # batch endpoints accept 50,000 requests and 200 MB
 }
 
 
@@ -50,7 +50,7 @@ class OutputFolder:
     def __init__(
         self, folder: Path, form: BatchFormat, *, shard: int = 0, shards: int = 1, records_per_part: int | None = None
     ) -> None:
-        """Open a folder; it is made if need be.
+        """Open a folder; it is created if necessary.
 
         Args:
             folder: The folder.
@@ -86,14 +86,14 @@ class OutputFolder:
         return sorted(path for pattern in patterns for path in self.folder.glob(pattern))
 
     def refuse_used(self) -> None:
-        """Raise if there are records already."""
+        """Raise if the folder already has records."""
         if self.parts():
             raise ConfigError(
                 f"{self.folder} has records already: go on with --resume, or name another folder", code="OUTPUT_EXISTS"
             )
 
     def refuse_other_shards(self) -> None:
-        """Raise if a run that was divided otherwise has written here: its keys would not be looked at."""
+        """Raise if a run with other shards has written here: its keys would be ignored."""
         for path in self.folder.glob("part-*"):
             shards = _SHARD.match(path.name)
             if self._shards > 1 and (shards is None or int(shards[1]) != self._shards):
@@ -111,7 +111,7 @@ class OutputFolder:
             )
 
     def repair(self) -> set[int]:
-        """Take away what a kill has cut off, and return the keys of all records that are there."""
+        """Remove incomplete lines, and return the keys of all records in the folder."""
         keys: set[int] = set()
         for stem in ("part", "errors"):
             for path in self.folder.glob(f"{stem}{self._owned}.writing"):
@@ -121,7 +121,7 @@ class OutputFolder:
                 keys.update(int(key, 16) for key in read_keys(path))
             elif path.with_suffix(
                 ".parquet"
-            ).exists():  # the kill came between making the one and taking the other away
+            ).exists():  # the process was killed between making one file and removing the other
                 path.unlink()
             else:
                 keys.update(int(key, 16) for key in _repaired_keys(path))
@@ -132,7 +132,7 @@ class OutputFolder:
 
         Args:
             line: The record, encoded.
-            error: It belongs in the file of errors, which formats for other programs have beside their parts.
+            error: Write it to the file of errors, which formats for other programs have next to their parts.
         """
         kind = self._prefix.replace("part", "errors", 1) if error else self._prefix
         part = self._streams.get(kind)
@@ -145,7 +145,7 @@ class OutputFolder:
             self._finish(kind)
 
     def flush(self) -> None:
-        """Hand everything to the operating system: a kill does not take it away any more."""
+        """Hand everything to the operating system, so that a kill cannot lose it."""
         for part in self._streams.values():
             part.stream.flush()
 
@@ -155,14 +155,14 @@ class OutputFolder:
             self._finish(kind)
 
     def finish_parts(self) -> None:
-        """Turn JSONL parts that were left by a run before into their final form."""
+        """Convert JSONL parts left by an earlier run to their final format."""
         if self._form == "parquet":
             for path in self.parts():
                 if path.suffix == ".jsonl":
                     self._to_parquet(path)
 
     def remove_stale(self, stale: set[int]) -> int:
-        """Move records that the grid does not have any more into ``stale.jsonl``, and return how many they were."""
+        """Move records that are no longer in the grid to ``stale.jsonl``, and return their number."""
         moved = 0
         for path in self.parts() if stale else ():
             gone = [line for key, line in _lines_of(path) if int(key, 16) in stale]
@@ -180,7 +180,7 @@ class OutputFolder:
         return moved
 
     def read_manifest(self) -> JsonObject:
-        """Return the manifest of the run before; empty if there is none."""
+        """Return the manifest of the previous run; empty if there is none."""
         try:
             value: object = json.loads(self.manifest_path.read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -188,7 +188,7 @@ class OutputFolder:
         return value if is_object(value) else {}
 
     def write_manifest(self, manifest: JsonObject) -> None:
-        """Write the manifest as a whole."""
+        """Write the manifest atomically."""
         with _replacing(self.manifest_path) as temporary:
             temporary.write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
@@ -224,7 +224,7 @@ class _Part:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Generator[Path]:
-    """Give a file to write to, which takes the place of another when it is whole."""
+    """Yield a file to write to, which replaces another one when it is complete."""
     temporary = path.with_name(f"{path.name}.writing")
     yield temporary
     with temporary.open("rb+") as stream:
@@ -245,7 +245,7 @@ def _repaired_keys(path: Path) -> Iterable[str]:
 
 
 def _key_of(line: bytes) -> str | None:
-    """Return the key of a line, which is its first field; None if the line is not whole."""
+    """Return the key of a line, which is its first field; None if the line is incomplete."""
     if not line.endswith(b"}\n"):
         return None
     for field in _KEY_FIELDS:

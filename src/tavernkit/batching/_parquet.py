@@ -75,7 +75,7 @@ def read_keys(path: Path) -> Iterable[str]:
 
 
 def copy_without(path: Path, target: Path, keys: Container[int]) -> None:
-    """Copy a file of records and leave some out.
+    """Copy a file of records without some of them.
 
     Args:
         path: The file.
@@ -124,13 +124,13 @@ def write_records(path: Path, records: Sequence[JsonObject], schema_version: int
     rows = [_row(record) for record in records]
     try:
         table = arrow.Table.from_pylist(rows, schema)
-    except UnicodeEncodeError:  # half a surrogate pair, which Parquet cannot hold
+    except UnicodeEncodeError:  # a lone surrogate, which Parquet cannot store
         table = arrow.Table.from_pylist([cast("dict[str, object]", _whole_characters(row)) for row in rows], schema)
     files.write_table(table, str(path), compression="zstd")
 
 
 _AS_JSON: Final = ("inputs", "omissions", "error", "usage")
-"""Columns whose values have no fixed shape: they are JSON texts."""
+"""Columns without a fixed type, stored as JSON texts."""
 
 
 def _row(record: JsonObject) -> dict[str, object]:

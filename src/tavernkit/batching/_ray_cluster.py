@@ -1,7 +1,7 @@
-"""Builds on a Ray cluster (the extra ``ray``). Ray schedules; this process hands out chunks and writes records.
+"""Builds on a Ray cluster (the extra ``ray``). Ray schedules; this process distributes chunks and writes records.
 
-Tasks are pure: Ray runs them again when a node is lost, and each result is fetched once. No more than
-``CHUNKS_PER_CPU`` chunks for each processor are under way, so that neither tasks nor results pile up.
+Tasks are pure: Ray runs them again if a node is lost, and each result is fetched once. At most ``CHUNKS_PER_CPU``
+chunks per processor are in progress, so that neither tasks nor results pile up.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tavernkit.errors import ConfigError
 INSTALL_HINT: Final = "--ray needs Ray: pip install 'tavernkit[ray]'"
 CHUNKS_PER_CPU: Final = 2
 MAX_RETRIES: Final = 3
-"""How often Ray runs a chunk again whose node or process is lost. Then its records are tried one by one."""
+"""How often Ray retries a chunk whose node or process is lost. After that, its records are tried one by one."""
 CONNECT_SECONDS: Final = 10.0
 LOCAL: Final = "local"
-"""The address that means: start a cluster on this machine."""
+"""The address that starts a cluster on this machine."""
 
 
 class _Remote(Protocol):
@@ -43,7 +43,7 @@ class _RemoteMeter(Protocol):
 
 
 class _Ray(Protocol):
-    """The part of Ray that is used; it may be missing, and types of it are not looked at."""
+    """The part of Ray that is used; it may be missing, and its own types are not used."""
 
     def init(self, *, address: str | None, log_to_driver: bool, logging_level: str) -> object: ...
     def is_initialized(self) -> bool: ...
@@ -71,7 +71,7 @@ class Setup:
     """What workers need besides tasks."""
 
     token: str
-    """Names the run: a worker keeps what it has read for one run only."""
+    """The id of the run: a worker caches files for one run only."""
     job: Job
     generate: GenerateOptions | None
     form: BatchFormat
@@ -117,7 +117,7 @@ class Cluster:
         return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
 
     def executor(self, generate: GenerateOptions | None, form: BatchFormat) -> Executor:
-        """Return an executor whose workers also send the prompts, if they are to be answered.
+        """Return an executor whose workers also send the prompts to a model, if requested.
 
         Args:
             generate: The model that answers, if one does.
@@ -149,7 +149,7 @@ class Cluster:
     def _finished(
         self, remote: _Remote, setup: object, under_way: dict[object, Chunk], form: BatchFormat
     ) -> Iterator[list[Built]]:
-        """Wait for a chunk. One whose workers died too often is cut up, down to the record that they die of."""
+        """Wait for a chunk. If its workers die too often, it is split, down to the record that kills them."""
         (reference, *_), _ = self._ray.wait(list(under_way), num_returns=1)
         chunk = under_way.pop(reference)
         exceptions = import_module("ray.exceptions")
@@ -167,7 +167,7 @@ class Cluster:
                     under_way[remote.remote(setup, one)] = one
 
     def _meter(self, generate: GenerateOptions) -> _RemoteMeter:
-        """Start the one meter that all workers ask, on this node: it must not be lost with another."""
+        """Start the shared meter of all workers on this node, so that it cannot be lost with another node."""
         strategies = import_module("ray.util.scheduling_strategies")
         node = cast("Callable[[], str]", getattr(self._ray.get_runtime_context(), "get_node_id"))()  # noqa: B009  # untyped
         affinity = cast("Callable[..., object]", strategies.NodeAffinitySchedulingStrategy)(node, soft=True)
@@ -182,7 +182,7 @@ class ClusterMeter:
         self._meter = meter
 
     async def take(self) -> float | None:
-        """Take the right to send a request."""
+        """Reserve a request."""
         return cast("float | None", await self._meter.take.remote())
 
     async def spend(self, tokens: int) -> None:
@@ -191,7 +191,7 @@ class ClusterMeter:
 
 
 class _ClusterWorker:
-    """A worker on the cluster: builds, and sends what it has built."""
+    """A worker on the cluster, which builds prompts and sends them."""
 
     def __init__(self, setup: Setup) -> None:
         self.token = setup.token

@@ -1,4 +1,4 @@
-"""What comes out for one combination, and how it is written."""
+"""The record of one combination, and how it is written."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class BatchRecord:
     """The prompt of one combination of a grid, or why there is none."""
 
     key: str
-    """A hash of everything that went in, and of TavernKit's version."""
+    """A hash of all inputs, and of TavernKit's version."""
     inputs: JsonObject
-    """What went in, by name: ``platform``, ``card``, ``preset``, ``books``, ``persona``, ``chat``, ``message``, …"""
+    """The inputs by name: ``platform``, ``card``, ``preset``, ``books``, ``persona``, ``chat``, ``message``, …"""
     messages: list[JsonObject] | None = None
     """The prompt, in OpenAI's shape; a text model has ``prompt`` instead."""
     prompt: str | None = None
@@ -42,7 +42,7 @@ class BatchRecord:
     error: JsonObject | None = None
     """Why there is no prompt or no reply: ``type`` and ``message``."""
     model: str | None = None
-    """Who was asked; this and what follows only with ``generate``."""
+    """The model that was asked; this and the following fields only with ``generate``."""
     reply: JsonObject | None = None
     """The reply as a message in OpenAI's shape."""
     finish_reason: str | None = None
@@ -82,7 +82,7 @@ Encoder: TypeAlias = Callable[[BatchRecord, Request | None], JsonObject]
 
 
 def _batch_request(record: BatchRecord, request: Request | None) -> JsonObject:
-    """A line of the file that batch endpoints take; they give ``custom_id`` back with the reply."""
+    """Return a line of the file for batch endpoints; they return ``custom_id`` with the reply."""
     if request is None:
         raise ConfigError("a record without a prompt is not a request")
     path = "/v1/chat/completions" if request.prompt is None else "/v1/completions"
@@ -90,9 +90,9 @@ def _batch_request(record: BatchRecord, request: Request | None) -> JsonObject:
 
 
 def _conversation(record: BatchRecord, request: Request | None) -> JsonObject:
-    """A row for training: the messages of the prompt, and the reply if there is one.
+    """Return a row for training: the messages of the prompt, and the reply if there is one.
 
-    All rows have the same fields of the same types, in every file: what reads them takes the types from the first.
+    All rows have the same fields of the same types, in every file, because readers take the types from the first.
     """
     del request
     reply = [record.reply] if record.reply is not None else []
@@ -109,7 +109,7 @@ def _conversation(record: BatchRecord, request: Request | None) -> JsonObject:
 
 
 def _text(content: Json) -> str:
-    """The words of a message: pictures and other parts are left out."""
+    """Return the text of a message, without pictures and other parts."""
     if isinstance(content, list):
         return "\n\n".join(_text(part.get("text")) for part in content if is_object(part) and part.get("text"))
     return content if isinstance(content, str) else ""
@@ -119,11 +119,11 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {"openai-batch": _batch_request, "chat
 
 
 def encode(record: BatchRecord, request: Request | None, form: BatchFormat) -> tuple[bytes, bool]:
-    """Return a record as a line, and True if it belongs among the errors: some formats cannot say that one failed."""
+    """Return a record as a line, and True if it goes to the errors: some formats cannot represent failures."""
     encoder = _ENCODERS.get(form)
     failed = encoder is not None and record.error is not None
     value = record.to_dict() if encoder is None or failed else encoder(record, request)
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n", failed
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can hold and UTF-8 cannot
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can escape but UTF-8 cannot encode
         return json.dumps(value, separators=(",", ":")).encode() + b"\n", failed

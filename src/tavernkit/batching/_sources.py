@@ -22,10 +22,10 @@ _GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
 def read_paths(value: object, folder: Path, where: str) -> list[str]:
-    """Read one path or glob, or a list of them; an empty text stands for "none".
+    """Read one path or glob, or a list of them; an empty text means "none".
 
     Args:
-        value: What the grid says.
+        value: The value in the grid.
         folder: Paths are relative to it.
         where: The key in the grid, for messages.
     """
@@ -55,7 +55,7 @@ def read_table(value: Mapping[str, object], folder: Path, where: str, warn: Warn
     """Read ``{file = "…", column = "…"}``: one value for each row of a table.
 
     Args:
-        value: What the grid says.
+        value: The value in the grid.
         folder: The file is relative to it.
         where: The key in the grid, for messages.
         warn: Called with rows that cannot be read; they are left out.
@@ -88,7 +88,7 @@ def read_table(value: Mapping[str, object], folder: Path, where: str, warn: Warn
 
 
 class LineTable(Sequence[Json]):
-    """The rows of a JSONL or text file, read when asked for: only their places are kept in memory."""
+    """The rows of a JSONL or text file, read on demand: only their offsets are kept in memory."""
 
     def __init__(self, path: Path, column: str | None, *, text: bool, warn: Warn) -> None:
         self._path = path
@@ -184,7 +184,7 @@ def _cell(row: Json, column: str | None) -> Json:
 
 
 def _refuse_column(row: Json, column: str | None, path: Path) -> None:
-    """Raise if the first row has other columns: then it is the grid that is wrong, not the row."""
+    """Raise if the first row does not have the column: then the grid is wrong, not the row."""
     if column is None or not is_mapping(row) or column in row:
         return
     raise ConfigError(f"{path} has no column {column!r}{suggestion(column, list(row))}", code="INVALID_GRID")
@@ -197,6 +197,6 @@ def _warn_about(left_out: int, path: Path, column: str | None, warn: Warn) -> No
 
 
 def suggestion(wrong: str, known: Sequence[str]) -> str:
-    """Say what may have been meant, as the end of a message."""
+    """Return a "did you mean" suggestion for the end of a message."""
     near = get_close_matches(wrong, known, n=1)
     return f": did you mean {near[0]!r}?" if near else f": there are {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""One combination of a grid: small values that travel to the worker that builds it."""
+"""One combination of a grid: small values that are sent to the worker that builds it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tavernkit.batching._sources import suggestion
 from tavernkit.errors import ConfigError
 
 SCHEMA_VERSION: Final = 1
-"""Grows when records change in a way that programs notice. See ``docs/guides/batch.md``."""
+"""Increases when records change incompatibly. See ``docs/guides/batch.md``."""
 DEFAULT_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time that macros see unless the grid says another: the same grid gives the same prompts on any day."""
+"""The time that macros see unless the grid sets another, so that the same grid gives the same prompts on any day."""
 UNREADABLE: Final = "unreadable"
 
 
@@ -59,7 +59,7 @@ class FileRef:
 
     @classmethod
     def read(cls, folder: Path, name: str) -> Self:
-        """Hash a file; one that cannot be read says so in the records that need it."""
+        """Hash a file; if it cannot be read, the records that need it say so."""
         try:
             with (folder / name).open("rb") as stream:
                 hashed = blake2b(digest_size=16)
@@ -79,7 +79,7 @@ class FileRef:
 
         Raises:
             OSError: It cannot be read.
-            ConfigError: It is not the file that was hashed.
+            ConfigError: The file has changed since it was hashed.
         """
         data = (folder / self.name).read_bytes()
         if blake2b(data, digest_size=16).hexdigest() != self.hash:
@@ -92,7 +92,7 @@ class Persona:
     """Who talks to the character."""
 
     name: str = ""
-    """Empty: the user of the chat file, or ``User``."""
+    """If empty, the user of the chat file, or ``User``."""
     description: str = ""
 
     @classmethod
@@ -114,7 +114,7 @@ class Persona:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """How prompts are built, besides what they are built of. Files are names until a task carries them."""
+    """How prompts are built. Files are names until a task contains them."""
 
     dialect: str = "openai"
     """``text`` for models without chat."""
@@ -165,7 +165,7 @@ class BuildOptions:
         return (*single, *self.regex_scripts, *self.modules)
 
     def with_files(self, files: tuple[FileRef, ...]) -> Self:
-        """Return a copy that carries its files."""
+        """Return a copy with its files."""
         return dataclasses.replace(self, files=files)
 
     @property
@@ -208,7 +208,7 @@ def _moment(value: object) -> str:
 
 
 class Keyed(Protocol):
-    """What every task has, whatever it is."""
+    """What every task has."""
 
     @property
     def key(self) -> str:
@@ -217,7 +217,7 @@ class Keyed(Protocol):
 
 
 class Task(NamedTuple):
-    """One record to make. Values are shared between tasks, so that many travel cheaply."""
+    """One record to make. Values are shared between tasks, so that many can be sent cheaply."""
 
     key: str
     platform: str

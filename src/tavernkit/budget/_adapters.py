@@ -19,7 +19,7 @@ DEFAULT_CHARS_PER_TOKEN = 4.0
 
 
 class Adapter(Protocol):
-    """One way to count tokens. An adapter may raise: the estimator then goes on to the next."""
+    """One way to count tokens. An adapter may raise: the estimator then tries the next."""
 
     def estimate(self, text: str, model_hint: str | None) -> int:
         """Return the number of tokens.
@@ -31,7 +31,7 @@ class Adapter(Protocol):
         ...
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return the tokens in as much detail as there is.
+        """Return the tokens, in as much detail as available.
 
         Args:
             text: The text to split.
@@ -40,12 +40,12 @@ class Adapter(Protocol):
         ...
 
     def describe(self, model_hint: str | None) -> JsonObject:
-        """Say how the counting is done; ``backend`` is always there."""
+        """Describe how tokens are counted; ``backend`` is always set."""
         ...
 
 
 class ModelAdapter:
-    """Counts with the bundled tokenizer of the model's family, or always with the one that is named."""
+    """Counts with the bundled tokenizer of the model's family, or always with a given one."""
 
     def __init__(self, tokenizer: str | None = None) -> None:
         self._fixed = None if tokenizer is None else Family(tokenizer)
@@ -55,7 +55,7 @@ class ModelAdapter:
         return get_tokenizer(self._family(model_hint).tokenizer).count(text)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return ids and the text of each token; offsets where the tokens spell the text byte by byte."""
+        """Return ids and the text of each token, and offsets if the tokens are byte-level."""
         tokenizer = get_tokenizer(self._family(model_hint).tokenizer)
         ids = tokenizer.encode(text)
         pieces = [tokenizer.token_bytes(token_id) for token_id in ids]
@@ -69,7 +69,7 @@ class ModelAdapter:
         )
 
     def describe(self, model_hint: str | None) -> JsonObject:
-        """Name the encoding, and whether the model decided it and it is the model's own."""
+        """Return the encoding, whether the model determined it, and whether it is the model's own."""
         family = self._family(model_hint)
         known = family.exact or family.tokenizer != DEFAULT_TOKENIZER
         return {
@@ -103,7 +103,7 @@ class FileAdapter:
 
 
 class HeuristicAdapter:
-    """Counts characters and divides. A ratio that makes no sense becomes ``DEFAULT_CHARS_PER_TOKEN``."""
+    """Divides the number of characters. An invalid ratio becomes ``DEFAULT_CHARS_PER_TOKEN``."""
 
     def __init__(self, chars_per_token: object = DEFAULT_CHARS_PER_TOKEN) -> None:
         self.chars_per_token = _ratio(chars_per_token)
@@ -113,7 +113,7 @@ class HeuristicAdapter:
         return math.ceil(len(text) / self.chars_per_token)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return the number; there are no tokens to show."""
+        """Return only the count; there are no tokens to show."""
         return Tokenization(
             backend="heuristic", token_count=self.estimate(text, model_hint), details=self.describe(model_hint)
         )
@@ -139,7 +139,7 @@ class TiktokenAdapter:
         return Tokenization(backend="tiktoken", token_count=len(ids), ids=ids, details=self.describe(model_hint))
 
     def describe(self, model_hint: str | None) -> JsonObject:
-        """Name the encoding and whether the model decided it."""
+        """Return the encoding, and whether the model determined it."""
         encoding, source = self._encoding(model_hint)
         return {"backend": "tiktoken", "encoding": encoding.name, "source": source}
 
@@ -165,7 +165,7 @@ def _tiktoken_encoding(model_hint: str | None) -> tuple[_TiktokenEncoding, str]:
         try:
             return tiktoken.encoding_for_model(model_hint), "model"
         except KeyError:
-            pass  # tiktoken's way to say that it does not know the model
+            pass  # tiktoken does not know the model
     return tiktoken.get_encoding(DEFAULT_TOKENIZER), "default"
 
 

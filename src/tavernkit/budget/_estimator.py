@@ -1,4 +1,4 @@
-"""Estimates token counts: quick, deterministic, and never the reason a build fails."""
+"""Estimates token counts: fast, deterministic, and never raises."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _Key: TypeAlias = "tuple[str | None, str | tuple[bytes, int]]"
 
 
 class CountCache:
-    """The token counts of the texts that were used last, by model; bounded in entries and in characters. Thread-safe.
+    """Token counts of recently used texts, by model; bounded in entries and in characters. Thread-safe.
 
-    Short texts are their own key, which makes a hit as quick as a look into a dict; long ones are known by a digest.
+    Short texts are their own key, which makes a hit as fast as a dict lookup; long ones are identified by a digest.
     """
 
     def __init__(self, max_size: int, max_characters: int = ESTIMATE_CACHE_CHARACTERS) -> None:
@@ -41,7 +41,7 @@ class CountCache:
         self._lock = threading.Lock()
 
     def get(self, model_hint: str | None, text: str) -> int | None:
-        """Return the count of a text, or nothing."""
+        """Return the count of a text; None if it is not cached."""
         key = _key(model_hint, text)
         with self._lock:
             count = self._counts.get(key)
@@ -99,7 +99,7 @@ class PreloadResult:
 class TokenEstimator:
     """Counts tokens for any model, offline.
 
-    A model's way of counting is what ``registry`` says, else ``default`` (the bundled tokenizer of the model's family).
+    Tokens are counted as ``registry`` says, else by ``default`` (the bundled tokenizer of the model's family).
     If that fails, the default is tried, then characters divided by four; each failure is reported once.
 
     Args:
@@ -127,7 +127,7 @@ class TokenEstimator:
         self._reported: LRUCache[str, bool] = LRUCache(MODEL_CACHE_SIZE)
 
     def estimate(self, text: str, model_hint: str | None = None) -> int:
-        """Return the number of tokens of a text. No text makes it raise.
+        """Return the number of tokens of a text. Never raises because of the text.
 
         Args:
             text: The text.
@@ -142,7 +142,7 @@ class TokenEstimator:
         return count
 
     def tokenize(self, text: str, model_hint: str | None = None) -> Tokenization:
-        """Return the tokens of a text in as much detail as the backend gives. No text makes it raise.
+        """Return the tokens of a text, in as much detail as the backend provides. Never raises because of the text.
 
         Args:
             text: The text.
@@ -171,7 +171,7 @@ class TokenEstimator:
         return description if entry is None else _with_entry(description, entry, model_hint)
 
     def preload(self, *, strict: bool = False) -> PreloadResult:
-        """Load every tokenizer file the registry names now rather than at the first estimate.
+        """Load every tokenizer file of the registry now instead of at the first estimate.
 
         In strict mode a file that cannot be loaded is an error.
 
@@ -226,12 +226,12 @@ class TokenEstimator:
 
 @cache
 def default_estimator() -> TokenEstimator:
-    """Return the estimator that is shared by everything that was not given one."""
+    """Return the shared default estimator."""
     return TokenEstimator()
 
 
 def count_tokens(text: str, model: str | None = None) -> int:
-    """Return the number of tokens of a text for a model (``cl100k_base`` when the model is not known).
+    """Return the number of tokens of a text for a model (``cl100k_base`` for unknown models).
 
     Args:
         text: The text to count.

@@ -23,7 +23,7 @@ class Family:
 
 _DEFAULT = Family(DEFAULT_TOKENIZER, exact=False)
 
-# The first pattern that matches wins: special cases stand before the family they are carved out of.
+# The first pattern that matches wins: special cases come before their family.
 _EXACT: tuple[tuple[str, str], ...] = (
     ("gpt-oss*", "gpt-oss"),
     ("gpt-4o*", "o200k_base"),
@@ -102,9 +102,9 @@ _CLOSEST: tuple[tuple[str, str], ...] = (
 
 
 def family_of(model: str) -> Family | None:
-    """Return the tokenizer family of a model, or nothing if its name says nothing.
+    """Return the tokenizer family of a model; None if its name is unknown.
 
-    Names may carry a provider and a variant: ``meta-llama/Llama-3.1-70B-Instruct:free``.
+    Names may include a provider and a variant: ``meta-llama/Llama-3.1-70B-Instruct:free``.
     """
     return _family_of(model)
 

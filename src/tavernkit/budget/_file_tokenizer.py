@@ -19,8 +19,8 @@ from tavernkit.budget._tokenizers import without_lone_surrogates
 class FileTokenizer:
     """A loaded ``tokenizer.json``. Special tokens are not added.
 
-    The ``tokenizers`` package is used when it is installed and gives tokens and offsets too; ``splintr-rs``, which is
-    always there, gives ids only.
+    If the ``tokenizers`` package is installed, it is used and also gives tokens and offsets; ``splintr-rs``, which is
+    always installed, gives ids only.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -40,7 +40,7 @@ class FileTokenizer:
         return self._decode(list(ids))
 
     def tokenize(self, text: str) -> Tokenization:
-        """Return ids, and tokens and offsets where the backend knows them."""
+        """Return ids, and tokens and offsets if the backend provides them."""
         ids, tokens, offsets = self._encode(text)
         return Tokenization(
             backend="hf_tokenizers",
@@ -64,7 +64,7 @@ _cache: LRUCache[str, FileTokenizer | Exception] = LRUCache(FILE_TOKENIZER_CACHE
 
 
 def load_file_tokenizer(path: str | os.PathLike[str]) -> FileTokenizer:
-    """Return the tokenizer of a file, loaded once; raises ``OSError`` or ``ValueError`` (failures are kept too)."""
+    """Return the tokenizer of a file, loaded once; raises ``OSError`` or ``ValueError`` (failures are cached too)."""
     found = _cache.get_or_make(str(path), lambda: _load_or_error(path))
     if isinstance(found, FileTokenizer):
         return found
@@ -72,7 +72,7 @@ def load_file_tokenizer(path: str | os.PathLike[str]) -> FileTokenizer:
 
 
 def forget_file_tokenizers() -> None:
-    """Drop loaded files and remembered failures: for when files have changed on disk."""
+    """Drop cached files and failures, after files have changed on disk."""
     _cache.clear()
 
 

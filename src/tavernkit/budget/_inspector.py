@@ -30,7 +30,7 @@ class InspectedMessage:
     metadata_token_count: int
     """Tokens of its metadata, if they are counted."""
     metadata_tokenization: Tokenization | None
-    """The tokens of its metadata, if that detail was asked for."""
+    """The tokens of its metadata, if requested."""
     overhead_tokens: int
     """Tokens that the provider adds for the message."""
 
@@ -130,7 +130,7 @@ def inspect_messages(
     include_message_metadata_tokens: bool = False,
     include_metadata_details: bool = False,
 ) -> Inspection:
-    """Tokenize every message. Of a mapping, everything besides role, content and name counts as metadata.
+    """Tokenize every message. In a mapping, everything except role, content and name counts as metadata.
 
     Args:
         messages: The messages to count.
@@ -169,13 +169,13 @@ def inspect_messages(
 
 
 def describe_estimator(estimator: Estimator, model_hint: str | None) -> JsonObject:
-    """Say how an estimator counts; one that does not say is described by its class."""
+    """Describe how an estimator counts; by default, by the name of its class."""
     describe: Callable[[str | None], JsonObject] | None = getattr(estimator, "describe", None)
     return {"backend": type(estimator).__name__} if describe is None else describe(model_hint)
 
 
 def tokenize_with(estimator: Estimator, text: str, model_hint: str | None) -> Tokenization:
-    """Tokenize a text; an estimator that can only count gives the number."""
+    """Tokenize a text; an estimator that can only count returns the number."""
     tokenize: Callable[[str, str | None], Tokenization] | None = getattr(estimator, "tokenize", None)
     if tokenize is not None:
         return tokenize(text, model_hint)

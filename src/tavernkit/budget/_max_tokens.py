@@ -28,7 +28,7 @@ class MaxTokensConfig:
     """Options of the max-tokens step; each may be a function of the state.
 
     Without ``max_tokens`` (or with 0) nothing is checked. ``mode`` is ``warn``, ``error`` or ``off``. ``tools`` and
-    ``response_format`` are what the request will carry besides the messages: providers bill their JSON as prompt.
+    ``response_format`` are sent along with the messages: providers count their JSON as part of the prompt.
     """
 
     max_tokens: Option[int | str | None] = None
@@ -143,7 +143,7 @@ def _messages(state: State) -> Sequence[Message]:
 
 
 def _estimator(config: MaxTokensConfig, state: State) -> Estimator:
-    # An estimator may itself be callable, so what tells the two apart is whether it can estimate.
+    # An estimator may itself be callable, so check for an ``estimate`` method.
     chosen = config.token_estimator
     if chosen is not None and not hasattr(chosen, "estimate") and callable(chosen):
         return chosen(state) or state.context.token_estimator or default_estimator()

@@ -1,4 +1,4 @@
-"""What a provider's chat template adds to a prompt, learnt from the usage it reports."""
+"""The tokens that a provider's chat template adds to a prompt, learnt from reported usage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit._dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
-    """One request: what was estimated from its contents, and the prompt tokens the provider billed."""
+    """One request: its estimated tokens, and the prompt tokens that the provider billed."""
 
     message_count: int
     """How many messages the request had."""
@@ -34,7 +34,7 @@ class OverheadProfile:
     def fit(cls, samples: Iterable[UsageSample]) -> OverheadProfile:
         """Find the profile that explains the samples best, rounded up so that budgets stay on the safe side.
 
-        Samples of different lengths tell the two parts apart; otherwise everything counts as per message.
+        Samples of different lengths separate the two parts; otherwise everything counts as per message.
         """
         listed = list(samples)
         points = [(s.message_count, s.prompt_tokens - s.estimated_tokens) for s in listed if s.message_count > 0]
@@ -49,7 +49,7 @@ class OverheadProfile:
         return cls(per_message=_safe(slope), per_request=_safe(intercept))
 
     def total(self, message_count: int) -> int:
-        """Return what is added to a request of this many messages."""
+        """Return the tokens added to a request with this many messages."""
         return self.per_request + self.per_message * message_count
 
 

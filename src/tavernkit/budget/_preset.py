@@ -1,4 +1,4 @@
-"""What budgeting needs to know of a preset."""
+"""The token budget of a preset."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Protocol
 
 
 class PresetBudget(Protocol):
-    """A preset that says how much room there is. Every platform's preset is one."""
+    """A preset with a token budget. Every platform's preset has one."""
 
     @property
     def context_window_tokens(self) -> int:
-        """What the model takes in all."""
+        """The model's context size."""
         ...
 
     @property
     def reserved_response_tokens(self) -> int:
-        """What is kept free for the reply."""
+        """Tokens reserved for the reply."""
         ...
 
     @property
     def max_prompt_tokens(self) -> int:
-        """What is left for the prompt: see ``max_prompt_tokens()``."""
+        """Tokens left for the prompt; see ``max_prompt_tokens()``."""
         ...
 
 
 def max_prompt_tokens(context_window_tokens: int | None, reserved_response_tokens: int | None) -> int:
-    """Return the room for the prompt: the difference, below zero when the reply alone is too big.
+    """Return the tokens left for the prompt: the difference, negative if the reply alone is too large.
 
     Args:
         context_window_tokens: The model's context size; None counts as 0.

@@ -1,4 +1,4 @@
-"""Which tokenizer a program wants for which model: the estimator's registry."""
+"""The registry of tokenizers by model, for estimators."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _GLOB_CHARACTERS = frozenset("*?[")
 
 @runtime_checkable
 class LooksUp(Protocol):
-    """A registry of a program's own making."""
+    """An application's own registry."""
 
     def lookup(self, model_hint: str, /) -> object:
-        """Return the entry for a model (a mapping), or nothing."""
+        """Return the entry for a model (a mapping), or None."""
         ...
 
 
@@ -49,7 +49,7 @@ class RegistryEntry:
 
     @classmethod
     def parse(cls, raw: object) -> RegistryEntry | None:
-        """Read an entry; keys may be written in any case and with hyphens. What is not a mapping is not an entry."""
+        """Read an entry; keys may be in any case and with hyphens. Returns None for anything but a mapping."""
         if not is_mapping(raw):
             return None
         fields = {str(key).strip().lower().replace("-", "_"): value for key, value in raw.items()}
@@ -63,7 +63,7 @@ class RegistryEntry:
         )
 
     def adapter(self) -> Adapter | None:
-        """Return the way of counting that the entry asks for; nothing means the default."""
+        """Return the adapter for the entry; None means the default."""
         if self.tokenizer_family == "heuristic":
             return HeuristicAdapter(self.chars_per_token)
         if self.tokenizer_family in _FILE_FAMILIES and self.tokenizer_path:
@@ -97,7 +97,7 @@ def look_up(registry: TokenizerRegistry, model_hint: str) -> RegistryEntry | Non
 
 
 def file_paths(registry: TokenizerRegistry | None) -> list[str]:
-    """Return every tokenizer file a mapping registry names, once, in order."""
+    """Return every tokenizer file of a mapping registry, without duplicates, in order."""
     if not is_mapping(registry):
         return []
     adapters = (entry.adapter() for entry in map(RegistryEntry.parse, registry.values()) if entry is not None)

@@ -12,16 +12,16 @@ from tavernkit.prompt._block import Block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRecord:
-    """One block that was left out because there was no room.
+    """One block that was left out because it did not fit.
 
-    ``reason`` is ``budget_exceeded``, ``group_overflow`` (it went with its bundle) or ``priority_cutoff``; a platform's
-    own algorithm may have others. ``source`` is the block's provenance.
+    ``reason`` is ``budget_exceeded``, ``group_overflow`` (left out with its bundle) or ``priority_cutoff``; a
+    platform's own algorithm may have others. ``source`` is the block's provenance.
     """
 
     block_id: str
     """The id of the block."""
     token_count: int
-    """What the block would have cost."""
+    """The tokens of the block."""
     reason: str
     budget_group: str
     """The group that it was counted in: ``examples``, ``lore``, ``history``, …"""
@@ -43,14 +43,14 @@ class ShortenedRecord:
     block_id: str
     """The id of the block."""
     tokens_before: int
-    """What the whole block would have cost."""
+    """The tokens of the whole block."""
     tokens_after: int
-    """What its shorter form costs."""
+    """The tokens of the shorter form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimReport:
-    """The sums of a trim. ``strategy`` names the algorithm: ``group_order``, ``priority`` or a platform's own."""
+    """The numbers of a trim. ``strategy`` is the algorithm: ``group_order``, ``priority`` or a platform's own."""
 
     strategy: str
     budget_tokens: int
@@ -71,17 +71,17 @@ class TrimReport:
 
     @property
     def tokens_saved(self) -> int:
-        """How much room was won."""
+        """Tokens that trimming saved."""
         return self.initial_tokens - self.final_tokens
 
     @property
     def over_budget(self) -> bool:
-        """Whether there was too much before trimming. What is there now: see ``fits``."""
+        """True if the blocks exceeded the budget before trimming; see also ``fits``."""
         return self.initial_tokens > self.budget_tokens
 
     @property
     def fits(self) -> bool:
-        """Whether what is left is within the budget."""
+        """True if the remaining blocks are within the budget."""
         return self.final_tokens <= self.budget_tokens
 
     def to_dict(self) -> JsonObject:
@@ -102,7 +102,7 @@ class TrimReport:
 
 @dataclass(frozen=True, slots=True)
 class TrimResult:
-    """The enabled blocks that stay, disabled copies of those that do not (both in list order), and the report."""
+    """The blocks that stay, disabled copies of those that do not (both in list order), and the report."""
 
     kept: Sequence[Block]
     """The blocks that stay."""

@@ -1,4 +1,4 @@
-"""What an estimator knows about one text."""
+"""The tokens of a text, as an estimator reports them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, thaw_objec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenization:
-    """The tokens of a text, in as much detail as the backend gives.
+    """The tokens of a text, in as much detail as the backend provides.
 
     ``offsets`` are character positions (start, end) of each token; a token that is only part of a character spans it.
     """
 
     backend: str
-    """What counted: the name of the tokenizer or of the estimator's class."""
+    """The name of the tokenizer or of the estimator's class."""
     token_count: int
     """How many tokens the text has."""
     ids: Sequence[int] | None = None
-    """The token ids, if the backend gives them."""
+    """The token ids, if the backend provides them."""
     tokens: Sequence[str] | None = None
-    """The text of each token, if the backend gives it."""
+    """The text of each token, if the backend provides it."""
     offsets: Sequence[tuple[int, int]] | None = None
     details: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    """What else the backend says about itself."""
+    """Other information about the backend."""
 
     @property
     def detailed(self) -> bool:
-        """Whether there is more than a number."""
+        """True if there is more than a number."""
         return self.ids is not None or self.tokens is not None or self.offsets is not None
 
     def to_dict(self) -> JsonObject:
@@ -48,7 +48,7 @@ class Tokenization:
 
 
 def byte_token_offsets(text: str, pieces: Sequence[bytes]) -> list[tuple[int, int]] | None:
-    """Return the character span of each byte-level token, or nothing if the tokens do not spell the text."""
+    """Return the character span of each byte-level token; None if the tokens do not match the text."""
     data = text.encode("utf-8", "replace")
     if b"".join(pieces) != data:
         return None

@@ -35,11 +35,11 @@ TOKENIZER_NAMES = (
     "phi4",
     "olmo2",
 )
-"""The vocabularies that are always there."""
+"""The vocabularies that are always available."""
 
 WORD_VOCABULARIES = frozenset({"llama2", "codellama", "mistral_v1", "mistral_v2"})
-"""SentencePiece vocabularies in which a space only begins a token and a line feed is a token of its own: a text costs
-what its words cost."""
+"""SentencePiece vocabularies in which a space can only begin a token and a line feed is a separate token, so that a
+text costs as much as its words."""
 
 _ALIASES = {"o200k_harmony": "gpt-oss", "gpt_oss": "gpt-oss", "tekken": "mistral_v3"}
 _BYTES_PER_ID = 4
@@ -49,15 +49,15 @@ _WORD_ENDS = re.compile("(?<=[^ ]) ")
 
 
 class Tokenizer(Protocol):
-    """Turns text into token ids and back. Nothing in a text is a special token: all of it is ordinary text."""
+    """Turns text into token ids and back. Special tokens in a text count as ordinary text."""
 
     @property
     def name(self) -> str:
-        """What it is called, such as ``cl100k_base``."""
+        """The name, such as ``cl100k_base``."""
         ...
 
     def count(self, text: str) -> int:
-        """Return the number of tokens; quicker than ``len(encode(text))``."""
+        """Return the number of tokens; faster than ``len(encode(text))``."""
         ...
 
     def encode(self, text: str) -> list[int]:
@@ -85,7 +85,7 @@ class BundledTokenizer:
         self.special_tokens = frozenset(
             token for token, token_id in core.special_tokens().items() if token_id < base_vocab_size
         )
-        """The model's own special tokens. In a text they are ordinary; programs that refuse such text look here."""
+        """The model's own special tokens. Texts that contain them are ordinary text; programs can refuse such texts."""
         self._core = core
         self._ordinary = core.encode_ordinary
         self._flat = core.encode_flat if core.family == "BPE" else None
@@ -96,8 +96,8 @@ class BundledTokenizer:
         """Return the number of tokens."""
         if self._lines is not None:
             return self._lines.count(text)
-        # encode_flat makes no list of ids, which halves the time, but it takes special tokens for special: of
-        # byte-level vocabularies we know them all, SentencePiece ones have more than they tell.
+        # encode_flat makes no list of ids, which halves the time, but it recognises special tokens: in
+        # byte-level vocabularies we know them all; SentencePiece vocabularies do not list all of theirs.
         if self._flat is None:
             return len(self.encode(text))
         try:
@@ -129,7 +129,7 @@ class BundledTokenizer:
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return what one token stands for.
+        """Return the bytes of a token.
 
         Raises:
             ConfigError: There is no such token.
@@ -150,11 +150,11 @@ class BundledTokenizer:
 
 
 class _LineCounts(dict[str, int]):
-    """Counts a text line by line and word by word, and remembers both: chats are sent again and again.
+    """Counts a text line by line and word by word, and caches both, because chats are sent again and again.
 
     That is exact for ``WORD_VOCABULARIES``. SentencePiece puts a space before a text and then writes spaces as
-    marks; no token has a mark after another character, so none spans the end of a word, and a word alone gets the
-    space that it had in the text. What follows a line feed has no space before it, so the line feed is counted with it.
+    marks; no token has a mark after another character, so no token spans the end of a word, and a single word gets the
+    space that it had in the text. Text after a line feed has no space before it, so the line feed is counted with it.
     """
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
@@ -164,7 +164,7 @@ class _LineCounts(dict[str, int]):
 
     def count(self, text: str) -> int:
         """Return the number of tokens."""
-        if _SPACE_MARK in text:  # stands for a space and would be cut from it
+        if _SPACE_MARK in text:  # it represents a space and would be cut off
             return len(self._encode(text))
         if "\n" not in text:
             return self._words.count(text)
@@ -172,7 +172,7 @@ class _LineCounts(dict[str, int]):
         return (self._words.count(first) if first else 1) + sum(map(self.__getitem__, others))
 
     def __missing__(self, line: str) -> int:
-        """Count a new line and the line feed before it, without the space that is put before a text."""
+        """Count a new line and the line feed before it, without the space that is added before a text."""
         count = self._words.count("\n" + line) - 1
         return _remember(self, line, count)
 
@@ -209,7 +209,7 @@ def get_tokenizer(name: str) -> BundledTokenizer:
     """Return a bundled tokenizer by name (``TOKENIZER_NAMES``); it is loaded once for the whole process.
 
     Raises:
-        ConfigError: There is no tokenizer of this name.
+        ConfigError: There is no tokenizer with this name.
     """
     found = _loaded.get(name)
     if found is not None:
@@ -224,12 +224,12 @@ def get_tokenizer(name: str) -> BundledTokenizer:
 
 
 def tokenizer_for_model(model: str | None) -> BundledTokenizer:
-    """Return the tokenizer of a model, or ``cl100k_base`` for models that are not known."""
+    """Return the tokenizer of a model, or ``cl100k_base`` for unknown models."""
     return get_tokenizer(family_or_default(model).tokenizer)
 
 
 def without_lone_surrogates(text: str) -> str:
-    """Replace what is not a character (half a surrogate pair, as broken JSON escapes leave behind) by U+FFFD."""
+    """Replace lone surrogates, which broken JSON escapes leave behind, with U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -23,7 +23,7 @@ _GROUPS = frozenset(("system", *EVICTION_ORDER))
 _GROUP_RANK = {group: rank for rank, group in enumerate(EVICTION_ORDER)}
 
 Shorten: TypeAlias = Callable[[Block, int], Block | None]
-"""Gets a block that would be left out and the tokens its content may have; returns a shorter copy, or nothing."""
+"""Gets a block that would be left out and the tokens it may have; returns a shorter copy, or None."""
 
 
 def trim(
@@ -48,13 +48,14 @@ def trim(
     message; ``priority`` starts with the lowest priority. Blocks of the ``system`` group or with ``removable=False``
     always stay; blocks that share ``metadata["eviction_bundle"]`` stay or go together.
 
-    What cannot fit raises ``MaxTokensExceededError`` (its ``partial`` is the result so far), or comes back as it
-    is with ``on_overflow="return"``. ``shorten`` may save the last block that would go by cutting or summarising it.
+    If the blocks cannot fit, ``MaxTokensExceededError`` is raised (its ``partial`` is the result so far); with
+    ``on_overflow="return"``, the result is returned instead. ``shorten`` may keep the last block by cutting or
+    summarising it.
 
     Args:
         blocks: The blocks of the prompt.
         strategy: ``group_order`` or ``priority``.
-        budget_tokens: What the blocks may cost.
+        budget_tokens: The maximum tokens of the blocks.
         max_tokens: The model's context size, instead of ``budget_tokens``.
         reserve_tokens: Tokens kept for the reply.
         token_estimator: Counts the tokens; by default the bundled tokenizers.
@@ -114,20 +115,20 @@ def _enabled(blocks: Iterable[Block]) -> list[Block]:
 
 
 def metadata_tokens(metadata: Mapping[str, object] | None, estimator: Estimator, model_hint: str | None) -> int:
-    """Return the tokens of a message's metadata, written as compact JSON."""
+    """Return the tokens of a message's metadata as compact JSON."""
     if not metadata:
         return 0
     return estimator.estimate(compact_json(metadata), model_hint)
 
 
 def compact_json(value: object) -> str:
-    """Write a value as providers see it: JSON without spaces. What JSON cannot say is written as text."""
+    """Write a value as providers see it: JSON without spaces. Values that JSON cannot represent become text."""
     return json.dumps(thaw(value), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 @dataclass(slots=True)
 class _Unit:
-    """Blocks that stay or go together, by their positions; one that must stay keeps the others."""
+    """Blocks that stay or go together, by position; if one must stay, all do."""
 
     members: list[int]
     group: str
@@ -156,7 +157,7 @@ class _Run:
         self.shortened: dict[int, tuple[Block, ShortenedRecord]] = {}
 
     def units(self, protected_position: int | None) -> list[_Unit]:
-        """Collect units in list order, each at the place of its first member."""
+        """Collect units in list order, by the position of their first member."""
         units: list[_Unit] = []
         bundles: dict[str | None, _Unit] = {}
         for position, block in enumerate(self.blocks):
@@ -174,7 +175,7 @@ class _Run:
         return units
 
     def latest_user_position(self) -> int | None:
-        """Return where the last user message of the history stands."""
+        """Return the position of the last user message in the history."""
         for position in range(len(self.blocks) - 1, -1, -1):
             block = self.blocks[position]
             if block.role == "user" and _group(block) == "history":

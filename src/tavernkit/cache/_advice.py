@@ -1,4 +1,4 @@
-"""What would save most, in sentences with numbers."""
+"""Advice on what would save most, with numbers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _REMEDIES: Final[Mapping[Cause, str]] = {
 _TO_SAVE_THEM: Final = 'To let a prompt cache hold them, put the text behind the chat (volatile="tail")'
 
 WORTH_SAYING: Final = 0.01
-"""Share of all input from which a loss is worth a sentence."""
+"""The share of all input from which a loss is mentioned."""
 
 
 def advise(report: CacheReport) -> list[str]:
     """Return one sentence for every avoidable cause that matters, worst first.
 
-    What a cause costs is what its tokens cost more than cached ones: the saving if it were removed alone.
+    A cause's cost is what its tokens cost more than cached ones: the saving if only this cause were removed.
     """
     turns = max(len(report.turns) - 1, 1)
     advice: list[str] = []
@@ -55,7 +55,7 @@ def advise(report: CacheReport) -> list[str]:
 
 
 def cache_hints(plan: Plan) -> list[str]:
-    """Return what makes every turn a cache miss: macros that change texts before the chat, with what they cost.
+    """Return hints about macros that change texts before the chat and make every turn a cache miss, with costs.
 
     Args:
         plan: The plan; it must know the raw texts of its files (SillyTavern's do).

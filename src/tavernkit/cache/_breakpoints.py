@@ -1,4 +1,4 @@
-"""Cache marks for providers that want them: where the stable parts of a prompt end."""
+"""Cache marks for providers that need them: where the stable parts of a prompt end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.prompt._plan import Plan
 
 
 def stable_end(spans: Sequence[Span]) -> int:
-    """Return how many spans at the start will stand in the next request, too: all before what moves or changes."""
+    """Return how many spans at the start will be the same in the next request."""
     last = max((number for number, span in enumerate(spans) if span.origin.in_history), default=len(spans) - 1)
     for number, span in enumerate(spans[: last + 1]):
         if span.origin.floats or any(kind != "variable" for kind in span.origin.macros.values()):
@@ -22,9 +22,9 @@ def stable_end(spans: Sequence[Span]) -> int:
 def choose_breakpoints(spans: Sequence[Span], profile: CacheProfile | str) -> tuple[int, ...]:
     """Return the numbers of the spans (from 0) that get a cache mark at their end.
 
-    The last mark is at the end of what is stable; the first at the end of the head, which outlives a cut of the
-    history. Marks between them stand one look-back window apart, so that the provider finds the entry of the request
-    before even if a turn added more blocks than it looks back. Prefixes below the profile's minimum get no mark.
+    The last mark is at the end of the stable part; the first is at the end of the head, which survives a cut of the
+    history. Marks in between are one look-back window apart, so that the provider finds the entry of the previous
+    request even if a turn added more blocks than it looks back. Prefixes below the profile's minimum get no mark.
 
     Args:
         spans: The request.
@@ -52,12 +52,12 @@ def with_breakpoints(plan: Plan, profile: CacheProfile | str = "anthropic", *, t
     """Return a plan whose request has cache marks (``cache_control``) at the ends of stable spans.
 
     System messages after the first message of the chat are sent as the user's, because Anthropic's API has one
-    system prompt at the top: there, what changes inside the chat would change the head of every request.
+    system prompt at the top: there, changes inside the chat would change the head of every request.
 
     Args:
         plan: The plan.
         profile: The provider: ``anthropic``, ``openrouter``, or your own. Without breakpoints nothing changes.
-        ttl: How long entries live, for providers that take it (``1h``).
+        ttl: How long entries live, for providers that accept it (``1h``).
     """
     known = find_profile(profile)
     spans = plan_spans(plan)

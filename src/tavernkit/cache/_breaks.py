@@ -1,4 +1,4 @@
-"""Who broke the prefix: the first span that differs between two requests, and why it changed."""
+"""What broke the prefix: the first span that differs between two requests, and why it changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cause: TypeAlias = Literal[
     "new message", "trimmed", "depth", "lore", "note", "random", "time", "chat", "variable", "examples", "edited",
     "changed", "came", "went", "tools",
 ]  # fmt: skip
-"""Why two requests differ. After a ``new message`` only what is behind the chat is sent again."""
+"""Why two requests differ. After a ``new message``, only what follows the chat is sent again."""
 
 _NOTES: Final = frozenset({"2_floating_prompt", "authorsNote"})
 """Ids of the author's note."""
@@ -22,7 +22,7 @@ _NOTES: Final = frozenset({"2_floating_prompt", "authorsNote"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixBreak:
-    """The place where a request stops being the one before."""
+    """The place where a request first differs from the previous one."""
 
     position: int
     """The number of the first span that differs, from 1."""
@@ -31,13 +31,13 @@ class PrefixBreak:
     reason: str
     """The cause in a sentence."""
     origin: Origin
-    """Where the span came from that is to blame."""
+    """The origin of the span that caused the break."""
     lost_tokens: int
-    """Tokens behind the break that were sent before and cannot come from the cache."""
+    """Tokens after the break that were sent before but cannot come from the cache."""
 
     @property
     def avoidable(self) -> bool:
-        """False where the chat only went on."""
+        """False if the chat only continued."""
         return self.cause != "new message"
 
     def to_dict(self) -> JsonObject:
@@ -64,7 +64,7 @@ def common_spans(before: Sequence[Span], after: Sequence[Span]) -> int:
 
 
 def common_tokens(before: Sequence[Span], after: Sequence[Span]) -> int:
-    """Return the tokens of the longest common prefix of two requests; of a span in part, in proportion to its text."""
+    """Return the tokens of the longest common prefix of two requests; partly equal spans count in part."""
     whole = common_spans(before, after)
     tokens = sum(span.tokens for span in after[:whole])
     if whole < min(len(before), len(after)):
@@ -75,10 +75,10 @@ def common_tokens(before: Sequence[Span], after: Sequence[Span]) -> int:
 
 
 def find_break(before: Sequence[Span], after: Sequence[Span]) -> PrefixBreak | None:
-    """Return where and why a request leaves the one before; nothing if that one is its beginning.
+    """Return where and why a request differs from the previous one; None if it only extends it.
 
     Args:
-        before: The request before.
+        before: The previous request.
         after: The request.
     """
     at = common_spans(before, after)
@@ -161,7 +161,7 @@ def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
     if origin.id in _NOTES:
         return "note", origin, f"{origin.title} changed"
     if origin.kind == HISTORY:
-        if old.text.strip() == new.text.strip():  # the newest message of a text prompt ends without its line break
+        if old.text.strip() == new.text.strip():  # the newest message of a text prompt has no line break at its end
             return "new message", origin, f"the chat went on after {origin.title}"
         how = "a script, a macro or the instruct template rewrites it"
         return "edited", origin, f"{origin.title} changed: it was edited, or {how}"
@@ -186,10 +186,10 @@ def _common_characters(left: str, right: str) -> int:
 
 
 def worst_first(breaks: Iterable[PrefixBreak]) -> list[tuple[PrefixBreak, int, int]]:
-    """Add up breaks of the same cause and source: each with how many requests it hit and the tokens lost."""
+    """Add up breaks with the same cause and source: for each, the number of requests and the tokens lost."""
     totals: dict[tuple[str, str, str], tuple[PrefixBreak, int, int]] = {}
     for each in breaks:
-        # Messages differ in every request: all that were trimmed are one line.
+        # Messages differ in every request: trimmed ones are combined into one line.
         kind, name = ("", "") if each.origin.in_history else (each.origin.kind, each.origin.id)
         key = (each.cause, kind, name)
         _, times, lost = totals.get(key, (each, 0, 0))

@@ -9,14 +9,14 @@ from itertools import accumulate
 from tavernkit.cache._profiles import CacheProfile
 
 MAX_CANDIDATES = 64
-"""Places for a cut that are compared; in a long history they are spread evenly."""
+"""How many possible cuts are compared; in a long history they are spread evenly."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryUnit:
-    """A message of the chat and what stays with it: its tool calls, and lore that was frozen behind it.
+    """A message of the chat with its tool calls and the lore frozen after it.
 
-    ``needed`` counts the tokens of lore that is called up now and has to be said again if the unit goes.
+    ``needed`` counts the tokens of active lore that must be inserted again if the unit is removed.
     """
 
     tokens: int
@@ -27,7 +27,7 @@ class HistoryUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutCosts:
-    """What the price of a cut depends on."""
+    """The inputs for the price of a cut."""
 
     profile: CacheProfile
     room: int
@@ -35,24 +35,24 @@ class CutCosts:
     head: int = 0
     """Tokens before the history, which stay cached when it is cut."""
     tail: int = 0
-    """Tokens behind the history, which are sent again in every turn."""
+    """Tokens after the history, which are sent again in every turn."""
     turns: int = 0
     """How many more turns are expected; 0 for as many as there were."""
     examples: int = 0
-    """Tokens of example dialogue before the history, which leaves for good when the history no longer fits with it."""
+    """Tokens of example dialogue before the history, which is removed for good when the history no longer fits."""
 
 
 def price_of_keeping(kept: float, growth: float, turns: int, costs: CutCosts) -> float:
     """Return the expected price of one token of history sent, if a full history is always cut down to ``kept`` tokens.
 
-    A cut writes everything that is kept; each turn after it reads that from the cache and writes what is new, until the
-    room is full again. Less history is cheaper altogether, so what is compared is the price of what the model gets.
+    After a cut, everything that is kept is written to the cache; each later turn reads it and writes what is new, until
+    the context is full again. Less history always costs less in total, so prices per token of history are compared.
 
     Args:
         kept: Tokens of history after a cut.
         growth: Tokens that a turn adds.
         turns: How many turns are expected.
-        costs: The prompt around the history, and the provider's prices.
+        costs: The rest of the prompt, and the provider's prices.
     """
     read, write = costs.profile.read, costs.profile.write
     cycle = 1 + max(int((costs.room - kept) / growth), 0)
@@ -68,16 +68,16 @@ def price_of_keeping(kept: float, growth: float, turns: int, costs: CutCosts) ->
 
 
 def first_kept(units: Sequence[HistoryUnit], costs: CutCosts, stored: int | None = None) -> int | None:
-    """Return the first unit that stays in the prompt, or nothing if not even the newest fits.
+    """Return the first unit that stays in the prompt; None if not even the newest fits.
 
-    Without a stored cut, the history is walked turn by turn as it was written, and cut wherever it became too long: the
-    same chat gives the same cuts. At least half of what would fit is kept, in messages and in tokens.
+    Without a stored cut, the history is replayed turn by turn and cut wherever it became too long, so the same chat
+    gives the same cuts. At least half of what would fit is kept, in messages and in tokens.
 
     Args:
         units: The history, oldest first.
-        costs: The room, and what a cut costs.
-        stored: The first unit that was kept before; it stays unless the history has become too long for the room, or
-            so much shorter than the room that less than half of what would fit is kept.
+        costs: The available tokens, and what a cut costs.
+        stored: The first unit that was kept before; it stays unless the history no longer fits, or has become so short
+            that less than half of what would fit is kept.
     """
     walk = _Walk(units, costs)
     last = len(units) - 1
@@ -102,7 +102,7 @@ class _Walk:
         self.by_user = [unit.by_user for unit in units]
 
     def kept(self, start: int, end: int) -> int:
-        """Tokens of the units from ``start`` to ``end``, and of the lore that has to be said again."""
+        """Tokens of the units from ``start`` to ``end``, and of the lore that must be inserted again."""
         own = self.messages[end + 1] - self.messages[start] + self.lore[end + 1] - self.lore[start]
         return own + self.needed[start]
 
@@ -114,7 +114,7 @@ class _Walk:
         return self.fits(start, end) and not (start == 0 and self.examples_leave(end))
 
     def examples_leave(self, end: int) -> bool:
-        """Return True in the turn in which example dialogue makes room for the history."""
+        """Return True in the turn in which example dialogue is removed to make room for the history."""
         if not self.costs.examples:
             return False
         before = next((place for place in range(end - 1, -1, -1) if self.by_user[place]), None)
@@ -122,7 +122,7 @@ class _Walk:
         return self.kept(0, end) > room and (before is None or self.kept(0, before) <= room)
 
     def reference(self, end: int) -> int:
-        """The first unit that would be kept if the oldest message went every turn, and lore were elsewhere."""
+        """The first unit that would be kept without cache strategies."""
         low, high = 0, end
         while low < high:
             middle = (low + high) // 2
@@ -142,7 +142,7 @@ class _Walk:
         return start
 
     def cut(self, start: int, end: int) -> int:
-        """Choose the cut that makes what the model gets cheapest."""
+        """Choose the cut with the lowest price per token of history."""
         floor = max(self.floor(end), start)
         first = next((place for place in range(start, floor + 1) if self.fits(place, end)), floor)
         step = max((floor - first) // MAX_CANDIDATES, 1)

@@ -19,7 +19,7 @@ CHECKED: Final = "2026-11"
 class CacheProfile:
     """How a provider caches prompts. Prices are factors: input that is not cached costs 1.
 
-    Providers change their numbers: ``PROFILES["openai"].replace(read=0.5)`` has your own.
+    Providers change their numbers: use ``PROFILES["openai"].replace(read=0.5)`` for your own.
     """
 
     name: str
@@ -33,7 +33,7 @@ class CacheProfile:
     look_back: int = 0
     """How many content blocks before a mark the provider looks for an earlier entry."""
     lifetime: float | None = None
-    """Seconds without a request after which an entry is gone; None if it stays until its memory is needed."""
+    """Seconds without a request after which an entry expires; None if it stays until its memory is needed."""
     memory: int = 16
     """How many earlier requests of a conversation may be matched; a local engine's slot has only the last one."""
     read: float = 0.1
@@ -110,7 +110,7 @@ def find_profile(profile: CacheProfile | str) -> CacheProfile:
     """Return a profile by its name, or the profile itself.
 
     Raises:
-        ConfigError: There is no profile of this name.
+        ConfigError: There is no profile with this name.
     """
     if isinstance(profile, CacheProfile):
         return profile

@@ -26,7 +26,7 @@ class CacheTurn:
     tokens: int
     """Tokens of the request."""
     common_tokens: int
-    """Tokens of the longest common prefix with the request before."""
+    """Tokens of the longest common prefix with the previous request."""
     cached_tokens: int
     """Tokens that come from the provider's cache."""
     written_tokens: int
@@ -34,9 +34,9 @@ class CacheTurn:
     cost: float
     """What the input costs, in tokens of uncached input."""
     broken: PrefixBreak | None = None
-    """Where and why the request leaves the one before."""
+    """Where and why the request differs from the previous one."""
     reported_tokens: int | None = None
-    """Tokens that the provider says came from its cache, if it was asked (``PromptCache.receive()``)."""
+    """Tokens that came from the cache according to the provider, if known (``PromptCache.receive()``)."""
 
     @property
     def share(self) -> float:
@@ -59,7 +59,7 @@ class CacheTurn:
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """A conversation's requests and what the cache made of them."""
+    """The requests of a conversation and their cache hits."""
 
     profile: CacheProfile
     """The provider's rules and prices."""
@@ -83,14 +83,14 @@ class CacheReport:
 
     @property
     def reported_share(self) -> float | None:
-        """The cached part as the provider reported it, of the requests for which it did; None without any."""
+        """The cached part reported by the provider, over the requests with a report; None if there are none."""
         reported = [turn for turn in self.turns if turn.reported_tokens is not None]
         tokens = sum(turn.tokens for turn in reported)
         return sum(turn.reported_tokens or 0 for turn in reported) / tokens if tokens else None
 
     @property
     def common_share(self) -> float:
-        """The part of all input that is in the longest common prefix with the request before."""
+        """The part of all input that is in the longest common prefix with the previous request."""
         return sum(turn.common_tokens for turn in self.turns) / self.tokens if self.tokens else 0.0
 
     @property
@@ -104,7 +104,7 @@ class CacheReport:
         return worst_first(turn.broken for turn in self.turns if turn.broken is not None)
 
     def advice(self) -> list[str]:
-        """Return what would save most, in sentences with numbers."""
+        """Return advice on what would save most, with numbers."""
         from tavernkit.cache._advice import advise
 
         return advise(self)
@@ -129,7 +129,7 @@ class CacheReport:
 
 
 class PromptCache:
-    """Predicts what a provider has cached, request after request of one conversation.
+    """Predicts what a provider has cached, for each request of a conversation.
 
     >>> from tavernkit.cache import PromptCache, Span
     >>> cache = PromptCache("deepseek")
@@ -153,11 +153,11 @@ class PromptCache:
         return CacheReport(self.profile, tuple(self._turns))
 
     def send(self, request: Plan | Sequence[Span], *, idle_seconds: float = 0.0) -> CacheTurn:
-        """Predict what the next request finds, and remember it for the ones after.
+        """Predict the cache hits of the next request, and record it for later ones.
 
         Args:
             request: A plan, or the spans of a request (``plan_spans()``, ``request_spans()``).
-            idle_seconds: The time since the request before; after the profile's lifetime the cache is empty.
+            idle_seconds: The time since the previous request; after the profile's lifetime, the cache is empty.
         """
         spans = plan_spans(request) if isinstance(request, Plan) else request
         if self.profile.lifetime is not None and idle_seconds > self.profile.lifetime:
@@ -167,7 +167,7 @@ class PromptCache:
         cached, written = self._marked(spans) if self.profile.breakpoints else self._automatic(spans, tokens)
         first = not self._turns
         broken = None if first else find_break(self._last, spans)
-        if broken is not None:  # an older request than the last may have been the same for longer
+        if broken is not None:  # an older request may share a longer prefix than the last one
             broken = replace(broken, lost_tokens=min(broken.lost_tokens, tokens - cached))
         turn = CacheTurn(
             number=len(self._turns) + 1,
@@ -184,10 +184,10 @@ class PromptCache:
         return turn
 
     def receive(self, usage: Usage) -> CacheTurn:
-        """Put what the provider reported beside the prediction of the last request.
+        """Record what the provider reported, next to the prediction of the last request.
 
         Args:
-            usage: ``Reply.usage``; estimates of our own do not count.
+            usage: ``Reply.usage``; our own estimates are ignored.
 
         Raises:
             ConfigError: No request was sent.
@@ -222,7 +222,7 @@ def predict(requests: Iterable[Plan | Sequence[Span]], profile: CacheProfile | s
 
     Args:
         requests: Plans or spans, in the order in which they are sent.
-        profile: The provider: a name of ``PROFILES``, or a profile of your own.
+        profile: The provider: a name in ``PROFILES``, or your own profile.
     """
     cache = PromptCache(profile)
     for request in requests:

@@ -39,26 +39,26 @@ class Origin:
     group: str = ""
     """Budget group: ``system``, ``lore``, ``examples``, ``history``."""
     depth: int | None = None
-    """For what is in the chat at a depth, counted from the newest message: this depth."""
+    """The depth, for texts that are inserted into the chat at a depth."""
     entries: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Lore entries in the span: what called each, by its name."""
+    """Lore entries in the span, by name, with what activated each."""
     macros: Mapping[str, Volatility] = field(default_factory=dict[str, Volatility])
     """Macros that change the span from prompt to prompt."""
 
     @property
     def floats(self) -> bool:
-        """True for what is in the chat at a depth and moves with every message."""
+        """True for text at a depth of the chat, which moves with every message."""
         return self.depth is not None or self.kind == "depth prompt"
 
     @property
     def in_history(self) -> bool:
-        """True for a message of the chat itself, its greeting, and lore that was frozen in it."""
+        """True for messages of the chat, its greeting, and lore frozen in it."""
         return self.kind in (HISTORY, "greeting", "frozen lore")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a request that is cached as a whole or up to its first change."""
+    """A piece of a request that is cached completely or up to its first change."""
 
     text: str
     """The text that is sent."""
@@ -69,7 +69,7 @@ class Span:
     origin: Origin = field(default_factory=Origin)
     """Where it came from."""
     extra: str = ""
-    """What else is sent with the text: a name, tool calls, attachments."""
+    """Other data sent with the text: a name, tool calls, attachments."""
     marked: bool = False
     """True if the request has a cache mark at its end."""
 
@@ -81,16 +81,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedTurn:
-    """The prompt of one reply of a chat that is replayed."""
+    """The prompt of one reply of a replayed chat."""
 
     line: int
-    """The number of the reply's line in the chat; of a chat that ends with the user, the number it will get."""
+    """The number of the reply's line in the chat; for a chat that ends with the user, the number it will get."""
     plan: Plan
     """The prompt."""
     spans: Sequence[Span]
     """The request as caches see it."""
     at: datetime | None
-    """When the message before the reply was sent, if the chat says so."""
+    """When the message before the reply was sent, if known."""
 
 
 OriginOf: TypeAlias = "Callable[[Plan, Block], Origin]"
@@ -98,7 +98,7 @@ OriginOf: TypeAlias = "Callable[[Plan, Block], Origin]"
 
 
 def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) -> Origin:
-    """Return a block's origin, as its provenance says.
+    """Return a block's origin, from its provenance.
 
     Args:
         plan: The plan of the block.
@@ -128,7 +128,7 @@ def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) ->
     first = parts[0]
     kind = str(first.get("kind") or "")
     return Origin(
-        kind=HISTORY if kind == "message" else kind,  # RisuAI's word for it
+        kind=HISTORY if kind == "message" else kind,  # RisuAI's name for it
         id=str(first.get("id") if first.get("id") is not None else ""),
         title=str(
             source.get("title") or source.get("name") or source.get("id") or source.get("kind") or block.slot or ""
@@ -142,7 +142,7 @@ def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) ->
 
 
 def mapped_origin(plan: Plan, block: Block) -> Origin:
-    """Return a block's origin with the macros that its source map has, however deep they were nested.
+    """Return a block's origin with all macros in its source map, however deeply nested.
 
     An exact and slower ``OriginOf`` for ``plan_spans()``: the map is made by building once more.
 
@@ -218,12 +218,12 @@ def request_spans(request: Request, count: Callable[[str], int] | None = None) -
 
 
 def total_tokens(spans: Iterable[Span]) -> int:
-    """Return what spans cost together."""
+    """Return the total tokens of spans."""
     return sum(span.tokens for span in spans)
 
 
 def identities(spans: Sequence[Span]) -> list[tuple[str, str, int]]:
-    """Return a name for each span that it keeps from request to request, whatever its text and place."""
+    """Return a name for each span that stays the same from request to request."""
     seen: Counter[tuple[str, str]] = Counter()
     found: list[tuple[str, str, int]] = []
     for span in spans:

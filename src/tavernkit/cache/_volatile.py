@@ -1,4 +1,4 @@
-"""Macros whose text is another one in every prompt."""
+"""Macros that give another text in every prompt."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _REMEMBERED: Final = 1024
 
 @lru_cache(_REMEMBERED)
 def volatile_macros(text: str) -> Mapping[str, Volatility]:
-    """Return the macros in a text that make it change from prompt to prompt, each with why it changes.
+    """Return the macros that make a text change from prompt to prompt, each with the reason.
 
     >>> dict(volatile_macros("It is {{time}}. {{char}} is {{random::cold::tired}}."))
     {'time': 'time', 'random': 'random'}
@@ -70,5 +70,5 @@ def volatile_macros(text: str) -> Mapping[str, Volatility]:
 
 
 def changes_by_itself(text: str) -> bool:
-    """Return True if a text changes without anybody changing a variable: by chance, the clock or new messages."""
+    """Return True if a text changes even if no variable does: by chance, time or new messages."""
     return any(kind != "variable" for kind in volatile_macros(text).values())

@@ -1,7 +1,7 @@
 """A ZIP reader for files from strangers: bounded, by name, one member at a time.
 
-The standard library reads a whole directory before one can look at it, trusts it, and gives up on a damaged one. This
-reader stops at its limits, finds archives behind pictures, and walks the members themselves when the directory is gone.
+The standard library reads the whole directory at once, trusts it, and fails if it is damaged. This reader stops at its
+limits, finds archives appended to pictures, and walks the members themselves if the directory is missing.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ class Member:
 
     @property
     def encrypted(self) -> bool:
-        """Whether a password is needed."""
+        """True if a password is needed."""
         return bool(self.flags & 1)
 
 
 @dataclass(slots=True)
 class Archive:
-    """The members of an archive; what is read through one archive counts together towards ``max_total_bytes``."""
+    """The members of an archive; everything read from one archive counts towards ``max_total_bytes``."""
 
     source: Source
     limits: Limits
     warn: Warn
     members: tuple[Member, ...]
     start: int
-    """Where the archive's first member is; before it may be a picture."""
+    """The offset of the archive's first member; a picture may come before it."""
     _total: int = field(default=0, init=False)
 
     def find(self, name: str) -> Member | None:
-        """Give the first member of exactly this name."""
+        """Return the first member with exactly this name."""
         return next((member for member in self.members if member.name == name), None)
 
     def find_ending(self, ending: str) -> Member | None:
-        """Give the first member whose name ends so; folders that macOS adds are skipped."""
+        """Return the first member whose name has this ending; folders that macOS adds are skipped."""
         return next((m for m in self.members if m.name.endswith(ending) and not m.name.startswith("__MACOSX")), None)
 
     def read(self, member: Member, max_bytes: int | None = None, *, limit: str = "max_entry_bytes") -> bytes:
-        """Inflate a member, up to a limit that its header cannot lie about."""
+        """Decompress a member, up to a limit that does not depend on its header."""
         most = self.limits.max_entry_bytes if max_bytes is None else max_bytes
         self._check(member, most, limit)
         with self.source.open() as stream:
@@ -110,7 +110,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class MemberSource:
-    """A member's bytes, read when asked for; finds the member again if the file was written meanwhile."""
+    """A member's bytes, read on demand; finds the member again if the file has changed."""
 
     file: Source
     member: Member
@@ -118,11 +118,11 @@ class MemberSource:
 
     @property
     def size(self) -> int:
-        """How many bytes the directory says there are."""
+        """The size according to the directory."""
         return self.member.size
 
     def read(self, max_bytes: int) -> bytes:
-        """Inflate the member."""
+        """Decompress the member."""
         archive = Archive(self.file, self.limits, _ignore, (self.member,), 0)
         try:
             return archive.read(self.member, max_bytes)
@@ -141,7 +141,7 @@ def _ignore(message: str) -> None:
 
 
 def open_archive(source: Source, limits: Limits, warn: Warn) -> Archive:
-    """List an archive's members, wherever in the file it begins; raises ``ZipError`` if there is none."""
+    """List the members of an archive that begins anywhere in the file; raises ``ZipError`` if there is none."""
     with source.open() as stream:
         end = find_end(stream)
         if end is None:
@@ -167,7 +167,7 @@ class DirectoryEnd:
     start: int
     """Where the directory is."""
     stated_start: int
-    """Where the record says it is, counted from the archive's own beginning."""
+    """The offset in the record, relative to the start of the archive."""
     count: int
 
 
@@ -218,7 +218,7 @@ def _directory(stream: BinaryIO, start: int, count: int, shift: int, limits: Lim
 
 
 def read_directory_entry(stream: BinaryIO, shift: int) -> Member:
-    """Read the entry of the directory at which a stream stands; ``shift`` is where the archive begins in the file."""
+    """Read the directory entry at the current position; ``shift`` is where the archive begins in the file."""
     header = stream.read(46)
     if len(header) < 46 or header[:4] != _CENTRAL:
         raise ZipError("the archive's directory is broken")
@@ -248,7 +248,7 @@ def _zip64(extra: bytes, size: int, compressed: int, offset: int) -> tuple[int, 
 
 
 def _salvage(stream: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Walk the members themselves; those that do not state their size end the walk."""
+    """Walk the members themselves; stop at one without a size."""
     offset = find_local(stream)
     if offset is None:
         return
@@ -302,7 +302,7 @@ def check_name(name: str, limits: Limits) -> None:
 
 
 def unsafe_part(name: str) -> str | None:
-    """Say what makes a name unsafe, if anything."""
+    """Return what makes a name unsafe, if anything."""
     if not name:
         return "empty"
     if "\0" in name:

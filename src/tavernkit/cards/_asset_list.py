@@ -1,4 +1,4 @@
-"""The list of assets in a V3 card: what each is and where it is to be found."""
+"""The list of assets in a V3 card: what each is and where to find it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tavernkit.errors import Warn, log_warning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetEntry:
-    """One line of a card's ``assets``; the bytes are elsewhere, where ``uri`` says."""
+    """One item of a card's ``assets``; ``uri`` says where the bytes are."""
 
     type: str = ""
-    """What it is for: ``icon``, ``emotion``, ``background``, ``user_icon`` or a name of the card's own."""
+    """What it is for: ``icon``, ``emotion``, ``background``, ``user_icon`` or a custom name."""
     uri: str = ""
     name: str = ""
     """The name by which the card refers to it."""
@@ -41,20 +41,20 @@ class AssetEntry:
 
         Args:
             data: The element.
-            where: Its place in the file, for warnings.
+            where: Its location in the file, for warnings.
             warn: Called with each warning.
         """
         raw = frozen(data)
         return ASSET_FIELDS.make(cls, raw, where, warn, raw=raw)
 
     def to_json(self) -> JsonObject:
-        """Write the element; whatever was not changed is as it was read."""
+        """Write the element; unchanged fields stay as they were read."""
         if self.pristine:
             return thaw_object(self.raw)
         return ASSET_FIELDS.write(self, AssetEntry.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> AssetEntry:
-        """Give a copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 

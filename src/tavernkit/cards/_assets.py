@@ -1,4 +1,4 @@
-"""Assets: the pictures and sounds of a card, wherever they are, read when asked for."""
+"""Assets: the pictures and sounds of a card, wherever they are, read on demand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tavernkit.cards.errors import MissingAssetError
 from tavernkit.errors import LimitExceededError, Warn
 
 DEFAULT_ICON = "ccdefault:"
-"""The uri that stands for the picture that carries the card."""
+"""The uri of the picture that contains the card."""
 
 _EMBEDDED = re.compile(r"(?:embeded://|embedded://|__asset:)", re.IGNORECASE)
 _DATA = re.compile(r"data:([^,]*?),", re.IGNORECASE)
@@ -36,7 +36,7 @@ _SNIFFED = (
 
 
 class Blob(Protocol):
-    """Bytes that are fetched only when they are read."""
+    """Bytes that are loaded on demand."""
 
     @property
     def size(self) -> int:
@@ -44,7 +44,7 @@ class Blob(Protocol):
         ...
 
     def read(self, max_bytes: int) -> bytes:
-        """Fetch them; more than ``max_bytes`` is an error."""
+        """Read them; more than ``max_bytes`` is an error."""
         ...
 
 
@@ -76,7 +76,7 @@ class BytesBlob:
         return len(self.data)
 
     def read(self, max_bytes: int) -> bytes:
-        """Give the bytes."""
+        """Return the bytes."""
         return _within(self.data, max_bytes)
 
 
@@ -88,7 +88,7 @@ class Base64Blob:
 
     @property
     def size(self) -> int:
-        """How many bytes the text decodes to, at most."""
+        """The maximum number of bytes after decoding."""
         return len(self.text) * 3 // 4
 
     def read(self, max_bytes: int) -> bytes:
@@ -115,13 +115,13 @@ class Asset:
     ext: str = ""
     """The file ending, without the dot."""
     uri: str = ""
-    """As the card states it; empty for what the card does not mention."""
+    """The uri in the card; empty if the card does not mention the asset."""
     path: str = ""
     """The member of an archive or the key of a chunk."""
     blob: Blob | None = field(default=None, repr=False, compare=False)
-    """Fetches the bytes when they are asked for; None if the file does not have them."""
+    """Reads the bytes on demand; None if the file does not have them."""
     max_bytes: int = field(default=DEFAULT_LIMITS.max_entry_bytes, repr=False, compare=False)
-    """The most bytes that are read. More raise ``LimitExceededError``."""
+    """The maximum size; larger assets raise ``LimitExceededError``."""
 
     @classmethod
     def from_bytes(cls, data: bytes, *, type: str, name: str, ext: str = "") -> Asset:  # noqa: A002
@@ -137,15 +137,15 @@ class Asset:
 
     @property
     def available(self) -> bool:
-        """Whether the bytes can be read; those of a web address cannot."""
+        """True if the bytes can be read; those of a web address cannot."""
         return self.blob is not None
 
     def same_as(self, other: Asset) -> bool:
-        """Return True if another asset stands for the same bytes of the same file."""
+        """Return True if another asset refers to the same bytes of the same file."""
         return self.blob is other.blob or (self.path != "" and self.path == other.path)
 
     def read(self, max_bytes: int | None = None) -> bytes:
-        """Fetch the bytes, up to a limit (that of the load by default).
+        """Read the bytes, up to a limit (by default that of the load).
 
         Raises:
             MissingAssetError: The file does not contain the asset.
@@ -167,7 +167,7 @@ def sniff(data: bytes) -> str:
 
 
 def embedded_path(uri: str) -> str | None:
-    """Give the path of an embedded asset, tidied; nothing if the uri is of another kind or leads out of the file."""
+    """Return the normalised path of an embedded asset; None for other uris and unsafe paths."""
     scheme = _EMBEDDED.match(uri)
     if scheme is None:
         return None
@@ -184,7 +184,7 @@ def is_embedded(uri: str) -> bool:
 def collect_assets(
     character: Character, lookup: Lookup, picture: Blob | None, limits: Limits, warn: Warn
 ) -> tuple[Asset, ...]:
-    """List a card's assets with their bytes: those of V3, then those that RisuAI keeps in V2's extensions."""
+    """List a card's assets with their bytes: V3's, then those that RisuAI stores in V2's extensions."""
     found: list[Asset] = []
     for type_, name, ext, uri in _references(character):
         blob = _blob(uri, lookup, picture)

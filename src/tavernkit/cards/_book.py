@@ -1,4 +1,4 @@
-"""Character books: the lore that a card carries."""
+"""Character books: the lore inside a card."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tavernkit.errors import LoreParseError, Warn, log_warning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookEntry:
-    """One piece of lore and the keys that call it.
+    """One lore entry and its keys.
 
-    ``raw`` is the JSON it was read from, with all that other programs put there; `to_json` starts from it.
+    ``raw`` is the JSON it was read from, including data of other programs; ``to_json()`` starts from it.
     """
 
     keys: tuple[str, ...] = ()
@@ -46,15 +46,15 @@ class BookEntry:
     insertion_order: int | float = 0
     """Sorts active entries; smaller numbers come first in the prompt."""
     case_sensitive: bool | None = None
-    """Whether keys must match in case; None if the entry does not say."""
+    """True if keys are case-sensitive; None if the entry does not say."""
     use_regex: bool = False
-    """Whether keys are regular expressions (V3)."""
+    """True if keys are regular expressions (V3)."""
     constant: bool | None = None
     """True if the entry is always active."""
     name: str | None = None
     """What the entry is called."""
     priority: int | float | None = None
-    """Which entries are left out first when the budget is used up: those with the lowest number."""
+    """When the budget is used up, entries with the lowest number are left out first."""
     id: int | float | str | None = None
     """The entry's id in its book."""
     comment: str | None = None
@@ -74,26 +74,26 @@ class BookEntry:
 
         Args:
             data: The entry.
-            where: Its place in the file, for warnings.
+            where: Its location in the file, for warnings.
             warn: Called with each warning.
         """
         raw = frozen(data)
         return ENTRY_FIELDS.make(cls, raw, where, warn, raw=raw)
 
     def to_json(self) -> JsonObject:
-        """Write the entry; whatever was not changed is as it was read."""
+        """Write the entry; unchanged fields stay as they were read."""
         if self.pristine:
             return thaw_object(self.raw)
         return ENTRY_FIELDS.write(self, BookEntry.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> BookEntry:
-        """Give a copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharacterBook:
-    """A card's own lore book, or a stand-alone one (``lorebook_v3``)."""
+    """A card's own lorebook, or a stand-alone one (``lorebook_v3``)."""
 
     name: str | None = None
     """What the book is called."""
@@ -102,13 +102,13 @@ class CharacterBook:
     scan_depth: int | float | None = None
     """How many of the newest messages are searched for keys; None if the book does not say."""
     token_budget: int | float | None = None
-    """The most tokens its entries may take together; None if the book does not say."""
+    """The maximum tokens of its entries together; None if the book does not say."""
     recursive_scanning: bool | None = None
-    """Whether the texts of active entries are searched for keys too; None if the book does not say."""
+    """True if the texts of active entries are searched for keys too; None if the book does not say."""
     extensions: FrozenObject = dataclasses.field(default_factory=empty_object)
     """Data of other programs, kept as it is."""
     entries: tuple[BookEntry, ...] = ()
-    """The pieces of lore."""
+    """The entries."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     """The JSON that it was read from; ``to_json()`` starts from it, so unknown keys survive."""
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
@@ -119,7 +119,7 @@ class CharacterBook:
 
         Args:
             data: The book.
-            where: Its place in the file, for warnings.
+            where: Its location in the file, for warnings.
             warn: Called with each warning.
 
         Raises:
@@ -142,13 +142,13 @@ class CharacterBook:
         return is_sequence(entries) and all(is_mapping(entry) and "keys" in entry for entry in entries)
 
     def to_json(self) -> JsonObject:
-        """Write the book; whatever was not changed is as it was read."""
+        """Write the book; unchanged fields stay as they were read."""
         if self.pristine:
             return thaw_object(self.raw)
         return BOOK_FIELDS.write(self, CharacterBook.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> CharacterBook:
-        """Give a copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
@@ -178,7 +178,7 @@ def _write_entries(entries: object) -> Json:
 
 
 def read_book(value: object, where: str, warn: Warn) -> CharacterBook | None:
-    """Read a card's book field: nothing, or a book."""
+    """Read a card's book field: a book, or None."""
     if is_mapping(value):
         return CharacterBook.from_json(value, where=where, warn=warn)
     if value is not None:

@@ -1,4 +1,4 @@
-"""What a card file holds, whatever its format."""
+"""The contents of a card file of any format."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A loaded file: the character, its lore, its assets (read when asked for), and what was wrong with the file."""
+    """A loaded file: the character, its lore, its assets (read on demand), and warnings about the file."""
 
     card: Character | None = None
-    """The character, if the file has one: modules and stand-alone lore books have none."""
+    """The character, if the file has one: modules and stand-alone lorebooks have none."""
     lore_books: tuple[CharacterBook, ...] = ()
     """Books of the file that are not the character's own."""
     assets: tuple[Asset, ...] = ()
     """Pictures and sounds that the card or the module names."""
     image: Asset | None = None
-    """The picture that carries the card, or the character's main picture."""
+    """The picture that contains the card, or the character's main picture."""
     module: Module | None = None
-    """RisuAI's module: the file itself, or the one beside a CHARX card."""
+    """RisuAI's module: the file itself, or the one in a CHARX archive."""
     scenarios: tuple[FrozenObject, ...] = ()
-    """Backyard's scenarios, as they came."""
+    """Backyard's scenarios, unchanged."""
     files: tuple[Asset, ...] = ()
     """Members of an archive that the card does not mention; they are kept when it is written as an archive again."""
     source_format: Format | None = None
     """The format of the file it was read from."""
     warnings: tuple[str, ...] = ()
-    """What was odd about the file."""
+    """Warnings about the file."""
 
     @property
     def character(self) -> Character:
@@ -72,7 +72,7 @@ class Bundle:
         return self.books[0] if self.books else None
 
     def replace(self, **changes: Any) -> Bundle:
-        """Give a copy with some parts changed; ``character`` is taken for ``card``."""
+        """Return a copy with some parts changed; ``character`` is another name for ``card``."""
         if "character" in changes:
             changes["card"] = changes.pop("character")
         return dataclasses.replace(self, **changes)

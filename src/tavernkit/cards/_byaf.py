@@ -21,11 +21,11 @@ from tavernkit.errors import FileFormatError, LimitExceededError, Warn
 
 MANIFEST = "manifest.json"
 KEPT_CARD = "characterCard"
-"""The key in a character file under which we keep the whole card, for what Backyard has no place for."""
+"""The key in a character file under which we keep the whole card: Backyard's format cannot."""
 
 
 def read_byaf(source: Source, limits: Limits, warn: Warn, archive: Archive | None = None) -> Bundle:
-    """Read a Backyard archive: its first character, all scenarios, pictures when asked for."""
+    """Read a Backyard archive: its first character, all scenarios, and pictures on demand."""
     archive = archive or open_archive(source, limits, warn)
     parts = read_parts(archive, warn)
     data = card_data(parts.manifest, parts.character, parts.scenarios)
@@ -141,7 +141,7 @@ def _kept_character(parts: Parts, data: JsonObject, warn: Warn) -> Character | N
 
 
 def fingerprint(data: JsonObject) -> str:
-    """A digest of what a card takes from Backyard's own fields: it shows whether they were changed."""
+    """A digest of the Backyard fields that a card uses: it shows whether they were changed."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Backyard's texts: its macros, and a card made of its character and scenarios."""
+"""Backyard's texts: its macros, and a card made from its character and scenarios."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MACROS = (
 
 
 def from_backyard(text: str) -> str:
-    """Rewrite Backyard's macros as everyone else's."""
+    """Convert Backyard's macros to the common ones."""
     for pattern, replacement in _MACROS:
         text = pattern.sub(replacement, text)
     return text
 
 
 def to_backyard(text: str, where: str, warn: Warn) -> str:
-    """Rewrite macros as Backyard's, as far as reading gives the same text again."""
+    """Convert macros to Backyard's, if reading them gives the same text again."""
     rewritten = text.replace("{{user}}", "{user}").replace("{{char}}", "{character}")
     if from_backyard(rewritten) == text:
         return rewritten
@@ -34,7 +34,7 @@ def to_backyard(text: str, where: str, warn: Warn) -> str:
 
 
 def text_of(value: object) -> str:
-    """Give a text, or nothing for anything else."""
+    """Return a text; an empty text for anything else."""
     return value if isinstance(value, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""Writing BYAF: a card taken apart into Backyard's character and scenarios."""
+"""Writes BYAF: a card split into Backyard's character and scenarios."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _START = "<START>"
 
 
 def write_byaf(out: BinaryIO, bundle: Bundle, character: Character, warn: Warn) -> None:
-    """Write a Backyard archive. What Backyard has no place for is kept in the character file, for us to read back."""
+    """Write a Backyard archive. The character file also contains the whole card, so that we can read it back."""
     manifest = _old_json(bundle, MANIFEST)
     listed = manifest.get("characters")
     path = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], str) else _CHARACTER

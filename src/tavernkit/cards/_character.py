@@ -48,12 +48,12 @@ DEFAULT_TALKATIVENESS = 0.5
 class Character:
     """A character card of any version, as one typed value.
 
-    ``raw`` is the card it was read from. `to_card` starts from it, so ``extensions`` and unknown fields at every level
-    survive; `tavernkit.cards.convert` changes the version.
+    ``raw`` is the card it was read from. ``to_card()`` starts from it, so ``extensions`` and unknown fields at every
+    level survive; ``tavernkit.cards.convert()`` changes the version.
     """
 
     name: str
-    """The character's name, which ``{{char}}`` gives."""
+    """The character's name, the value of ``{{char}}``."""
     description: str = ""
     """Who the character is. Nearly every prompt contains it."""
     personality: str = ""
@@ -75,7 +75,7 @@ class Character:
     character_book: CharacterBook | None = None
     """The lorebook inside the card."""
     tags: tuple[str, ...] = ()
-    """Labels for searching and for lore that is limited to some of them."""
+    """Labels for searching, and for lore that applies to some tags only."""
     creator: str = ""
     """Who made the card."""
     character_version: str = ""
@@ -84,7 +84,7 @@ class Character:
     assets: tuple[AssetEntry, ...] | None = None
     """The card's list of pictures and sounds (V3); None if the card has no such list."""
     nickname: str | None = None
-    """The name that ``{{char}}`` gives instead of ``name`` (V3)."""
+    """The value of ``{{char}}`` instead of ``name`` (V3)."""
     creator_notes_multilingual: Mapping[str, str] = dataclasses.field(default_factory=no_texts)
     """The creator's notes by language code (V3)."""
     source: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class Character:
 
     @classmethod
     def from_card(cls, card: object, *, warn: Warn = log_warning) -> Character:
-        """Read a card (parsed JSON) of any version; raises ``NotACardError`` if it is none.
+        """Read a card (parsed JSON) of any version; raises ``NotACardError`` if it is not a card.
 
         Args:
             card: The card's JSON, of any version.
@@ -129,7 +129,7 @@ class Character:
         return character
 
     def to_card(self) -> JsonObject:
-        """Write the card in the character's own version; whatever was not changed is as it was read."""
+        """Write the card in the character's own version; unchanged fields stay as they were read."""
         if not self.raw:
             return self._new_card()
         if self.pristine:
@@ -139,7 +139,7 @@ class Character:
         if not where:
             return written
         card: JsonObject = {key: written if key == "data" else thaw(value) for key, value in self.raw.items()}
-        for field in CARD_FIELDS:  # SillyTavern repeats some fields beside data; the copies follow
+        for field in CARD_FIELDS:  # SillyTavern repeats some fields outside of data; update the copies
             if field.key in card and written.get(field.key) != thaw(home.get(field.key)):
                 card[field.key] = written.get(field.key)
         return card
@@ -156,12 +156,12 @@ class Character:
         return {"spec": f"chara_card_{self.version}", "spec_version": SPEC_VERSIONS[self.version], "data": data}
 
     def replace(self, **changes: Any) -> Character:
-        """Give a copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
     @property
     def display_name(self) -> str:
-        """The nickname if there is one, else the name: what ``{{char}}`` stands for."""
+        """The nickname if there is one, else the name: the value of ``{{char}}``."""
         return self.nickname or self.name
 
     @property
@@ -176,7 +176,7 @@ class Character:
 
     @property
     def group_greetings(self) -> tuple[str, ...]:
-        """What may open a group chat: all greetings and those for groups only."""
+        """Greetings for group chats: all greetings and those for groups only."""
         return (*self.all_greetings, *(text for text in self.group_only_greetings if text))
 
     def creator_notes_for(self, language: str) -> str:
@@ -208,7 +208,7 @@ class Character:
 
 
 def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
-    """Return the version of a card; raises ``NotACardError`` with what it looks like instead.
+    """Return the version of a card; raises ``NotACardError``, which says what it looks like.
 
     Args:
         card: A card's JSON object.
@@ -259,7 +259,7 @@ _OTHER_FILES = (
 
 
 def _is_book(card: Mapping[str, object]) -> bool:
-    """Whether it is a lore book, which may have a name and a description too, but nothing else of a card."""
+    """Return True for a lorebook, which may have a name and a description, but no other fields of a card."""
     own = ("personality", "scenario", "first_mes", "mes_example", "char_name")
     return (is_mapping(card.get("entries")) or is_sequence(card.get("entries"))) and not any(key in card for key in own)
 
@@ -324,7 +324,7 @@ REQUIRED: Mapping[CardVersion, tuple[str, ...]] = MappingProxyType(
 
 
 class Participant(Protocol):
-    """Anyone who takes part in a chat; a character can be the user."""
+    """A participant of a chat; a character can be the user."""
 
     @property
     def name(self) -> str:
@@ -342,7 +342,7 @@ class User:
     """The user's side of a chat."""
 
     name: str
-    """The user's name, which ``{{user}}`` gives."""
+    """The user's name, the value of ``{{user}}``."""
     persona: str = ""
     """The description of the user's persona."""
 

@@ -1,4 +1,4 @@
-"""CHARX: an archive with ``card.json`` and assets, possibly behind a picture."""
+"""CHARX: an archive with ``card.json`` and assets, possibly appended to a picture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def read_charx(source: Source, limits: Limits, warn: Warn, archive: Archive | None = None) -> Bundle:
-    """Read a CHARX archive; of its members only the card and the module are read, the others when asked for."""
+    """Read a CHARX archive: the card and the module now, other members on demand."""
     archive = archive or open_archive(source, limits, warn)
     member = archive.find(CARD) or archive.find_ending(CARD)
     if member is None:
@@ -59,7 +59,7 @@ def read_charx(source: Source, limits: Limits, warn: Warn, archive: Archive | No
 
 
 def main_picture(assets: Iterable[Asset]) -> Asset | None:
-    """Give the icon named main, else the first icon, among those whose bytes are there."""
+    """Return the icon named main, else the first icon, among those in the file."""
     icons = [asset for asset in assets if asset.type == "icon" and asset.available]
     return next((icon for icon in icons if icon.name.lower() == "main"), icons[0] if icons else None)
 

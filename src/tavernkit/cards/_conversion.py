@@ -1,4 +1,4 @@
-"""Between card versions: V1, V2 and V3, and what a downgrade costs."""
+"""Converts between card versions V1, V2 and V3, and reports what a downgrade loses."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class ConversionNote:
     pointer: str
     """Where it was in the source card."""
     reason: str
-    """Why the field could not stay as it was."""
+    """Why the field could not be kept as it was."""
     kept_at: str | None = None
-    """Where the value was put; programs of that version do not read it there. ``None``: it is lost."""
+    """Where the value was put; programs of that version do not read it there. ``None`` if it is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """What a conversion could not carry over as it was."""
+    """What a conversion could not keep as it was."""
 
     source: CardVersion
     """The version that the card had."""
@@ -54,12 +54,12 @@ class ConversionReport:
 
     @property
     def lost(self) -> tuple[ConversionNote, ...]:
-        """What is gone."""
+        """The fields that are lost."""
         return tuple(note for note in self.notes if note.kept_at is None)
 
     @property
     def kept(self) -> tuple[ConversionNote, ...]:
-        """What is still in the card, out of sight of programs that know only the target version."""
+        """The fields that are still in the card, where programs of the target version do not read them."""
         return tuple(note for note in self.notes if note.kept_at is not None)
 
 
@@ -67,7 +67,7 @@ class ConversionReport:
 def convert(character: Character, version: CardVersion, *, preserve: bool = True) -> tuple[Character, ConversionReport]:
     """Convert a character to another card version.
 
-    A downgrade keeps the newer fields where converting back finds them; without ``preserve`` they are dropped.
+    A downgrade stores the newer fields so that converting back restores them; without ``preserve`` they are dropped.
 
     Args:
         character: The character to convert.
@@ -83,7 +83,7 @@ def convert(character: Character, version: CardVersion, *, preserve: bool = True
 def convert_card(
     card: JsonObject, source: CardVersion, target: CardVersion, *, preserve: bool = True
 ) -> tuple[JsonObject, tuple[ConversionNote, ...]]:
-    """Convert a card's JSON (which may be changed in place) and say what the target version does not have."""
+    """Convert a card's JSON (possibly in place) and report what the target version does not support."""
     start, end = _ORDER.index(source), _ORDER.index(target)
     notes: tuple[ConversionNote, ...] = ()
     for index in range(start, end):
@@ -124,7 +124,7 @@ def _book_to_v3(book: JsonObject) -> JsonObject:
 
 
 def _entry_to_v3(entry: JsonObject) -> JsonObject:
-    """V3 asks for lists of keys and for ``use_regex``; what an entry has in another form is brought into it."""
+    """V3 requires lists of keys and ``use_regex``; convert an entry to that form."""
     upgraded = _merged({"keys": [], "extensions": {}, "use_regex": False}, entry)
     wrong = [key for key in ("keys", "secondary_keys") if not is_list(upgraded.get(key, []))]
     wrong += [] if isinstance(upgraded["use_regex"], bool) else ["use_regex"]
@@ -166,7 +166,7 @@ def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
 
 
 def _typed(fields: Iterable[Field[Any]], card: JsonObject, version: CardVersion) -> JsonObject:
-    """The fields that a card has, under their own names, and defaults for those that a version requires."""
+    """Return the fields of a card, with defaults for those that a version requires."""
     defaults = {field.key: field.write(field.default) for field in CARD_FIELDS}
     present = {field.key: card[field.key_in(card)] for field in fields if field.key_in(card) in card}
     return _merged({key: defaults[key] for key in REQUIRED[version]}, present)
@@ -184,7 +184,7 @@ def _merged(*parts: Mapping[str, Json]) -> JsonObject:
 
 
 def _data_of(card: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """A card's data, and the card; a card that lacks data has its fields at the top."""
+    """Return a card's data and the card; a card without ``data`` has its fields at the top level."""
     data = card.get("data")
     if is_object(data):
         return thaw_object(data), card
@@ -194,7 +194,7 @@ def _data_of(card: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 def _follow(notes: tuple[ConversionNote, ...], later: tuple[ConversionNote, ...]) -> tuple[ConversionNote, ...]:
-    """Notes of a first step, with where the values are after a second one."""
+    """Update the notes of a first step with where the values are after a second one."""
     followed: list[ConversionNote] = []
     for note in notes:
         for step in later:

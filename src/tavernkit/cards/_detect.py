@@ -1,4 +1,4 @@
-"""Which format a file is, by its content."""
+"""Detects the format of a file by its content."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
 def read_head(source: Source) -> bytes:
-    """Give the first bytes of a file, which show its format."""
+    """Return the first bytes of a file, which show its format."""
     with source.open() as stream:
         return stream.read(_HEAD_BYTES)
 
 
 def has_archive(source: Source) -> bool:
-    """Return True if a file ends as an archive does."""
+    """Return True if a file ends like an archive."""
     with source.open() as stream:
         return find_end(stream) is not None
 
@@ -62,7 +62,7 @@ def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> For
 
 
 def image_format(head: bytes) -> Format | None:
-    """Return which kind of picture a file starts as, if any; an APNG is a PNG here."""
+    """Return the kind of picture that a file begins with, if any; an APNG counts as PNG."""
     if head.startswith(png.SIGNATURE):
         return Format.PNG
     if head.startswith(jpeg.SIGNATURE):

@@ -1,4 +1,4 @@
-"""The one thing we want of EXIF: the texts in which programs hide a card."""
+"""EXIF texts, in which programs store a card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENCODINGS = (b"ASCII\0\0\0", b"UNICODE\0", b"JIS\0\0\0\0\0", b"\0" * 8)
 
 @dataclass(frozen=True, slots=True)
 class ExifText:
-    """A text and where in the EXIF block it is; ``stored`` is what is there, with its mark of the encoding."""
+    """A text and where in the EXIF block it is; ``stored`` is the raw value, with its encoding prefix."""
 
     data: bytes
     offset: int
@@ -24,12 +24,12 @@ class ExifText:
 
 
 def exif_texts(block: bytes) -> Iterator[ExifText]:
-    """Give the user comment and the description of an EXIF block (a TIFF file); nothing if it is broken."""
+    """Yield the user comment and the description of an EXIF block (a TIFF file); stop if it is broken."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(block[:4])
     if order is None:
         return
     waiting = [_number(block, order, 4)]
-    for _ in range(2):  # the first directory, then the EXIF one that it points to
+    for _ in range(2):  # the first directory, then the EXIF directory that it points to
         directory = waiting.pop() if waiting else None
         if directory is None or directory + 2 > len(block):
             return
@@ -62,7 +62,7 @@ def _plain_text(data: bytes, order: str) -> bytes:
 
 
 def build_exif(user_comment: bytes) -> bytes:
-    """Make an EXIF block that holds a user comment and nothing else."""
+    """Make an EXIF block that contains only a user comment."""
     comment = _ENCODINGS[0] + user_comment
     first = struct.pack("<HHHIII", 1, _EXIF_IFD, 4, 1, 26, 0)
     second = struct.pack("<HHHIII", 1, USER_COMMENT, 7, len(comment), 44, 0)

@@ -1,7 +1,7 @@
-"""How cards, books and entries are read into typed values and written back over the JSON they came from.
+"""Reads cards, books and entries into typed values, and writes them back over the JSON they came from.
 
-A model keeps the object it was read from. Writing starts from that object and sets only the fields whose value is no
-longer what the object says, so unknown fields, odd types and the order of keys survive.
+A model keeps the object it was read from. Writing starts from that object and sets only the fields whose value has
+changed, so unknown fields, odd types and the order of keys survive.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 Reader = Callable[[object, str, Warn], T]
-"""Reads a JSON value: the value, its JSON pointer for warnings, where to warn."""
+"""Reads a JSON value. Arguments: the value, its JSON pointer, and where to warn."""
 
 TEXT_FIELDS = (
     "name",
@@ -53,14 +53,14 @@ TEXT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """One field of a model: its key, what it is when absent, how it is read and written."""
+    """One field of a model: its key, its default, and how it is read and written."""
 
     key: str
     default: T
     read: Reader[T]
     write: Callable[[T], Json] = thaw
     aliases: tuple[str, ...] = ()
-    """Other keys under which old files have it."""
+    """Other keys for it in old files."""
 
     def key_in(self, source: Mapping[str, object]) -> str:
         """The key that a file uses for this field."""
@@ -92,16 +92,16 @@ class Fields:
         return values
 
     def make(self, model: type[T], source: Mapping[str, object], where: str, warn: Warn, **others: object) -> T:
-        """Read an object into a model, which gets other fields, too.
+        """Read an object into a model, with additional fields.
 
-        Readers see to the kinds, so they are not checked once more.
+        Readers guarantee the types, so they are not checked again.
         """
         made = model(**self.read(source, where, warn), **others)
         mark_pristine(made)
         return made
 
     def write(self, model: object, original: object, source: Mapping[str, object]) -> JsonObject:
-        """Lay a model's fields over the object it came from; what is as in ``original`` stays as it was written."""
+        """Write a model's fields over the object it came from; fields equal to ``original`` stay as they were."""
         written = thaw_object(source)
         for field in self._fields:
             value: object = getattr(model, field.key)
@@ -111,12 +111,12 @@ class Fields:
 
 
 def empty_object() -> FrozenObject:
-    """Give the empty object, for fields of models."""
+    """Return the empty object, for fields of models."""
     return EMPTY_OBJECT
 
 
 def no_texts() -> Mapping[str, str]:
-    """Give an empty object of texts, for fields of models."""
+    """Return an empty object of texts, for fields of models."""
     return _NO_TEXTS
 
 
@@ -129,12 +129,12 @@ def frozen(data: Mapping[str, object]) -> FrozenObject:
 
 
 def mark_pristine(model: object) -> None:
-    """Note on a model that was just read that nothing was changed; copies with changes do not have the note."""
+    """Mark a model that was just read as unchanged; changed copies do not have the mark."""
     object.__setattr__(model, "pristine", True)
 
 
 def ignore(message: str) -> None:
-    """Take a warning that was given before."""
+    """Ignore a warning that was already reported."""
     del message
 
 
@@ -154,7 +154,7 @@ def kind(value: object) -> str:
 
 
 def read_text(value: object, where: str, warn: Warn) -> str:
-    """Read a text; null is empty, a number is written out."""
+    """Read a text; null becomes empty, a number becomes text."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -187,14 +187,14 @@ def read_texts(value: object, where: str, warn: Warn) -> tuple[str, ...]:
 
 
 def read_tags(value: object, where: str, warn: Warn) -> tuple[str, ...]:
-    """Read tags; one text is split at its commas, as SillyTavern does."""
+    """Read tags; a single text is split at commas, as in SillyTavern."""
     if isinstance(value, str):
         return tuple(tag for tag in (part.strip() for part in value.split(",")) if tag)
     return read_texts(value, where, warn)
 
 
 def read_object(value: object, where: str, warn: Warn) -> FrozenObject:
-    """Read an object whose content is not ours."""
+    """Read an object with any content."""
     if is_mapping(value):
         return value  # pyright: ignore[reportReturnType]  # the card was frozen as a whole
     if value is not None:
@@ -209,7 +209,7 @@ def read_text_map(value: object, where: str, warn: Warn) -> Mapping[str, str]:
 
 
 def read_bool(value: object, where: str, warn: Warn) -> bool:
-    """Read a boolean; null is false, numbers and the words true and false are taken."""
+    """Read a boolean; null is false; numbers and the words true and false are accepted."""
     found = read_optional_bool(value, where, warn)
     return False if found is None else found
 
@@ -225,7 +225,7 @@ def read_optional_bool(value: object, where: str, warn: Warn) -> bool | None:
 
 
 def read_optional_number(value: object, where: str, warn: Warn) -> int | float | None:
-    """Read a number that may be absent; digits in a text are taken."""
+    """Read a number that may be absent; digits in a text are accepted."""
     if value is None:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -241,7 +241,7 @@ def read_number(value: object, where: str, warn: Warn) -> int | float:
 
 
 def read_date(value: object, where: str, warn: Warn) -> int | None:
-    """Read Unix seconds; digits in a text are taken, anything else is not a date."""
+    """Read Unix seconds; digits in a text are accepted, anything else is not a date."""
     found = read_optional_number(value, where, warn)
     if isinstance(found, float) and not math.isfinite(found):
         warn(f"{where} is {found} where a date is expected; it was left out")

@@ -1,4 +1,4 @@
-"""JPEG: a card in the EXIF comment or a comment segment, or a CHARX archive behind the picture."""
+"""JPEG: a card in the EXIF comment or a comment segment, or a CHARX archive after the picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACEHOLDER = (
     b"\xff\xc4\x00\x14\x00\x01" + b"\x00" * 16 + b"\xff\xc4\x00\x14\x10\x01" + b"\x00" * 16 +
     b"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00\x3f\xff\xd9"
 )  # fmt: skip
-"""A grey pixel, for archives that are to look like a picture and have none."""
+"""A grey pixel, for archives that should look like a picture but have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Segment:
 
 
 def segments(stream: BinaryIO, limits: Limits) -> Iterator[Segment]:
-    """Give the segments before the picture's own data."""
+    """Yield the segments before the picture's own data."""
     stream.seek(0)
     if stream.read(2) != SIGNATURE[:2]:
         raise ImageError("the file does not start like a JPEG")
@@ -67,7 +67,7 @@ def segments(stream: BinaryIO, limits: Limits) -> Iterator[Segment]:
 
 
 def read_jpeg(source: Source, limits: Limits, warn: Warn) -> Json:
-    """Give the card in a JPEG's own segments; raises ``ImageError`` if there is none."""
+    """Return the card in a JPEG's own segments; raises ``ImageError`` if there is none."""
     with source.open() as stream:
         for segment in segments(stream, limits):
             for _, _, text in _texts(segment):
@@ -86,7 +86,7 @@ def _texts(segment: Segment) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def try_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Json:
-    """Read a card from a text that may be anything; nothing if it is not a JSON object."""
+    """Read a card from any text; None if it is not a JSON object."""
     held: list[str] = []
     try:
         card = decode_payload(data, what=what, limits=limits, warn=held.append)
@@ -102,7 +102,7 @@ def try_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Json:
 
 
 def without_card(image: bytes, limits: Limits) -> bytes:
-    """Blank a card in a JPEG's own segments, so that it cannot contradict the archive behind the picture."""
+    """Blank out a card in a JPEG's own segments, so that it cannot contradict the archive after the picture."""
     for segment in list(segments(io.BytesIO(image), limits)):
         for start, stored, text in _texts(segment):
             if try_payload(text, what="", limits=limits, warn=ignore) is not None:

@@ -16,7 +16,7 @@ from tavernkit.cards.errors import JsonError
 from tavernkit.errors import LimitExceededError, Warn
 
 MAX_DIGITS = 400
-"""Integers with more digits are beyond every number that another program would keep."""
+"""Integers with more digits are larger than any number that other programs can represent."""
 
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 _STRING = re.compile(rb'"[^"]*"?')
@@ -25,7 +25,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def decode_text(data: bytes, warn: Warn, *, what: str) -> str:
-    """Decode UTF-8, or UTF-16 and UTF-32 where the bytes show it; bad bytes become U+FFFD with a warning."""
+    """Decode UTF-8, or UTF-16 and UTF-32 if detected; invalid bytes become U+FFFD with a warning."""
     encoding = json.detect_encoding(data)
     if encoding != "utf-8":
         name = "UTF-8 with a byte order mark" if encoding == "utf-8-sig" else encoding.upper()
@@ -43,7 +43,7 @@ def parse_json(
     """Parse JSON of bounded depth; raises ``JsonError`` or ``LimitExceededError``.
 
     Small damage (a byte order mark, bad UTF-8, control characters in texts, zero bytes at the end, repeated keys) is
-    repaired with a warning. With ``exact`` it is read as SillyTavern reads it: UTF-8 without a mark, nothing repaired.
+    repaired with a warning. With ``exact`` it is read as in SillyTavern: UTF-8 without a mark, nothing repaired.
 
     Args:
         data: The JSON text, or its bytes.
@@ -142,7 +142,7 @@ class _Reader:
 
 
 def dump_json(value: object, *, indent: int | None = None) -> str:
-    """Write JSON: compact or indented, text as it is. Lone surrogates are escaped, so the text is always UTF-8."""
+    """Write JSON, compact or indented. Only lone surrogates are escaped, so the text is valid UTF-8."""
     separators = (",", ": ") if indent is not None else (",", ":")
     try:
         text = json.dumps(
@@ -150,6 +150,6 @@ def dump_json(value: object, *, indent: int | None = None) -> str:
         )
     except RecursionError as error:
         raise LimitExceededError("the JSON to write is nested too deeply", limit="max_json_depth") from error
-    if text.isascii():  # a look at every character takes longer than writing them
+    if text.isascii():  # checking every character takes longer than writing them
         return text
     return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,4 +1,4 @@
-"""Safety limits for what comes from strangers: named constants, and one value that a caller may change for a call."""
+"""Safety limits for untrusted input: named constants, and a value that callers can change per call."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ MAX_ENTRIES = 2000
 MAX_ENTRY_BYTES = 10 * MIB
 """One member of an archive, one embedded asset, one module."""
 MAX_TOTAL_BYTES = 50 * MIB
-"""All that is inflated from an archive in one call."""
+"""All bytes that are decompressed from an archive in one call."""
 MAX_JSON_BYTES = 2 * MIB
 """A JSON member of an archive."""
 MAX_COMPRESSION_RATIO = 200
-"""Inflated size by compressed size, as the archive's directory states them."""
+"""Uncompressed size divided by compressed size, according to the archive's directory."""
 MAX_NAME_BYTES = 1024
 """The name of an archive's member."""
 
 MAX_TEXT_CHUNK_BYTES = 5 * MIB
-"""A text chunk of a PNG that holds a card."""
+"""A text chunk of a PNG that contains a card."""
 MAX_INFLATED_TEXT_BYTES = 2 * MIB
 """The text of a compressed text chunk."""
 MAX_CHUNKS = 65_536
@@ -44,20 +44,20 @@ MAX_IMAGE_BYTES = 64 * MIB
 """A picture that is read into memory as a whole."""
 
 MAX_BUILD_STEPS = 1_000_000
-"""Macros that all texts of one build may run together, and work that counts as such."""
+"""Macros that all texts of one build may run in total, and other work that counts the same."""
 MAX_BUILD_CHARACTERS = 50_000_000
-"""Characters that the macros of all texts of one build may give together."""
+"""Characters that the macros of all texts of one build may produce in total."""
 
 MAX_BUILD_MEMORY = 512 * MIB
-"""What one build may keep: the texts it made, the variables it wrote, the messages that a template prints.
+"""Bytes that one build may keep: its texts, the variables it wrote, the messages that a template prints.
 
-Estimated as one byte a character, four in a text that is not ASCII: what the interpreter takes would depend on it.
+Estimated as one byte per character, four in non-ASCII texts, because real sizes depend on the interpreter.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one call, be it reading a file or building a prompt; every one must be positive."""
+    """The limits of one call that reads a file or builds a prompt; all must be positive."""
 
     max_file_bytes: int = MAX_FILE_BYTES
     """Bytes that are kept of a stream that cannot be read twice (256 MiB)."""
@@ -78,7 +78,7 @@ class Limits:
     max_json_bytes: int = MAX_JSON_BYTES
     """Bytes of a JSON member of an archive (2 MiB)."""
     max_compression_ratio: int = MAX_COMPRESSION_RATIO
-    """Unpacked size divided by packed size, as the archive's directory states them (200)."""
+    """Unpacked size divided by packed size, according to the archive's directory (200)."""
     max_name_bytes: int = MAX_NAME_BYTES
     """Bytes of the name of an archive's member (1,024)."""
     max_text_chunk_bytes: int = MAX_TEXT_CHUNK_BYTES
@@ -96,7 +96,7 @@ class Limits:
     max_build_memory: int = MAX_BUILD_MEMORY
     """Bytes that one build may keep of texts, variables and messages, as estimated (512 MiB)."""
     allow_encrypted: bool = False
-    """Open archives that have encrypted members. Those members cannot be read either way."""
+    """Open archives with encrypted members, which cannot be read in any case."""
 
     def __post_init__(self) -> None:
         require("allow_encrypted", self.allow_encrypted, bool)
@@ -110,4 +110,4 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-"""What is used where no limits are given."""
+"""The default limits."""

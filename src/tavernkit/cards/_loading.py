@@ -41,8 +41,8 @@ def load(
 ) -> Bundle:
     """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
 
-    The content shows the format; ``readers`` are for formats that a program adds. Damage that leaves a card is
-    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an ``InvalidCardError``
+    The format is detected by content; ``readers`` add formats. Damage that leaves a usable card is reported in
+    ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an ``InvalidCardError``
     that is a ``StrictModeError`` too, and an ``UnsupportedVersionError`` if the card's version is not
     known. A file without a usable card raises a ``FileFormatError`` or
     ``InvalidCardError``, one that exceeds a limit ``LimitExceededError``.
@@ -52,7 +52,7 @@ def load(
         limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
         strict: Raise at the first damage.
         warn: Called with each warning.
-        readers: Readers for formats of your own.
+        readers: Readers for your own formats.
     """
     require_readable("source", source)
     log = WarningLog(warn=_refuse if strict else warn)
@@ -145,7 +145,7 @@ def _from_json(value: Json, format_: Format, limits: Limits, warn: Warn) -> Bund
         assert is_mapping(data)
         return Bundle(lore_books=(CharacterBook.from_json(data, where="/data", warn=warn),), source_format=format_)
     if is_object(value) and value.get("type") == MODULE_TYPE:
-        inner = value.get("module")  # as in .risum files; elsewhere the fields stand beside the type
+        inner = value.get("module")  # as in .risum files; elsewhere the fields are next to the type
         return Bundle(module=Module.from_json(inner if is_object(inner) else value, warn=warn), source_format=format_)
     character = Character.from_card(value, warn=warn)
     assets = collect_assets(character, _nothing, None, limits, warn)

@@ -1,4 +1,4 @@
-"""The card text that pictures carry: base64 of JSON, or plain JSON."""
+"""The card text inside pictures: base64 of JSON, or plain JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ENCRYPTED = b"rcc||"
 
 
 def decode_base64(data: bytes) -> bytes:
-    """Decode base64 leniently: foreign characters are skipped, the first ``=`` ends the data, URL letters are taken."""
+    """Decode base64 leniently: skip other characters, stop at the first ``=``, accept URL-safe letters."""
     letters = data.partition(b"=")[0].translate(_URL_SAFE).translate(None, _FOREIGN)
     usable = len(letters) - (len(letters) % 4 == 1)
     return binascii.a2b_base64(letters[:usable] + b"=" * (-usable % 4))
 
 
 def decode_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Json:
-    """Read a card from the text of a picture; raises ``JsonError`` if it holds no JSON."""
+    """Read a card from the text of a picture; raises ``JsonError`` if it is not JSON."""
     text = data.strip(b"\0\t\n\r ")
     if text.startswith(_ENCRYPTED):
         raise EncryptedCardError(f"{what}: the card is encrypted by RisuAI and needs its password there")

@@ -1,4 +1,4 @@
-"""Turning a picture into another format, with Pillow: the extra ``images``."""
+"""Converts pictures with Pillow (the extra ``images``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tavernkit.cards.errors import ImageError
 from tavernkit.errors import Warn
 
 MAX_PIXELS: Final = 64_000_000
-"""Larger pictures are not decoded: a small file may hold a huge one."""
+"""Larger pictures are not decoded: a small file may contain a huge one."""
 _READ: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _WRITTEN: Final = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
 _QUALITY: Final = 95
@@ -21,12 +21,12 @@ class PillowMissingError(ImageError):
 
 
 def turned_into(ext: str, data: bytes, warn: Warn) -> bytes:
-    """Return a picture in another format, in the same size and colours; of an animation the first picture.
+    """Return a picture in another format, with the same size and colours; for an animation, the first frame.
 
     Args:
         ext: ``png``, ``jpg`` or ``webp``.
         data: The picture, in any format that cards have.
-        warn: Hears of animations and transparency that are lost.
+        warn: Called if animation or transparency is lost.
 
     Raises:
         ImageError: The picture cannot be read or is too large, or Pillow is not installed.
@@ -47,7 +47,7 @@ def turned_into(ext: str, data: bytes, warn: Warn) -> bytes:
             return _encoded(image, picture, ext, warn)
     except ImageError:
         raise
-    except Exception as error:  # a decoder of strangers' files: it may raise anything
+    except Exception as error:  # a decoder of untrusted files may raise anything
         raise ImageError(f"it cannot be read ({type(error).__name__})") from error
 
 

@@ -33,7 +33,7 @@ _KEY = re.compile(rf"[\x21-\x7e]{{1,{MAX_KEY_BYTES}}}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How the card is to name an asset: in ``assets``, and in RisuAI's lists of V2."""
+    """How the card refers to an asset: in ``assets``, and in RisuAI's lists of V2."""
 
     uri: str
     risu: str
@@ -45,12 +45,12 @@ def kind_of(ext: str) -> str:
 
 
 def own_assets(assets: Sequence[Asset]) -> list[Asset]:
-    """Those whose bytes the file itself has: not those of data uris, which the card carries already."""
+    """Assets whose bytes are in the file, except data uris, which are already in the card."""
     return [asset for asset in assets if asset.available and (not asset.uri or is_embedded(asset.uri))]
 
 
 def _once(assets: Sequence[Asset]) -> Iterator[Asset]:
-    """Leave out what is named twice by the same uri."""
+    """Remove assets with the same uri."""
     seen: set[str] = set()
     for asset in assets:
         if asset.uri not in seen or not asset.uri:
@@ -82,7 +82,7 @@ def _new_path(asset: Asset, paths: Mapping[str, Asset]) -> str:
 
 
 def archive_places(paths: Mapping[str, Asset]) -> dict[str, Place]:
-    """How a card names the members of its archive."""
+    """Return how a card refers to the members of its archive."""
     return {
         asset.uri: Place(f"embeded://{path}", f"__asset:{path}")
         for path, asset in paths.items()
@@ -102,7 +102,7 @@ def chunk_keys(assets: Sequence[Asset]) -> dict[str, Asset]:
 
 
 def chunk_places(keys: Mapping[str, Asset]) -> dict[str, Place]:
-    """How a card names the asset chunks of its PNG."""
+    """Return how a card refers to the asset chunks of its PNG."""
     return {
         asset.uri: Place(f"__asset:{key}", f"__asset:{key}")
         for key, asset in keys.items()
@@ -111,7 +111,7 @@ def chunk_places(keys: Mapping[str, Asset]) -> dict[str, Place]:
 
 
 def inline_places(assets: Sequence[Asset]) -> dict[str, Place]:
-    """Assets as data in the card itself."""
+    """Return assets as data uris in the card itself."""
     places: dict[str, Place] = {}
     for asset in assets:
         if asset.uri and asset.uri not in places:
@@ -141,7 +141,7 @@ def _list(value: Json) -> list[Json]:
 
 
 def add_entries(card: JsonObject, assets: Sequence[Asset], uri_of: Callable[[Asset], str], warn: Warn) -> None:
-    """List assets in the card that it does not mention yet."""
+    """Add assets to the card's list that are not in it yet."""
     data = card.get("data")
     if not assets:
         return
@@ -155,7 +155,7 @@ def add_entries(card: JsonObject, assets: Sequence[Asset], uri_of: Callable[[Ass
 
 
 def default_icon(card: JsonObject, uri: str) -> bool:
-    """Point the default icon of a V3 card to a picture's new place; return True if there was one."""
+    """Point the default icon of a V3 card to a picture's new location; return True if it had one."""
     data = card.get("data")
     found = False
     for asset in _list(data.get("assets") if is_object(data) else None):

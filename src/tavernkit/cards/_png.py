@@ -45,7 +45,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class CardText:
-    """A text chunk that holds a card."""
+    """A text chunk that contains a card."""
 
     keyword: str
     chunk: Chunk
@@ -54,7 +54,7 @@ class CardText:
 
 @dataclass(slots=True)
 class PngContent:
-    """What a PNG holds for us."""
+    """The cards and assets in a PNG."""
 
     texts: list[CardText] = field(default_factory=list[CardText])
     assets: dict[str, Chunk] = field(default_factory=dict[str, Chunk])
@@ -64,7 +64,7 @@ class PngContent:
 
 
 def walk(stream: BinaryIO, limits: Limits, warn: Warn) -> Iterator[Chunk]:
-    """Give the chunks up to IEND without reading their data; damage ends the walk with a warning."""
+    """Yield the chunks up to IEND without reading their data; stop at damage, with a warning."""
     stream.seek(0, os.SEEK_END)
     size = stream.tell()
     stream.seek(0)
@@ -162,10 +162,10 @@ def _inflate(method: bytes, data: bytes, keyword: str, limits: Limits, warn: War
 
 
 def choose_card(content: PngContent, limits: Limits, warn: Warn) -> tuple[str, Json]:
-    """Give the keyword and JSON of the card that counts.
+    """Return the keyword and JSON of the card to use.
 
-    ``ccv3`` before ``chara``; plain text chunks before the compressed and international ones, which hardly any program
-    reads; the last of its kind. A broken one gives way to the next, with a warning.
+    ``ccv3`` is preferred to ``chara``, plain text chunks to compressed and international ones (which hardly any program
+    reads), and later chunks to earlier ones. A broken chunk is skipped with a warning.
     """
     if not content.texts:
         raise PngError("the PNG has no character card (no text chunk chara or ccv3)")
@@ -192,7 +192,7 @@ def choose_card(content: PngContent, limits: Limits, warn: Warn) -> tuple[str, J
 
 @dataclass(frozen=True, slots=True)
 class ChunkAsset:
-    """The bytes of an asset chunk, read and decoded when asked for."""
+    """The bytes of an asset chunk, read and decoded on demand."""
 
     file: Source
     key: str
@@ -205,7 +205,7 @@ class ChunkAsset:
         return self.chunk.length * 3 // 4
 
     def read(self, max_bytes: int) -> bytes:
-        """Decode the chunk; looks for it again if the file was written meanwhile."""
+        """Decode the chunk; find it again if the file has changed."""
         chunk = self.chunk
         with self.file.open() as stream:
             if not _keyword(stream, chunk).endswith(self.key):
@@ -225,12 +225,12 @@ def _ignore(message: str) -> None:
 
 
 def encode_chunk(kind: bytes, data: bytes) -> bytes:
-    """Give the bytes of a chunk."""
+    """Return the bytes of a chunk."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
 
 
 def text_chunk(keyword: str, text: bytes) -> bytes:
-    """Give the bytes of a plain text chunk."""
+    """Return the bytes of a plain text chunk."""
     return encode_chunk(b"tEXt", keyword.encode("latin-1", errors="replace") + b"\0" + text)
 
 

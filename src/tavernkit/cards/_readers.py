@@ -1,4 +1,4 @@
-"""Card files of formats that a program adds, read by the ending of their names."""
+"""Readers for additional card formats, selected by file extension."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tavernkit.cards._source import Readable, require_readable
 from tavernkit.errors import ConfigError, Warn
 
 Reader: TypeAlias = Callable[[str, Limits, Warn], Bundle]
-"""Gets the path of a file, the limits of the call and where to report damage; returns what the file holds.
+"""Gets the path of a file, the limits of the call and where to report damage; returns the contents of the file.
 
-A file it cannot read is a ``FileFormatError``.
+Raises ``FileFormatError`` if it cannot read the file.
 """
 
 
 class ReaderRegistry:
-    """Readers by ending (``.mycard``). A reader goes before our own, which tell a file's format by its content."""
+    """Readers by file extension (``.mycard``). They take precedence over our own, which detect formats by content."""
 
     def __init__(self, readers: Mapping[str, Reader] | None = None) -> None:
         require("readers", readers, Mapping[str, Reader] | None)
@@ -32,14 +32,14 @@ class ReaderRegistry:
             self.register(ending, reader)
 
     def register(self, ending: str, reader: Reader) -> None:
-        """Read files of an ending with a reader, in place of an earlier one for that ending.
+        """Register a reader for a file extension; it replaces an earlier one.
 
         Args:
-            ending: The file ending, such as ``.note``.
+            ending: The file extension, such as ``.note``.
             reader: The function that reads the file.
 
         Raises:
-            ConfigError: ``ending`` cannot be the ending of a file name.
+            ConfigError: ``ending`` is not a valid file extension.
         """
         name = f".{ending.strip().lower().removeprefix('.')}"
         if name == "." or PurePath(f"x{name}").suffix != name:
@@ -49,11 +49,11 @@ class ReaderRegistry:
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """The endings that have a reader."""
+        """The file extensions with a reader."""
         return tuple(self._readers)
 
     def find(self, readable: Readable) -> Reader | None:
-        """Find the reader for a path; what is not a path has no ending."""
+        """Return the reader for a path; None if it is not a path or has no reader."""
         require_readable("readable", readable)
         if not self._readers or not isinstance(readable, (str, os.PathLike)):
             return None

@@ -32,7 +32,7 @@ MODULE_TYPE = "risuModule"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A RisuAI module. Its lore, scripts and triggers are RisuAI's own JSON, as they came."""
+    """A RisuAI module. Its lore, scripts and triggers are RisuAI's own JSON, unchanged."""
 
     name: str = ""
     """What the module is called."""
@@ -49,7 +49,7 @@ class Module:
     trigger: tuple[FrozenObject, ...] = ()
     """Its triggers."""
     assets: tuple[Asset, ...] = ()
-    """What the module file carries; the module's JSON names them in the same order."""
+    """The assets in the module file; the module's JSON lists them in the same order."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     """The JSON that it was read from; unknown keys survive."""
 
@@ -65,11 +65,11 @@ class Module:
         return cls(**MODULE_FIELDS.read(raw, "", warn), raw=raw)
 
     def to_json(self) -> JsonObject:
-        """Write the module; whatever was not changed is as it was read."""
+        """Write the module; unchanged fields stay as they were read."""
         return MODULE_FIELDS.write(self, Module.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> Module:
-        """Give a copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
@@ -114,7 +114,7 @@ class PackedBlob:
 
 
 def is_module(head: bytes) -> bool:
-    """Return True if a file starts like a module of any version: text has no zero bytes."""
+    """Return True if a file starts like a module of any version: texts have no zero bytes."""
     return head.startswith(MAGIC) or (head.startswith(MAGIC[:1]) and b"\0" in head)
 
 
@@ -203,7 +203,7 @@ def write_risum(out: BinaryIO, module: Module) -> None:
 
 
 def _same_entries(old: Json, listed: list[Json]) -> Json:
-    """Keep the entries as they were read where they say the same; they may have more than three parts."""
+    """Keep unchanged entries as they were read, because they may have more than three parts."""
     if not isinstance(old, list):
         return listed
     kept: list[Json] = []

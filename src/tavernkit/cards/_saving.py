@@ -51,7 +51,7 @@ from tavernkit.cards.errors import ImageError
 from tavernkit.errors import ConfigError, WarningLog
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
-"""What a caller may hand to `save`."""
+"""Types that ``save()`` accepts."""
 
 SUFFIXES: Mapping[str, Format] = {
     ".json": Format.JSON,
@@ -66,21 +66,21 @@ SUFFIXES: Mapping[str, Format] = {
     ".byaf": Format.BYAF,
     ".risum": Format.RISUM,
 }
-"""The formats of file names; used only for writing."""
+"""Formats by file extension; used only for writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveReport:
-    """What was written, and what the format or the version could not hold."""
+    """What was written, and what the format or the version does not support."""
 
     format: Format
     """The format that was written."""
     version: CardVersion | None
     """The card version that was written; None for a file without a character."""
     conversion: ConversionReport | None
-    """What the version could not hold; None if the version did not change."""
+    """What the version does not support; None if the version did not change."""
     warnings: tuple[str, ...]
-    """What the format could not hold."""
+    """What the format does not support."""
 
 
 class _Stream(Protocol):
@@ -95,7 +95,7 @@ class _Job:
     warn: WarningLog
     with_v2: bool
     carries_picture: bool = False
-    """Whether the archive is written behind the picture itself."""
+    """True if the archive is appended to the picture."""
 
 
 @checked
@@ -110,8 +110,8 @@ def save(
 ) -> SaveReport:
     """Write a bundle or character to a path (replaced in one step) or a binary file object.
 
-    The format is that of the file name, else that of the file it came from. The version stays what it is; CHARX is V3
-    unless another is asked for. A V3 card in a PNG gets a V2 copy for older programs, unless ``with_v2`` is false.
+    The format follows from the file name, else from the file it was loaded from. The version stays the same; CHARX is
+    V3 unless you choose another. A V3 card in a PNG gets a V2 copy for older programs, unless ``with_v2`` is false.
 
     Args:
         content: What to write.
@@ -195,7 +195,7 @@ def _write_yaml(job: _Job) -> None:
 
 
 def _inline_card(job: _Job, *, picture: bool) -> JsonObject:
-    """The card with its assets inside, for files that have room for nothing else but perhaps the picture."""
+    """Return the card with its assets inside, for files that contain only a card, or a card and a picture."""
     bundle = job.bundle
     if bundle.card is None:
         return _without_character(bundle)
@@ -289,7 +289,7 @@ def _add_picture(job: _Job, card: JsonObject, members: dict[str, Callable[[], by
 
 
 def _bare(image: Asset, limits: Limits) -> bytes:
-    """A picture without the card that it carried."""
+    """Return a picture without the card inside it."""
     source = image.blob.source if isinstance(image.blob, SourceBlob) else BytesSource(image.read())
     if sniff(read_head(source)) == "png":
         out = io.BytesIO()
@@ -357,7 +357,7 @@ _PLACEHOLDERS: Mapping[str, Callable[[], bytes]] = {
 
 
 def _picture(job: _Job, ext: str) -> tuple[Source, Asset | None]:
-    """The picture to put a card into, and the asset that it is, if it is one of the card's."""
+    """Return the picture to put a card into, and its asset if it is one of the card's."""
     bundle = job.bundle
     pictures = [asset for asset in (bundle.image, main_picture(bundle.assets)) if asset is not None and asset.available]
     for asset in pictures:

@@ -1,4 +1,4 @@
-"""The JSON schema of a card: for editors and forms, and for models that are to write one."""
+"""The JSON schema of a card, for editors, forms, and models that write cards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _BY_KEY: Mapping[str, JsonObject] = {"position": {"enum": ["before_char", "after
 
 
 def card_schema(version: CardVersion = "v3") -> JsonObject:
-    """Give the JSON schema of cards of a version; keys that the version does not name are allowed, as in cards."""
+    """Return the JSON schema of a card version; unknown keys are allowed, as in cards."""
     newer = {field.key for field in V3_FIELDS} if version == "v2" else set[str]()
     fields = V1_FIELDS if version == "v1" else [field for field in CARD_FIELDS if field.key not in newer]
     data = _object(fields, REQUIRED[version], version)

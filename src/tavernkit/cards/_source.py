@@ -1,4 +1,4 @@
-"""Where bytes come from: a path, bytes in memory, a file object. All can be read again later, a part at a time."""
+"""Where bytes come from: a path, bytes in memory, a file object. All can be read again later, in parts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tavernkit.cards._limits import Limits
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError
 
 Readable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""What a caller may hand to `load`."""
+"""Types that ``load()`` accepts."""
 
 
 FileContent: TypeAlias = str | os.PathLike[str] | bytes
-"""What is read as a whole: the path of a file, or its bytes."""
+"""The path of a file, or its bytes."""
 
 
 class _Stream(Protocol):
@@ -43,7 +43,7 @@ class Source(Protocol):
         ...
 
     def open(self) -> AbstractContextManager[BinaryIO]:
-        """Give a seekable stream at its start."""
+        """Return a seekable stream at its start."""
         ...
 
 
@@ -60,7 +60,7 @@ class BytesSource:
 
     @contextmanager
     def open(self) -> Generator[BinaryIO, None, None]:
-        """Give a stream over the bytes."""
+        """Return a stream over the bytes."""
         yield io.BytesIO(self.data)
 
 
@@ -95,7 +95,7 @@ class StreamSource:
 
     @contextmanager
     def open(self) -> Generator[BinaryIO, None, None]:
-        """Give the stream at its start; other threads wait."""
+        """Yield the stream at its start; other threads wait."""
         with self._lock:
             self.stream.seek(0)
             yield self.stream
@@ -119,7 +119,7 @@ class SliceSource:
 
 
 def as_source(readable: Readable, limits: Limits) -> Source:
-    """Turn what a caller gave, see ``require_readable()``, into a source."""
+    """Make a source from a readable; see ``require_readable()``."""
     if isinstance(readable, (bytes, bytearray, memoryview)):
         return BytesSource(bytes(readable))
     if isinstance(readable, (str, os.PathLike)):
@@ -158,9 +158,9 @@ def _readable(path: Path) -> Generator[None, None, None]:
 
 
 def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
-    """Read a whole file, or take the bytes of one.
+    """Return the bytes of a file, given its path or its bytes.
 
-    Raises ``ConfigError`` if there is none, ``FileFormatError`` if it cannot be read or is too large.
+    Raises ``ConfigError`` if the file does not exist, ``FileFormatError`` if it cannot be read or is too large.
     """
     require("source", source, FileContent, "a path or bytes")
     opened = BytesSource(source) if isinstance(source, bytes) else _path_source(source)
@@ -168,17 +168,17 @@ def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
 
 
 def called(source: FileContent) -> str:
-    """What a file is called in messages."""
+    """Return the name of a file for messages."""
     return "the file" if isinstance(source, bytes) else os.fspath(source)
 
 
 def stem(source: FileContent) -> str:
-    """The name of a file without its ending; bytes have none."""
+    """Return the name of a file without its extension; empty for bytes."""
     return "" if isinstance(source, bytes) else Path(source).stem
 
 
 def read_all(source: Source, max_bytes: int, *, limit: str, what: str) -> bytes:
-    """Read a source as a whole, if it is not larger than a limit."""
+    """Read a whole source, if it is not larger than a limit."""
     if source.size > max_bytes:
         raise LimitExceededError(f"{what} has {source.size} bytes, more than {max_bytes}", limit=limit)
     with source.open() as stream:

@@ -1,4 +1,4 @@
-"""A validator that explains: what is wrong in a card, where, what is expected, and how bad it is."""
+"""A card validator that says what is wrong, where, what is expected, and how bad it is."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _extension_problems(extensions: Mapping[str, object], where: str) -> Iterato
 
 
 def _copy_problems(card: Mapping[str, object], data: Mapping[str, object]) -> Iterator[Problem]:
-    """SillyTavern repeats fields beside ``data`` and, on reading, overwrites the copies."""
+    """SillyTavern repeats fields outside of ``data``, and overwrites the copies when it reads a card."""
     for key in (*REQUIRED["v1"], "tags"):
         if key in card and key in data and card[key] != data[key]:
             yield Problem(

@@ -1,4 +1,4 @@
-"""What the card specifications ask of each field, as tables."""
+"""Requirements of the card specifications for each field, as tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Severity(StrEnum):
     ERROR = "error"
     """Some program will refuse the card, or a part of it does not work."""
     WARNING = "warning"
-    """It works, and most likely not as the author thinks."""
+    """It works, but probably not as the author intended."""
     INFO = "info"
     """Worth knowing."""
 
@@ -178,7 +178,7 @@ def rule_problems(rules: tuple[Rule, ...], source: Mapping[str, object], where: 
 def missing_problems(
     keys: tuple[str, ...], source: Mapping[str, object], where: str, severity: Severity
 ) -> Iterator[Problem]:
-    """Report keys that must be there."""
+    """Report missing required keys."""
     for key in keys:
         if key not in source:
             yield Problem(

@@ -32,17 +32,17 @@ class Chunk:
     data: bytes
 
     def encode(self) -> bytes:
-        """Give the chunk's bytes, padded to an even length."""
+        """Return the chunk's bytes, padded to an even length."""
         return self.kind + struct.pack("<I", len(self.data)) + self.data + b"\0" * (len(self.data) % 2)
 
 
 def is_webp(head: bytes) -> bool:
-    """Return True if a file starts as a WebP does."""
+    """Return True if a file starts like a WebP."""
     return head[:4] == b"RIFF" and head[8:12] == b"WEBP"
 
 
 def chunks(data: bytes, limits: Limits, warn: Warn) -> Iterator[Chunk]:
-    """Give a WebP's chunks; a cut-off one ends the walk with a warning."""
+    """Yield a WebP's chunks; a cut-off one ends the walk with a warning."""
     if not is_webp(data[:12]):
         raise ImageError("the file does not start like a WebP")
     offset = 12
@@ -59,7 +59,7 @@ def chunks(data: bytes, limits: Limits, warn: Warn) -> Iterator[Chunk]:
 
 
 def read_webp(source: Source, limits: Limits, warn: Warn) -> Json:
-    """Give the card in a WebP; raises ``ImageError`` if there is none."""
+    """Return the card in a WebP; raises ``ImageError`` if there is none."""
     data = read_all(source, limits.max_image_bytes, limit="max_image_bytes", what="the WebP")
     for chunk in chunks(data, limits, warn):
         if chunk.kind == _EXIF:

@@ -44,7 +44,7 @@ _TAG = "tag:yaml.org,2002:"
 class _Node:
     value: Json
     key: str | None = None
-    """The key that waits for its value, in a mapping."""
+    """The key whose value comes next, in a mapping."""
     has_key: bool = False
     anchor: str | None = None
     count: int = 1
@@ -130,9 +130,9 @@ def parse_yaml(data: bytes, limits: Limits, warn: Warn, *, keep_infinity: bool =
 
     Args:
         data: The text.
-        limits: What it may need.
-        warn: Called with what was read in another way than written.
-        keep_infinity: Read ``.inf`` and ``.nan`` as such instead of as null, where the value is not meant for JSON.
+        limits: Limits on its size and depth.
+        warn: Called with values that are not read as written.
+        keep_infinity: Read ``.inf`` and ``.nan`` as such instead of as null, if the value is not meant for JSON.
 
     Raises:
         YamlError: The text is not YAML.
@@ -180,7 +180,7 @@ def _scalar(event: yaml.ScalarEvent, builder: _Builder) -> Json:
 
 
 def resolve_scalar(text: str, warn: Warn, *, keep_infinity: bool = False) -> Json:
-    """Give what a plain scalar stands for by YAML 1.2's core rules."""
+    """Return the value of a plain scalar by YAML 1.2's core rules."""
     if _NULL.match(text):
         return None
     if found := _BOOL.match(text):
@@ -232,7 +232,7 @@ def with_short_form(card: JsonObject) -> JsonObject:
 
 
 def without_short_form(card: JsonObject) -> JsonObject:
-    """Take away what `with_short_form` put first; copies that say something else stay."""
+    """Remove what ``with_short_form()`` added; copies with other values stay."""
     home = _home(card)
     added = itertools.takewhile(SHORT_FORM.__contains__, card)
     copies = {key for key in added if home is not card or key != "name"}

@@ -1,4 +1,4 @@
-"""Errors of card files, one class a format."""
+"""Errors of card files, one class per format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class UnknownFormatError(FileFormatError):
-    """The bytes are of no format that is known here."""
+    """The bytes are in an unknown format."""
 
 
 class JsonError(FileFormatError):
@@ -41,7 +41,7 @@ class JsonError(FileFormatError):
 
 
 class YamlError(FileFormatError):
-    """A text is not YAML, or uses more of YAML than a card may."""
+    """A text is not YAML, or uses YAML features that cards must not use."""
 
 
 class PngError(FileFormatError):
@@ -53,11 +53,11 @@ class ImageError(FileFormatError):
 
 
 class ZipError(FileFormatError):
-    """An archive is broken, lacks a member, or has one that cannot be read."""
+    """An archive is broken, or a member is missing or cannot be read."""
 
 
 class UnsafeNameError(ZipError):
-    """A member's name would leave the archive's own folder, or cannot be a name everywhere."""
+    """A member's name points outside the archive's folder, or is not valid on all systems."""
 
 
 class CharXError(ZipError):
@@ -77,19 +77,19 @@ class RisumVersionError(RisumError, UnsupportedVersionError):
 
 
 class NotACardError(InvalidCardError):
-    """The JSON is well-formed and is not a character card."""
+    """The JSON is valid but not a character card."""
 
 
 class StrictCardError(InvalidCardError, StrictModeError):
-    """A card file has a fault that would be a warning otherwise (strict mode)."""
+    """A card file has a problem that would be a warning without strict mode."""
 
 
 class StrictVersionError(StrictCardError, UnsupportedVersionError):
-    """A card is of a version that is not known and would be read as the nearest one otherwise (strict mode)."""
+    """A card has an unknown version, which would be read as the nearest known one without strict mode."""
 
 
 class VersionWarning(str):
-    """A warning about the version of a card: strict mode raises ``StrictVersionError`` for it."""
+    """A warning about the version of a card; strict mode raises ``StrictVersionError`` instead."""
 
     __slots__ = ()
 

@@ -79,7 +79,7 @@ def _world_for_card(entry: Mapping[str, object]) -> Iterator[str]:
 
 
 def _filters(entry: Mapping[str, object]) -> bool:
-    """Whether an entry is for some characters only."""
+    """True if an entry is for some characters only."""
     chosen = entry.get("characterFilter")
     return is_mapping(chosen) and bool(chosen.get("names") or chosen.get("tags"))
 

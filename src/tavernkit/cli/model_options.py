@@ -51,7 +51,7 @@ class ModelOptions:
 
     @property
     def scripted(self) -> bool:
-        """Whether the scripted model is meant."""
+        """True if the scripted model is meant."""
         return self.base_url == SCRIPTED or (self.base_url is None and bool(self.reply))
 
     def connect(self, *, text: bool = False) -> Model:

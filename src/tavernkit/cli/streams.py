@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from tavernkit.cli.exit_codes import ExitCode
 
 COMPLAINTS_AS_JSON: ContextVar[bool] = ContextVar("complaints_as_json", default=False)
-"""Whether warnings and errors are written for a program: as one JSON object a line."""
+"""True if warnings and errors are written for a program: as one JSON object a line."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Messages to provider payloads: one module a provider, and a registry."""
+"""Converts messages to provider payloads: one module per provider, and a registry."""
 
 from tavernkit._lazy import lazy_exports
 

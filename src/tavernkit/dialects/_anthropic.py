@@ -32,10 +32,10 @@ def convert(
     warn: Warn = log_warning,
     **_: object,
 ) -> JsonObject:
-    """Return ``{"system", "messages"}``, and ``tools`` and ``tool_choice`` (given in OpenAI's shape) when asked for.
+    """Return ``{"system", "messages"}``, and ``tools`` and ``tool_choice`` (from OpenAI's shape) if given.
 
-    System messages are collected wherever they are. With ``strict_alternation=True`` the payload is one the API
-    accepts: turns alternate and begin with the user, tool results follow their calls and say when they failed, blank
+    System messages are collected wherever they are. With ``strict_alternation=True`` the payload is valid for the API:
+    turns alternate and begin with the user, tool results follow their calls and say if they failed, blank
     text is left out, attachments and the metadata ``cache_control``, ``thinking`` and ``signature`` become blocks.
     """
     media = strict_alternation if attachments is None else attachments
@@ -60,7 +60,7 @@ def convert(
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes one message at a time. ``rich`` also writes what only the strict form has."""
+    """Writes one message at a time; ``rich`` includes what only the strict form has."""
 
     rich: bool
     media: bool
@@ -132,7 +132,7 @@ def _text(text: str) -> JsonObject:
 
 
 def _thinking(message: Message) -> list[JsonObject]:
-    """Thinking must go back unchanged and signed: ``thinking`` is its text, or a list of Anthropic's own blocks."""
+    """Thinking must be sent back unchanged and signed: as its text, or as a list of Anthropic's own blocks."""
     thinking = metadata_value(message, "thinking")
     if is_sequence(thinking):
         blocks = (thaw(block) for block in thinking if is_mapping(block))
@@ -180,7 +180,7 @@ def _results_first(block: Json) -> bool:
 
 
 def _trim_last(turns: list[JsonObject]) -> None:
-    """Trailing white space of a prefilled reply is refused by the API."""
+    """The API refuses trailing white space in a prefilled reply."""
     if not turns or turns[-1]["role"] != "assistant" or not is_list(blocks := turns[-1]["content"]):
         return
     last = blocks[-1]

@@ -27,9 +27,9 @@ _DEFAULT_MEDIA_TYPES: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """One attachment: where it is (``url``, or a provider's ``file_id``) or what it is (``data``, base64).
+    """One attachment: its location (``url``, or a provider's ``file_id``) or its content (``data``, base64).
 
-    A message holds attachments as plain JSON: ``Message(…, attachments=[Attachment.image(url=…).to_dict()])``.
+    Messages contain attachments as plain JSON: ``Message(…, attachments=[Attachment.image(url=…).to_dict()])``.
     """
 
     kind: Kind
@@ -54,7 +54,7 @@ class Attachment:
 
         Args:
             url: Where the image is.
-            data: Its bytes, or the same in Base64.
+            data: Its bytes, or Base64 text.
             fields: Other fields by name: ``file_id``, ``media_type``, ``name``, ``detail``.
         """
         return cls.make("image", url=url, data=data, **fields)
@@ -65,7 +65,7 @@ class Attachment:
 
         Args:
             url: Where the sound is.
-            data: Its bytes, or the same in Base64.
+            data: Its bytes, or Base64 text.
             fields: Other fields by name: ``file_id``, ``media_type``, ``name``.
         """
         return cls.make("audio", url=url, data=data, **fields)
@@ -76,19 +76,19 @@ class Attachment:
 
         Args:
             url: Where the document is.
-            data: Its bytes, or the same in Base64.
+            data: Its bytes, or Base64 text.
             fields: Other fields by name: ``file_id``, ``media_type``, ``name``.
         """
         return cls.make("file", url=url, data=data, **fields)
 
     @classmethod
     def make(cls, kind: str, *, url: str | None = None, data: bytes | str | None = None, **rest: str) -> Attachment:
-        """Make an attachment; bytes are encoded, ``data:`` URLs taken apart, the media type guessed from the name.
+        """Make an attachment; bytes are encoded, ``data:`` URLs are split, the media type is guessed from the name.
 
         Args:
             kind: ``image``, ``audio``, ``video`` or ``file``.
             url: Where it is.
-            data: Its bytes, or the same in Base64.
+            data: Its bytes, or Base64 text.
             rest: Other fields by name: ``file_id``, ``media_type``, ``name``, ``detail``.
 
         Raises:
@@ -122,7 +122,7 @@ class Attachment:
         return self.url if self.url is not None else f"data:{self.mime_type};base64,{self.data or ''}"
 
     def to_dict(self) -> JsonObject:
-        """Return the JSON form that messages hold and ``parse_attachment()`` reads."""
+        """Return the JSON form that messages contain and ``parse_attachment()`` reads."""
         plain: JsonObject = {"type": self.kind}
         for field in fields(self)[1:]:
             value: Json = getattr(self, field.name)
@@ -132,7 +132,7 @@ class Attachment:
 
 
 def attachments_of(message: Message, position: int, warn: Warn) -> list[Attachment]:
-    """Return the attachments of a message; what cannot be read is left out with a warning."""
+    """Return the attachments of a message; unreadable ones are left out with a warning."""
     found: list[Attachment] = []
     for index, raw in enumerate(message.attachments or ()):
         attachment = parse_attachment(raw)
@@ -145,7 +145,7 @@ def attachments_of(message: Message, position: int, warn: Warn) -> list[Attachme
 
 
 def parse_attachment(raw: object) -> Attachment | None:
-    """Read an attachment in our own form, or as a part in the form of OpenAI, Anthropic or Google."""
+    """Read an attachment in our own form, or a content part of OpenAI, Anthropic or Google."""
     if isinstance(raw, Attachment):
         return raw
     if not is_mapping(raw):

@@ -18,7 +18,7 @@ _METADATA_KEYS = frozenset({"role", "content", "name", "attachments", "metadata"
 
 
 def as_messages(messages: Iterable[MessageLike]) -> list[Message]:
-    """Bring messages into one form."""
+    """Convert messages to ``Message`` values."""
     require("messages", messages, Iterable, "a list of messages")
     return [message if isinstance(message, Message) else message_from_openai(message) for message in messages]
 
@@ -47,13 +47,13 @@ def message_from_openai(message: Mapping[str, object]) -> Message:
 
 
 def metadata_value(message: Message, key: str) -> FrozenJson:
-    """Return a metadata value; nothing and false count as absent, empty text and an empty list do not."""
+    """Return a metadata value; None and False count as absent, an empty text or list does not."""
     value = message.metadata.get(key) if message.metadata else None
     return None if value is False else value
 
 
 def warn_about_loss(messages: Sequence[Message], dialect: str, warn: Warn, *, tools: bool, attachments: bool) -> None:
-    """Say what a dialect leaves out of these messages: tool data, attachments or both."""
+    """Warn about what a dialect leaves out of these messages: tool data, attachments or both."""
     lost_tools = lost_attachments = 0
     for message in messages:
         if tools and (metadata_value(message, "tool_calls") or metadata_value(message, "tool_call_id")):

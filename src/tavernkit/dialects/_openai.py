@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and every API that took over its shape."""
+"""OpenAI's chat completions, and every API with the same shape."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _entry(message: Message, position: int, attachments: bool, warn: Warn) -> Js
 
 
 def _mark(entry: JsonObject, mark: Json) -> None:
-    """Put a cache mark on the last part of a message, as OpenRouter takes it for Anthropic's models."""
+    """Put a cache mark on the last part of a message, as OpenRouter expects it for Anthropic's models."""
     content = entry["content"]
     parts: list[Json] = content if is_list(content) else [{"type": "text", "text": content}] if content else []
     if parts and is_object(last := parts[-1]):

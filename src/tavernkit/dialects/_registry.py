@@ -18,7 +18,7 @@ from tavernkit.dialects._role_content import role_and_content
 from tavernkit.errors import ConfigError
 
 Dialect: TypeAlias = Callable[..., object]
-"""Gets a list of messages and the options as keywords (it ignores those it does not know); returns the payload."""
+"""Gets a list of messages and the options as keywords (unknown ones are ignored); returns the payload."""
 
 BUILT_IN: Mapping[str, Dialect] = {
     "openai": openai.convert,
@@ -41,15 +41,15 @@ class DialectRegistry:
         self._dialects = dict(dialects)
 
     def register(self, name: str, dialect: Dialect, *, replace: bool = False) -> None:
-        """Add a dialect; one that is there already must be replaced on purpose.
+        """Add a dialect; pass ``replace`` to replace an existing one.
 
         Args:
             name: The name of the dialect.
             dialect: The function that converts messages.
-            replace: Replace a dialect of that name.
+            replace: Replace an existing dialect.
 
         Raises:
-            ConfigError: There is a dialect of that name, and ``replace`` is False.
+            ConfigError: A dialect with that name exists, and ``replace`` is False.
         """
         if name in self._dialects and not replace:
             raise ConfigError(
@@ -115,9 +115,9 @@ def register(name: str, dialect: Dialect, *, replace: bool = False) -> None:
     """Add a dialect for the whole process: see ``DialectRegistry.register()``.
 
     Args:
-        name: The name to convert by.
+        name: The name of the dialect.
         dialect: The dialect to add.
-        replace: Allow a name that is taken.
+        replace: Replace an existing dialect.
     """
     _shared.register(name, dialect, replace=replace)
 

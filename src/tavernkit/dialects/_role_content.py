@@ -11,9 +11,9 @@ from tavernkit.prompt._message import Message
 
 
 def role_and_content(dialect: str) -> Callable[..., list[JsonObject]]:
-    """Make a dialect that gives a list of ``{"role", "content"}``, and says what else the messages had.
+    """Make a dialect that returns a list of ``{"role", "content"}`` and warns about other data.
 
-    For tools use the ``openai`` dialect, which these providers take too.
+    For tools, use the ``openai`` dialect, which these providers also accept.
     """
 
     def convert(messages: Sequence[Message], *, warn: Warn = log_warning, **_: object) -> list[JsonObject]:

@@ -1,7 +1,7 @@
-"""What providers' messages are made of, described once.
+"""The building blocks of providers' messages, defined once.
 
-Dialects, SillyTavern's and RisuAI's own converters and the models decide differently when a piece is written; what it
-looks like is the provider's, and is here.
+Dialects, the converters of SillyTavern and RisuAI, and models differ in when they write a piece; its format is the
+provider's, and is defined here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANTHROPIC_BLOCKS: Final[Mapping[AnthropicKind, tuple[str, ...]]] = {
 }
 """Blocks of Anthropic's messages and their fields, besides ``type`` and ``cache_control``."""
 ANTHROPIC_THINKING: Final = ("thinking", "redacted_thinking")
-"""Blocks that must go back unchanged."""
+"""Blocks that must be sent back unchanged."""
 
 GoogleKind: TypeAlias = Literal["text", "inlineData", "fileData", "functionCall", "functionResponse"]
 GOOGLE_PARTS: Final[Mapping[GoogleKind, tuple[str, ...]]] = {
@@ -38,9 +38,9 @@ GOOGLE_PARTS: Final[Mapping[GoogleKind, tuple[str, ...]]] = {
 }
 """Parts of Google's contents and the fields of their values; a text has none."""
 GOOGLE_BESIDE: Final = ("thought", "thoughtSignature", "mediaResolution")
-"""What may stand beside the value of a part."""
+"""Other keys that a part may have besides its value."""
 _OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
-"""Fields of Google's whose content is the caller's own JSON."""
+"""Google's fields with the caller's own JSON."""
 
 OpenAIKind: TypeAlias = Literal["text", "image_url", "video_url", "audio_url", "input_audio", "file"]
 OPENAI_PARTS: Final[Mapping[OpenAIKind, tuple[str, ...]]] = {
@@ -62,7 +62,7 @@ def anthropic_block(kind: AnthropicKind, **fields: Json) -> JsonObject:
 
     Args:
         kind: The kind of block.
-        fields: Its fields, out of ``ANTHROPIC_BLOCKS``.
+        fields: Its fields, as in ``ANTHROPIC_BLOCKS``.
     """
     return {"type": kind, **fields}
 
@@ -81,7 +81,7 @@ def google_part(kind: GoogleKind, value: Json, **beside: Json) -> JsonObject:
     Args:
         kind: The kind of part.
         value: The text, or an object with the fields of ``GOOGLE_PARTS``.
-        beside: What stands beside it, out of ``GOOGLE_BESIDE``.
+        beside: Other keys of the part, as in ``GOOGLE_BESIDE``.
     """
     return {kind: value, **beside}
 
@@ -111,12 +111,12 @@ REMEMBERED_NAMES = 256
 
 
 def camel_case(value: Json) -> Json:
-    """Write the names of fields as Google's REST interface does; what is the caller's own JSON stays."""
+    """Write field names as in Google's REST API; the caller's own JSON stays unchanged."""
     return _renamed(value, _camel)
 
 
 def snake_case(value: Json) -> Json:
-    """Write the names of fields as Google's libraries do; what is the caller's own JSON stays."""
+    """Write field names as in Google's libraries; the caller's own JSON stays unchanged."""
     return _renamed(value, _snake)
 
 
@@ -129,7 +129,7 @@ def _renamed(value: Json, rename: Callable[[str], str]) -> Json:
     return [_renamed(item, rename) for item in value] if isinstance(value, list) else value
 
 
-@lru_cache(REMEMBERED_NAMES)  # a request has the same few names thousands of times
+@lru_cache(REMEMBERED_NAMES)  # a request repeats the same few names thousands of times
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
@@ -141,11 +141,11 @@ def _snake(name: str) -> str:
 
 
 DEFAULT_PLACEHOLDER = "[Start]"
-"""Said by the user when a conversation would begin with the model."""
+"""The user's text if a conversation would begin with the model."""
 
 
 def merge_neighbours(turns: Iterable[JsonObject], parts_key: str) -> list[JsonObject]:
-    """Join neighbouring turns of one role into one; turns without any part are dropped."""
+    """Join neighbouring turns of the same role; turns without parts are dropped."""
     merged: list[JsonObject] = []
     for turn in turns:
         parts = turn[parts_key]

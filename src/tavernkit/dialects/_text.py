@@ -14,7 +14,7 @@ from tavernkit.prompt._message import Message
 def convert(
     messages: Sequence[Message], *, stop_sequences: object = None, warn: Warn = log_warning, **_: object
 ) -> JsonObject:
-    """Return ``{"prompt", "stop_sequences"}``: contents that are not empty, one to a line."""
+    """Return ``{"prompt", "stop_sequences"}``: non-empty contents, one per line."""
     warn_about_loss(messages, "text", warn, tools=True, attachments=True)
     stops = stop_sequences if is_sequence(stop_sequences) else (stop_sequences,)
     listed: list[Json] = [_text(stop) for stop in stops if stop is not None]

@@ -1,4 +1,4 @@
-"""Tool calls as they are in a message's metadata, and tool results."""
+"""Tool calls in a message's metadata, and tool results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ToolCall:
 
 
 def tool_calls(message: Message, warn: Warn) -> list[ToolCall]:
-    """Return the calls of a message; arguments that are no object become an empty one, with a warning."""
+    """Return the calls of a message; arguments that are not an object become an empty one, with a warning."""
     raw = metadata_value(message, "tool_calls")
     if not is_sequence(raw):
         return []
@@ -31,13 +31,13 @@ def tool_calls(message: Message, warn: Warn) -> list[ToolCall]:
 
 
 def tool_call_id(message: Message) -> str:
-    """Return which call a tool message answers; empty when it does not say."""
+    """Return the id of the call that a tool message answers; empty if it has none."""
     value = metadata_value(message, "tool_call_id")
     return "" if value is None else str(value)
 
 
 def result_object(content: str) -> JsonObject | None:
-    """Return a tool's result as an object, if it is written as one."""
+    """Return a tool's result as an object, if it is a JSON object."""
     return _json_object(content)
 
 
@@ -86,7 +86,7 @@ def _json_object(text: str) -> JsonObject | None:
 
 
 def _refuse_constant(name: str) -> object:
-    # Python reads NaN and Infinity, which no provider takes.
+    # Python parses NaN and Infinity, which no provider accepts.
     raise ValueError(f"{name} is not JSON")
 
 

@@ -1,4 +1,4 @@
-"""Tool results where providers want them: right after the turn that asked for them, one for each call."""
+"""Moves tool results to where providers expect them: right after the turn with the calls, one per call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tavernkit.errors import Warn
 from tavernkit.prompt._message import Message
 
 NO_RESULT = '{"ok":false,"errors":[{"code":"NO_RESULT","message":"the tool gave no result"}]}'
-"""Stands in for a result that is missing: without one, providers refuse the whole request."""
+"""Replaces a missing result, because providers refuse requests without one."""
 
 
 def settle_tool_results(messages: Sequence[Message], warn: Warn) -> list[Message]:
-    """Move tool results to their calls, answer open calls with ``NO_RESULT``, make stray results user text.
+    """Move tool results to their calls, answer open calls with ``NO_RESULT``, turn stray results into user text.
 
     Every assistant message is followed by exactly one tool message for each of its calls, in the order of the calls.
     """
@@ -59,7 +59,7 @@ def _match(
 
 
 def _calls(message: Message) -> list[ToolCall]:
-    # What is wrong with a call is reported when it is converted.
+    # Problems with a call are reported when it is converted.
     return tool_calls(message, lambda _: None)
 
 

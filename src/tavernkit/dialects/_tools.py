@@ -10,7 +10,7 @@ _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
 def anthropic_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
-    """Translate tool definitions; those in Anthropic's own shape pass as they are."""
+    """Translate tool definitions; those in Anthropic's own shape stay unchanged."""
     translated: list[Json] = []
     for tool in tools:
         function = tool.get("function")
@@ -28,7 +28,7 @@ def anthropic_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
 
 
 def anthropic_tool_choice(choice: object, *, parallel_tool_calls: bool | None = None) -> JsonObject | None:
-    """Translate ``auto``, ``none``, ``required`` or a named function; anything else in Anthropic's shape passes.
+    """Translate ``auto``, ``none``, ``required`` or a named function; values in Anthropic's shape stay unchanged.
 
     Args:
         choice: OpenAI's ``tool_choice``.
@@ -50,7 +50,7 @@ def anthropic_tool_choice(choice: object, *, parallel_tool_calls: bool | None = 
 
 
 def google_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
-    """Translate tool definitions into one list of function declarations; Google's own tools pass as they are."""
+    """Translate tool definitions into one list of function declarations; Google's own tools stay unchanged."""
     declarations: list[Json] = []
     others: list[Json] = []
     for tool in tools:

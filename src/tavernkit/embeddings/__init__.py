@@ -1,4 +1,4 @@
-"""Texts as vectors: what makes them, and an index that finds the nearest."""
+"""Embeddings of texts, and an index that finds the nearest."""
 
 from tavernkit._lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""What makes vectors of texts."""
+"""Embedders, which turn texts into vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH_SIZE = 64
 
 
 class Embedder(Protocol):
-    """Makes a vector of each text. All of one embedder have the same length."""
+    """Turns texts into vectors. All vectors of an embedder have the same length."""
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return a vector for each text, in order."""
@@ -22,7 +22,7 @@ class Embedder(Protocol):
 
 
 class OpenAIEmbedder:
-    """Asks an OpenAI-compatible embeddings endpoint. Needs the ``openai`` package, or a client of your own."""
+    """Asks an OpenAI-compatible embeddings endpoint. Needs the ``openai`` package, or your own client."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class OpenAIEmbedder:
 
         Args:
             model: The embedding model's name.
-            base_url: Where the endpoint is; OpenAI's own if it is not given.
-            api_key: The key; the environment's ``OPENAI_API_KEY`` if it is not given.
+            base_url: The address of the endpoint; OpenAI's by default.
+            api_key: The key; by default the environment variable ``OPENAI_API_KEY``.
             batch_size: Texts in one request.
-            client: An ``openai.OpenAI`` of your own, in the place of the two above.
+            client: Your own ``openai.OpenAI``, instead of the two above.
 
         Raises:
             ConfigError: If the batch size is not positive.

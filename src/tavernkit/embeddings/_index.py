@@ -3,8 +3,8 @@
 Comparing a hundred thousand vectors number by number takes Python seconds. If NumPy is installed, a collection that was
 searched is kept in memory as a matrix. Without it, collections are kept in blocks of columns of small whole numbers,
 one column for each dimension and all items of the block in one large integer; multiplying a column by a number of the
-vector searched for scores all of its items at once. Scores of either kind are a little off, but by how much at most is
-known: every item that may be among the best is compared again with its own vector.
+query vector scores all of its items at once. Both kinds of scores are slightly inexact, but the maximum error is known:
+every item that may be among the best is compared again exactly.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tavernkit.embeddings._matrix import Matrix, numpy
 from tavernkit.errors import ConfigError
 
 CODE_LIMIT, QUERY_LIMIT = 127, 2047
-"""The largest whole numbers that stand for the numbers of stored vectors and of the one searched for."""
+"""The largest integers in the codes of stored vectors and of the query vector."""
 SLOT_BYTES = 4
-"""Room for an item's score in a column."""
+"""Bits for an item's score in a column."""
 MAX_DIMENSIONS = (1 << (8 * SLOT_BYTES - 1)) // (CODE_LIMIT * QUERY_LIMIT)
-"""Scores of longer vectors could run over."""
+"""Scores of longer vectors could overflow."""
 BLOCK_ITEMS = 8000
-"""Items of a block: small enough for the processor's cache, and for memory that need not be asked of the system."""
+"""Items per block: small enough for the processor's cache and for memory that is already allocated."""
 ASKED_AT_ONCE = 500
 """Items that are read from the database in one query."""
 
@@ -65,7 +65,7 @@ class IndexItem:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An item that a search found, with the cosine of the angle between its vector and the one searched for."""
+    """An item that a search found, with the cosine similarity between its vector and the query."""
 
     collection: str
     """The collection that the item is in."""
@@ -81,14 +81,14 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some items of a collection, ready to be scored; ``error`` is how far a vector is from its codes at most."""
+    """Some items of a collection, ready to be scored; ``error`` is the maximum distance of a vector from its codes."""
 
     ids: Sequence[int]
     columns: Sequence[int]
     error: float
 
     def scores(self, query: Sequence[int]) -> array[int]:
-        """The score of each item, above the middle of its slot if it is positive."""
+        """Return the score of each item, above the middle of its slot if it is positive."""
         total = 0
         for column, number in zip(self.columns, query, strict=True):
             if number:
@@ -108,7 +108,7 @@ class _Searchable(Protocol):
     def ids(self) -> Sequence[int]: ...
 
     def candidates(self, wanted: array[float], top_k: int) -> Sequence[int]:
-        """Return the ids of all items that may be among the best, judged by scores that may be a little off."""
+        """Return the ids of all items that may be among the best, judged by slightly inexact scores."""
         ...
 
 
@@ -137,7 +137,7 @@ class VectorIndex:
         self._loaded: dict[str, dict[int, _Searchable]] = {}
 
     def _move_items(self) -> None:
-        """Take over the table of version 0.1."""
+        """Migrate the table of version 0.1."""
         rows = self._connection.execute("SELECT collection, key, place, text, vector FROM items ORDER BY id")
         for *item, stored in rows.fetchall():
             self._connection.execute(_INSERT, (*item, *_stored(_numbers(stored))))
@@ -154,7 +154,7 @@ class VectorIndex:
             return frozenset(str(key) for (key,) in rows)
 
     def add(self, collection: str, items: Sequence[IndexItem], vectors: Sequence[Sequence[float]]) -> None:
-        """Add items; one that is there already is replaced.
+        """Add items; existing ones are replaced.
 
         Args:
             collection: Where the items belong.
@@ -178,11 +178,11 @@ class VectorIndex:
             self._loaded.pop(collection, None)
 
     def remove(self, collection: str, keys: Iterable[str] | None = None) -> None:
-        """Forget a collection, or only some of its keys.
+        """Remove a collection, or only some of its keys.
 
         Args:
             collection: The collection.
-            keys: The keys to forget; all if they are not given.
+            keys: The keys to remove; all by default.
         """
         with self._lock, self._connection:
             if keys is None:
@@ -212,7 +212,7 @@ class VectorIndex:
         return heapq.nlargest(top_k, near, key=lambda match: match.score)
 
     def _nearest(self, collection: str, wanted: array[float], top_k: int) -> list[Match]:
-        """All items of a collection that may be among its ``top_k`` best, compared exactly."""
+        """Return all items of a collection that may be among its ``top_k`` best, with exact scores."""
         items = self._searchable(collection).get(len(wanted))
         if items is None:
             return []
@@ -229,7 +229,7 @@ class VectorIndex:
         return found
 
     def _searchable(self, collection: str) -> dict[int, _Searchable]:
-        """The items of a collection by the length of their vectors."""
+        """Return the items of a collection by the length of their vectors."""
         loaded = self._loaded.get(collection)
         if loaded is None:
             rows: dict[int, list[tuple[int, bytes, float]]] = {}
@@ -253,17 +253,17 @@ _MIDDLE: Final = 1 << (8 * SLOT_BYTES - 1)
 
 
 def _everywhere(number: int, count: int) -> int:
-    """One integer with the same number in all slots."""
+    """Return an integer with the same number in all slots."""
     return int.from_bytes(number.to_bytes(SLOT_BYTES, "little") * count, "little")
 
 
 def _scale(size: int) -> float:
-    """What a code of one stands for. Few numbers of a vector are larger than twelve times their usual size."""
+    """Return the value of a code of 1. Few numbers of a vector are larger than twelve times their usual size."""
     return min(1.0, 12 / math.sqrt(max(size, 1))) / CODE_LIMIT
 
 
 def _stored(vector: array[float]) -> tuple[bytes, bytes, float]:
-    """A vector of length one, its codes (which are one byte each, and not negative) and how far they are from it."""
+    """Return a vector of length one, its codes (one non-negative byte each) and their distance from it."""
     scale = _scale(len(vector))
     codes = [min(max(round(number / scale), -CODE_LIMIT), CODE_LIMIT) for number in vector]
     error = math.sqrt(sum((number - code * scale) ** 2 for number, code in zip(vector, codes, strict=True)))
@@ -290,7 +290,7 @@ def _candidates(blocks: Sequence[_Block], wanted: array[float], top_k: int) -> l
     certain: list[int] = []
     for block in blocks:
         scores = block.scores(query)
-        # Both vectors have the length one: a product is off by at most both errors and their product.
+        # Both vectors have length one: a product is off by at most both errors plus their product.
         off_by = block.error + query_error + block.error * query_error + 1e-6
         margin = math.ceil(off_by / unit) + 1
         scored.append((block, scores, margin))

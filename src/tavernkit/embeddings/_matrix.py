@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 ROUNDING = 2.0**-23
-"""How far off a product of two numbers may be, and each addition of one."""
+"""The maximum error of a product of two numbers, and of each addition."""
 
 
 class _Array(Protocol):
@@ -20,7 +20,7 @@ class _Array(Protocol):
 
 
 class _NumPy(Protocol):
-    """What is used of the package, which need not be installed."""
+    """The part of NumPy that is used; it need not be installed."""
 
     def frombuffer(self, buffer: bytes | array[float], dtype: str) -> _Array: ...
     def partition(self, a: _Array, kth: int) -> _Array: ...
@@ -44,7 +44,7 @@ class Matrix:
         Args:
             package: NumPy.
             ids: The items' ids.
-            vectors: Their vectors of length one, as 32-bit numbers one after the other.
+            vectors: Their vectors of length one, as consecutive 32-bit numbers.
             length: How many numbers a vector has.
         """
         self.ids = ids
@@ -56,7 +56,7 @@ class Matrix:
         """Return the ids of all items that may be among the best.
 
         Args:
-            wanted: The vector searched for.
+            wanted: The query vector.
             top_k: How many items are wanted; fewer than there are.
         """
         package = self._package

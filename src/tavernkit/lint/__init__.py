@@ -1,4 +1,4 @@
-"""What will surprise the author of a card, book, preset, template or script: found before a model sees it."""
+"""Finds mistakes and surprises in cards, books, presets, templates and scripts before a model sees them."""
 
 from tavernkit._lazy import lazy_exports
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def group_findings(entries: Sequence[tuple[str, Entry]]) -> Iterator[Finding]:
-    """Find entries of an inclusion group that one which is always there never lets in."""
+    """Find entries of an inclusion group that always lose to a constant entry."""
     groups: dict[str, list[tuple[str, Entry]]] = {}
     for place, entry in entries:
         if not entry.disabled:
@@ -37,7 +37,7 @@ def group_findings(entries: Sequence[tuple[str, Entry]]) -> Iterator[Finding]:
 
 
 def budget_findings(entries: Sequence[tuple[str, Entry]], where: str, budget: int) -> Iterator[Finding]:
-    """Find entries that the token budget starves."""
+    """Find entries that never fit into the token budget."""
     from tavernkit.budget import count_tokens
 
     used = 0

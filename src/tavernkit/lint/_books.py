@@ -1,4 +1,4 @@
-"""World books and lorebooks: entries that cannot fire, and those that will not do what they seem to."""
+"""World books and lorebooks: entries that cannot fire, and entries that do not do what they seem to."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _AND_ANY, _NOT_ALL, _NOT_ANY, _AND_ALL = range(4)
 def lint_world_book(
     book: WorldBook, where: str = "", *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> Iterator[Finding]:
-    """Check a world book: each entry by itself, then the entries among each other.
+    """Check a world book: each entry on its own, then all entries together.
 
     Args:
         book: The book.
         where: The JSON pointer to it, for findings.
-        budget: Tokens that the lore may take; books that may need more are reported.
+        budget: Token budget of the lore; books that may need more are reported.
         language: The program whose macros the texts use; ``any`` decides for each text.
     """
     pointers = [f"{where}/entries/{escape(key)}" for key, _ in book.raw_entries()]
@@ -47,7 +47,7 @@ def lint_world_book(
 def lint_character_book(
     book: Mapping[str, object], where: str = "", *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> Iterator[Finding]:
-    """Check the book of a card, as SillyTavern takes it for a world book."""
+    """Check the book of a card, as SillyTavern converts it to a world book."""
     from tavernkit.silly_tavern._world_info import WorldBook
 
     world = WorldBook.from_character_book(book, name="book")
@@ -63,7 +63,7 @@ def lint_character_book(
 
 
 def _entries(book: WorldBook, pointers: list[str], keys: str, language: Language) -> Iterator[Finding]:
-    """Check each entry by itself; ``keys`` is the member of an entry that has its keys."""
+    """Check each entry on its own; ``keys`` is the field with its keys."""
     from tavernkit.silly_tavern._world_info.entry import problem_with
 
     places: dict[int, str] = {}
@@ -217,10 +217,10 @@ _RULES: tuple[Callable[[Entry, str], Iterator[Finding]], ...] = (
 
 
 def repaired_entry(entry: Mapping[str, object]) -> dict[str, object]:
-    """An entry without repeated keys and blanks around keys, where that changes nothing.
+    """Return an entry without repeated keys and spaces around keys, if that changes nothing.
 
-    A key of blanks is always found and an empty one never: both say something and stay. Group scoring looks for keys
-    as they are written and counts each: entries of a group stay as they are.
+    A key of spaces is always found and an empty one never: both have a meaning and stay. Group scoring counts each key
+    as written: entries of a group stay as they are.
     """
     fixed, extensions = dict(entry), entry.get("extensions")
     if entry.get("group") or (is_mapping(extensions) and extensions.get("group")):

@@ -1,4 +1,4 @@
-"""Cards: what the specification asks for, the texts, the book and the scripts inside."""
+"""Cards: the specification's requirements, the texts, the book and the scripts inside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
 """Codes of the validator that ``tavernkit.lint._fixes`` can repair."""
 
 SAID_OF_THE_BOOK = frozenset({"NEVER_ACTIVE"})
-"""Codes of the validator for what ``tavernkit.lint._books`` says in more words, as NEVER_FIRES."""
+"""Codes of the validator for problems that ``tavernkit.lint._books`` reports in more detail as NEVER_FIRES."""
 
 _TEXTS = (
     "description",
@@ -33,7 +33,7 @@ _TEXTS = (
 )
 
 _HEAD_TEXTS = frozenset({"description", "personality", "scenario", "mes_example", "system_prompt"})
-"""Those that are before the chat in every prompt."""
+"""Fields that come before the chat in every prompt."""
 
 
 def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Language = "any") -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Langu
 
     Args:
         bundle: The loaded file.
-        budget: Tokens that the lore may take; books that may need more are reported.
+        budget: Token budget of the lore; books that may need more are reported.
         language: The program whose macros the texts use; ``any`` decides for each text.
     """
     for problem in validate(bundle):

@@ -25,7 +25,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 class FileKind(StrEnum):
-    """What a file holds."""
+    """The kind of content of a file."""
 
     CARD = "card"
     MODULE = "RisuAI module"
@@ -44,11 +44,11 @@ class FileKind(StrEnum):
 def lint_file(
     path: str | Path, *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> tuple[FileKind, list[Finding]]:
-    """Find out what a file is and check it, worst findings first.
+    """Detect the kind of a file and check it, worst findings first.
 
     Args:
         path: The file: a card, book, preset, template or regex script.
-        budget: Tokens that the lore may take; books that may need more are reported.
+        budget: Token budget of the lore; books that may need more are reported.
         language: The program whose macros the texts use; ``any`` decides for each text.
     """
     path, kind = Path(path), FileKind.CARD
@@ -66,7 +66,7 @@ def lint_file(
 
 
 def recognise(path: Path) -> tuple[FileKind, object]:
-    """Return what a file is, by its ending and content; the parsed JSON comes with it if it is JSON."""
+    """Return the kind of a file, by its extension and content, and its parsed JSON if it is JSON."""
     suffix = path.suffix.lower()
     if suffix in (".jinja", ".jinja2", ".j2"):
         return FileKind.CHAT_TEMPLATE, None
@@ -85,7 +85,7 @@ def recognise(path: Path) -> tuple[FileKind, object]:
 def is_known(path: Path) -> bool:
     """Return True if a file of a folder is one of ours: a data folder also has themes, settings and plain pictures.
 
-    What cannot be read counts as ours: it may be a card that is broken.
+    Unreadable files count as ours: they may be broken cards.
     """
     suffix = path.suffix.lower()
     if suffix == ".json":
@@ -127,12 +127,12 @@ def _has_card(path: Path) -> bool:
 
 
 def read_json(path: Path) -> object:
-    """Parse a file; nothing if it is not JSON."""
+    """Parse a file; None if it is not JSON."""
     return parse_json(_bytes(path))
 
 
 def parse_json(data: bytes) -> object:
-    """Parse the bytes of a file; nothing if they are not JSON."""
+    """Parse the bytes of a file; None if they are not JSON."""
     try:
         return json.loads(_decoded(data))
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ def parse_json(data: bytes) -> object:
 
 
 def kind_of(value: object) -> FileKind | None:
-    """Return what parsed JSON is, by the names of its fields; nothing if they do not say."""
+    """Return the kind of parsed JSON, by the names of its fields; None if unknown."""
     if presets.has_scripts(value):
         return FileKind.REGEX
     if not is_mapping(value):

@@ -1,4 +1,4 @@
-"""One thing that a linter found."""
+"""A finding of the linter."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A problem: where, what, what would be right, and how bad it is.
+    """A problem: where it is, what is wrong, what would be right, and how bad it is.
 
-    ``where`` is a JSON pointer into the file, ``entry`` what the entry of a book is called there; ``line`` and
-    ``column`` (from 1) are a place in the text there. ``code`` is stable for programs. ``fixable`` ones can be repaired
-    without changing any prompt.
+    ``where`` is a JSON pointer into the file, ``entry`` the title of a book's entry; ``line`` and ``column`` (from 1)
+    are a position in that text. ``code`` is stable for programs. ``fixable`` problems can be repaired without changing
+    any prompt.
     """
 
     where: str
@@ -56,7 +56,7 @@ class Finding:
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
-    """Put findings that say the same of several places together: the first of each, and how many there are."""
+    """Group equal findings at several places: the first of each, and how many there are."""
     groups: dict[tuple[object, ...], tuple[Finding, int]] = {}
     for each in findings:
         key = (each.severity, each.code, each.message)
@@ -66,7 +66,7 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Order findings by severity; those of one severity stay in the order of the file."""
+    """Order findings by severity; within a severity, in file order."""
     return sorted(findings, key=lambda each: RANK[each.severity])
 
 

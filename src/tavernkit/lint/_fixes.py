@@ -20,11 +20,11 @@ _ENTRY_DEFAULTS: Mapping[str, object] = {"extensions": {}, "use_regex": False}
 def fix_file(path: str | Path, *, backup: bool = False) -> bool:
     """Repair a book or a card; return True if the file was changed.
 
-    It is never left half written. One that holds a number which JSON has no way to write stays as it is.
+    The file is never left half written. A file with a number that JSON cannot represent is left alone.
 
     Args:
         path: A JSON file, or a card in a picture or archive.
-        backup: Keep the file as it was beside it, with ``.bak`` behind its name.
+        backup: Keep the old file next to it, with ``.bak`` after its name.
     """
     path = Path(path)
     kind, value = recognise(path)
@@ -46,7 +46,7 @@ def _fixed_json(path: Path, kind: FileKind, value: Mapping[str, object]) -> byte
 
 
 def _fixed_container(path: Path) -> bytes | None:
-    """The bytes of a repaired picture or archive; nothing if there is no card in it, or nothing to repair."""
+    """Return the bytes of a repaired picture or archive; None if it has no card or nothing to repair."""
     from tavernkit.cards import Character, Format, load, to_bytes
     from tavernkit.errors import TavernKitError, WarningLog
 
@@ -66,7 +66,7 @@ def _fixed_container(path: Path) -> bytes | None:
 def _json_bytes(value: object, indent: str | None) -> bytes | None:
     try:
         return f"{json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)}\n".encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON has an escape for and UTF-8 nothing
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can escape but UTF-8 cannot encode
         return f"{json.dumps(value, indent=indent, allow_nan=False)}\n".encode()
     except ValueError:
         return None
@@ -107,7 +107,7 @@ def _fixed_card(card: Mapping[str, object]) -> dict[str, object]:
     fixed: dict[str, object] = {**data, **missing}
     book = data.get("character_book")
     if is_mapping(book):
-        # Every version of the specification asks for the extensions of a book.
+        # Every version of the specification requires the extensions of a book.
         fixed["character_book"] = {"extensions": {}, **_fixed_book(book, v3=version == "v3")}
     return {**card, "data": fixed}
 
@@ -117,7 +117,7 @@ def _default(name: str) -> object:
 
 
 def _indent(path: Path) -> str | None:
-    """The indent the file has, so that a repair is a small difference."""
+    """Return the indentation of the file, so that a repair is a small difference."""
     for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()[1:2]:
         return line[: len(line) - len(line.lstrip(" \t"))] or None
     return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_LORE_BUDGET = 2048
 
 PLACES = ("before_desc", "after_desc", "personality", "scenario")
-"""Where ``@@position`` can put an entry, beside a point of the preset (``pt_name``)."""
+"""Where ``@@position`` can put an entry, besides a point of the preset (``pt_name``)."""
 
 _ROLES = ("system", "user", "assistant")
 _PROMPTS = ("post_history_instructions", "system_prompt")
@@ -63,7 +63,7 @@ DECORATORS: Mapping[str, Callable[[Sequence[str]], str | None]] = {
     **dict.fromkeys(("match_full_word", "match_partial_word"), _anything),
     **dict.fromkeys(("recursive", "unrecursive", "no_recursive_search"), _anything),
 }
-"""The decorators that RisuAI knows, and what is wrong with the arguments of one."""
+"""The decorators that RisuAI knows, and the checks of their arguments."""
 
 
 def lint_lorebook(entries: object, where: str = "", *, budget: int = DEFAULT_LORE_BUDGET) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def lint_lorebook(entries: object, where: str = "", *, budget: int = DEFAULT_LOR
     Args:
         entries: The parsed list.
         where: A JSON pointer to it, for the findings.
-        budget: Tokens that lore may take.
+        budget: Token budget of the lore.
     """
     from tavernkit.risu_ai._lorebook import LorebookEntry
 
@@ -124,13 +124,13 @@ def _decorator(decorator: Decorator, place: str) -> Iterator[Finding]:
     wanted = wrong(decorator.arguments)
     if wanted is not None:
         given = f"@@{name} {decorator.joined}".rstrip()
-        # Without a place RisuAI gives up on the whole lorebook; other mistakes make the decorator do nothing.
+        # Without a position RisuAI drops the whole lorebook; other mistakes make the decorator do nothing.
         severity = Severity.ERROR if name == "position" and not decorator.arguments else Severity.WARNING
         yield _finding(place, f"{given} needs {wanted}", severity, "BAD_DECORATOR")
 
 
 def _regex_key(key: str, place: str) -> Iterator[Finding]:
-    """Check a regex key as RisuAI reads it: the slash in front stays a part of the pattern."""
+    """Check a regex key as RisuAI reads it: the leading slash stays part of the pattern."""
     if not key.startswith("/"):
         message = f"key {key!r} is not a regular expression, so the entry never matches"
         yield _finding(place, message, Severity.WARNING, "BAD_REGEX_KEY", hint="write it as /pattern/flags")
@@ -151,12 +151,12 @@ def _regex_key(key: str, place: str) -> Iterator[Finding]:
 
 
 def _without_slash(pattern: str, flags: str) -> str:
-    """A key that finds what was meant: the slash that stays may be there or not."""
+    """Return a key that matches what was meant, with or without the leading slash."""
     return f"/?(?:{pattern[1:]})/{flags}"
 
 
 def _cost(entries: Sequence[tuple[str, LorebookEntry]], where: str, budget: int) -> Iterator[Finding]:
-    """Find entries that the token budget starves."""
+    """Find entries that never fit into the token budget."""
     from tavernkit.budget import count_tokens
 
     used = 0

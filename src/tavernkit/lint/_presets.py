@@ -116,7 +116,7 @@ def lint_jinja(text: str) -> Iterator[Finding]:
 
 
 def lint_json_text(text: str) -> Iterator[Finding]:
-    """Say where a file stops being JSON."""
+    """Report where a file stops being valid JSON."""
     import json
 
     try:
@@ -133,7 +133,7 @@ def lint_json_text(text: str) -> Iterator[Finding]:
         )
     except RecursionError:
         yield Finding(where="/", message="is nested too deeply", severity=Severity.ERROR, code="NOT_JSON")
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         yield Finding(where="/", message=f"cannot be read: {error}", severity=Severity.ERROR, code="NOT_JSON")
 
 

@@ -14,7 +14,7 @@ from tavernkit.lint._time_limit import has_time
 from tavernkit.lint._worst_case import measure_worst_case
 
 NOTICEABLE = DEFAULT_TIMEOUT
-"""Seconds from which an expression is worth a word: builds cut calls off there."""
+"""Seconds from which an expression is reported: builds stop calls there."""
 
 
 def lint_regex(source: str, flags: str, where: str) -> Iterator[Finding]:

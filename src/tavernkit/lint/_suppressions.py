@@ -1,4 +1,4 @@
-"""Findings that an author does not want to hear of: a file ``.tavernlint`` beside the files, or above them."""
+"""Suppressed findings: ``.tavernlint`` files in the folder of a file, or above it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING = "*"
 class Suppression:
     """One line: which files (a pattern, relative to the folder of the line), and which codes at which place.
 
-    ``*`` stands for all codes; an empty place for every place, else it is the start of one.
+    ``*`` means all codes; an empty place means every place, otherwise it is a prefix.
     """
 
     folder: Path
@@ -28,7 +28,7 @@ class Suppression:
     place: str = ""
 
     def covers(self, path: Path, finding: Finding) -> bool:
-        """Return True if the line is about a finding."""
+        """Return True if the line suppresses a finding."""
         try:
             name = path.resolve().relative_to(self.folder).as_posix()
         except ValueError:
@@ -43,7 +43,7 @@ class Suppression:
 def without_suppressed(
     path: Path, findings: Iterable[Finding], *, warn: Warn = log_warning
 ) -> tuple[list[Finding], int]:
-    """Leave out what a ``.tavernlint`` file says; return the rest and how many were left out.
+    """Remove findings that a ``.tavernlint`` file suppresses; return the rest and how many were removed.
 
     Args:
         path: The file that the findings are about.

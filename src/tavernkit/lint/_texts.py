@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._macros import Diagnostic, MacroEngine
 
 Language = Literal["silly_tavern", "risu_ai", "any"]
-"""Whose macros a text is written in; ``any`` for files that both programs read."""
+"""The program whose macros a text uses; ``any`` for files that both programs read."""
 
 MAX_TEXT = 200_000
 """Longer texts are checked up to here."""
@@ -38,7 +38,7 @@ _SEVERITIES = {
 
 
 def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Finding]:
-    """Check a text as it would be expanded; nothing it does has an effect.
+    """Check a text by expanding it; side effects are discarded.
 
     Args:
         text: The text with macros.
@@ -66,10 +66,10 @@ def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Fin
 
 
 def lint_head_text(text: str, where: str) -> Iterator[Finding]:
-    """Check a text that is before the chat: macros that change it make a prompt cache useless."""
+    """Check a text that is before the chat: macros that change it defeat a prompt cache."""
     for name, kind in volatile_macros(text[:MAX_TEXT]).items():
         if kind == "variable":
-            continue  # it changes when somebody changes it
+            continue  # it changes only when it is set
         place = text.lower().find(f"{{{{{name}")
         line, column = line_and_column(text, place) if place >= 0 else (None, None)
         lost = default_estimator().estimate(text[max(place, 0) : MAX_TEXT])

@@ -1,4 +1,4 @@
-"""How long the check of one file may take: texts and expressions are tried out, and a file may have thousands."""
+"""A time limit for checking one file: texts and expressions are executed, and a file may have thousands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MAX_SECONDS = 30.0
-"""Time for one file; what is not tried by then is skipped."""
+"""Time for one file; remaining checks are skipped."""
 
 
 class TimeLimit:
-    """The time that is left for a file, and how many things were skipped because it ran out."""
+    """The time left for a file, and how many checks were skipped."""
 
     __slots__ = ("_deadline", "skipped")
 
@@ -21,7 +21,7 @@ class TimeLimit:
         self.skipped = 0
 
     def has_time(self) -> bool:
-        """Return True if there is time for one more thing; if not, count it as skipped."""
+        """Return True if there is time for another check; if not, count it as skipped."""
         if time.monotonic() < self._deadline:
             return True
         self.skipped += 1
@@ -43,6 +43,6 @@ def time_limit() -> Generator[TimeLimit]:
 
 
 def has_time() -> bool:
-    """Return True if there is time to try one more thing; outside of a file there always is."""
+    """Return True if there is time for another check; without a time limit there always is."""
     current = _current.get()
     return current is None or current.has_time()

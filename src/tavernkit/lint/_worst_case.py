@@ -1,4 +1,4 @@
-"""How slow a regular expression can get, found out by trying."""
+"""Measures how slow a regular expression can get."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
 
 TIME_LIMIT = 0.25
-"""Seconds after which an attempt is given up."""
+"""Seconds after which an attempt is stopped."""
 
 ALL_TIME_LIMIT = 1.0
 """Seconds after which no more texts are tried with one expression."""
 
 LENGTHS = (30, 3000, 10000)
-"""Lengths of the texts that are tried: an explosion shows at the first, a square at the last."""
+"""Lengths of the texts that are tried: exponential time shows at the first, quadratic time at the last."""
 
 MAX_PUMPS = 8
 """Different repeated pieces that are tried."""
@@ -27,7 +27,7 @@ _LITERALS = re.compile(r"\\(.)|([^\\()\[\]{}*+?.|^$])", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """The slowest attempt. ``gave_up`` means it was longer than the limit."""
+    """The slowest attempt. ``gave_up`` is True if it exceeded the limit."""
 
     seconds: float
     """How long the slowest attempt took."""
@@ -43,7 +43,7 @@ class WorstCase:
 
 
 def measure_worst_case(regex: JSRegex) -> WorstCase:
-    """Try texts that make backtracking engines suffer: long repetitions of what the pattern likes, then an end."""
+    """Try texts that are slow for backtracking engines: long repetitions that match, then a mismatch."""
     worst = WorstCase(0.0, 0, "", gave_up=False)
     tried = 0.0
     for length in LENGTHS:
@@ -61,7 +61,7 @@ def measure_worst_case(regex: JSRegex) -> WorstCase:
 
 
 def _time(regex: JSRegex, text: str) -> tuple[float, bool]:
-    """The better of two attempts, so that starting the guard does not count."""
+    """Return the faster of two attempts, so that starting the guard does not count."""
     best = float("inf")
     for _ in range(2):
         gave_up: list[str] = []

@@ -1,4 +1,4 @@
-"""A plan as people look at it: by source, with the cost of each part, on a page or in a terminal."""
+"""Reports about a plan: by source, with the cost of each part, as a page or for the terminal."""
 
 from tavernkit._lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: no network, no other file."""
+"""The report as one self-contained page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAP = Rectangle(0, 0, 100, 100)
 def render_html(view: Overview, *, title: str = "What the model sees", messages: object = None) -> str:
     """Write the page. All texts in it are escaped: cards, chats and books are not trusted.
 
-    The page's own script is the only one that its policy lets run.
+    The page's policy allows only its own script.
 
     Args:
         view: What to show.
@@ -58,12 +58,12 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
 
 
 def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved: Sequence[Moved] = ()) -> str:
-    """Write a page about what a prompt cache holds of a chat: a chart, what broke it, and every request.
+    """Write a page about a chat's prompt cache: a chart, what broke it, and every request.
 
     Args:
         report: The prediction.
         title: The page's title.
-        moved: What a cache strategy put elsewhere, in the last prompt.
+        moved: What a cache strategy moved, in the last prompt.
     """
     from jinja2 import Environment
 
@@ -81,7 +81,7 @@ def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved
 
 
 def _trusted(text: str) -> object:
-    """Our own style and script, which are put in as they are."""
+    """Mark our own style and script as safe."""
     from markupsafe import Markup
 
     return Markup(text)  # noqa: S704  # shipped with the package

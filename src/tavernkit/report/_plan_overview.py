@@ -1,4 +1,4 @@
-"""A plan in the form in which reports show it."""
+"""A plan in the form that reports show."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tavernkit.report._source_families import FAMILIES, SourceFamily, family_of
 from tavernkit.report._sources import Words, sentences_of, tokens_of_lore, words_of
 
 MAX_UNTOUCHED = 2000
-"""Entries listed that no text touched: the page of a very large book stays one that a browser can show."""
+"""The maximum number of listed entries without any match, so that browsers can show the page of a very large book."""
 
 
 def lore_rows(result: LoreResult | None, *, limit: int = MAX_UNTOUCHED) -> list[LoreRow]:
     """List the entries of a scan, those in the prompt first.
 
     Args:
-        result: What the scan found; None gives an empty list.
-        limit: The most entries to list that no text touched.
+        result: The result of the scan; None gives an empty list.
+        limit: The maximum number of listed entries without any match.
     """
     return [] if result is None else result.rows(untouched=limit)
 
@@ -49,7 +49,7 @@ class Part:
     name: str | None = None
     """The speaker's name, if the message has one."""
     words: Sequence[Words] = ()
-    """The content cut into sentences, and where the origin of words changes, if the sources were asked for."""
+    """The content cut into sentences, and where the origin of words changes, if sources were requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What is in a prompt, what each source costs, what the lore did, what was left out, what was odd."""
+    """What is in a prompt, what each source costs, which lore fired, what was left out, and warnings."""
 
     parts: Sequence[Part]
     """What goes to the model, in order."""
@@ -75,7 +75,7 @@ class Overview:
     lore: Sequence[LoreRow]
     """The entries of the lore, those in the prompt first."""
     left_out: Sequence[ExplainedOmission]
-    """What does not go to the model, with reasons."""
+    """What was left out, with reasons."""
     warnings: Sequence[str]
     """Warnings of the build."""
     total_tokens: int
@@ -83,11 +83,11 @@ class Overview:
     budget_tokens: int | None
     """Tokens that the prompt may have; None if there is no limit."""
     source_map: SourceMap | None = None
-    """Where each character came from, if the sources were asked for."""
+    """Where each character came from, if sources were requested."""
     lore_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What each entry costs that is in the prompt, by its id, if the sources were asked for."""
+    """The tokens of each entry in the prompt, by its id, if sources were requested."""
     hints: Sequence[str] = ()
-    """What could be better."""
+    """Suggestions."""
 
     def to_dict(self) -> JsonObject:
         """The same, ready for ``json``."""
@@ -122,11 +122,11 @@ class Overview:
 
 
 def overview(plan: Plan, *, sources: bool = False) -> Overview:
-    """Look at a plan as a whole.
+    """Summarise a plan.
 
     Args:
         plan: The plan.
-        sources: Say of all words where they come from, too; the prompt is built once more for that.
+        sources: Also find the source of all words; this builds the prompt again.
     """
     explanation = plan.explain()
     source_map = plan.source_map() if sources else None

@@ -1,4 +1,4 @@
-"""The few kinds of sources that people tell apart at a glance."""
+"""Families of sources, each with a colour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SourceFamily:
     name: str
     """A short name, for programs."""
     label: str
-    """What a legend calls it."""
+    """The label in a legend."""
     colour: str
     style: str
 
@@ -81,7 +81,7 @@ _BY_GROUP: Mapping[str, SourceFamily] = {"examples": EXAMPLE, "lore": LORE, "his
 
 
 def family_of(block: Block) -> SourceFamily:
-    """Return the family a block belongs to; what no platform named counts by its budget group."""
+    """Return the family of a block; blocks without a known source count by their budget group."""
     source = block.source
     if not is_mapping(source):
         return _BY_KIND.get(str(source or ""), _BY_GROUP.get(block.token_budget_group, OTHER))

@@ -1,4 +1,4 @@
-"""Where words come from, in words for people."""
+"""Readable descriptions of where words come from."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tavernkit.prompt._source_spans import Span, TextSource
 
 _BUILDER = "the builder itself"
 _SENTENCE_END = re.compile(r"""[.!?…。！？]{1,3}["'”’»)\]*_]{0,3}\s{1,9}|[。！？]|\n{1,9}""")
-"""Bounded, so that a text of nothing but dots takes no longer than any other."""
+"""Bounded, so that a text of only dots takes no longer than others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
     """Words of a prompt that have one origin: the text of ``source`` from ``start`` to ``end``, and what changed them.
 
-    ``how`` says through which macros and scripts they came, outermost first. Words that a macro made of nothing have
-    the place of the macro.
+    ``how`` lists the macros and scripts that produced them, outermost first. Words that a macro generated have the
+    place of the macro.
     """
 
     text: str
@@ -49,7 +49,7 @@ def words_of(text: str, spans: Sequence[Span], start: int = 0, end: int | None =
 
 
 def sentences_of(words: Iterable[Words]) -> Iterator[Words]:
-    """Cut words that are in a source as they are into sentences, each with its own place there."""
+    """Split words copied from a source into sentences, each with its own place there."""
     for each in words:
         if each.source is None or each.end - each.start != len(each.text):
             yield each
@@ -60,7 +60,7 @@ def sentences_of(words: Iterable[Words]) -> Iterator[Words]:
 
 
 def tokens_of_lore(source_map: SourceMap, rows: Sequence[LoreRow]) -> Mapping[str, int]:
-    """Return what each lore entry costs that is in the prompt, by the id of its row."""
+    """Return the tokens of each lore entry in the prompt, by the id of its row."""
     counts = [(source, tokens) for source, tokens in source_map.tokens_by_source().items() if source.kind == "lore"]
     found: dict[str, int] = {}
     for row in rows:

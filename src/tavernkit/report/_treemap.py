@@ -1,4 +1,4 @@
-"""The squarified treemap: areas by weight, as near to squares as they get."""
+"""The squarified treemap: areas by weight, as close to squares as possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tavernkit._dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A place of the map."""
+    """A rectangle of the map."""
 
     x: float
     y: float
@@ -18,7 +18,7 @@ class Rectangle:
 
 
 def squarify(weights: Sequence[int], area: Rectangle) -> list[Rectangle]:
-    """Divide an area among weights, in their order; a weight of nothing gets nothing."""
+    """Divide an area among weights, in their order; a weight of zero gets nothing."""
     order = sorted(range(len(weights)), key=lambda index: -weights[index])
     total = sum(weight for weight in weights if weight > 0)
     placed = [Rectangle(area.x, area.y, 0, 0) for _ in weights]
@@ -35,7 +35,7 @@ def squarify(weights: Sequence[int], area: Rectangle) -> list[Rectangle]:
 
 
 def _best_row(sizes: Sequence[float], side: float) -> int:
-    """How many of the next sizes make the best row along a side."""
+    """Return how many of the next sizes make the best row along a side."""
     best, count, covered = float("inf"), 0, 0.0
     for size in sizes:
         covered += size
@@ -53,7 +53,7 @@ def _ratio(size: float, covered: float, side: float) -> float:
 
 
 def _lay(row: Sequence[tuple[int, float]], area: Rectangle, placed: list[Rectangle]) -> Rectangle:
-    """Place a row along the shorter side of an area and give what is left of it."""
+    """Place a row along the shorter side of an area and return the remaining area."""
     covered = sum(size for _, size in row)
     if area.width >= area.height:
         thickness = covered / area.height if area.height else 0

@@ -76,7 +76,7 @@ class RisuAIContext(Context):
     device: RisuDevice = field(default_factory=RisuDevice)
 
     owns_variables: bool = field(init=False, default=False)
-    """Whether the application keeps the variables, not just this build."""
+    """True if the application keeps the variables, not just this build."""
 
     inputs_type: ClassVar[type] = RisuAIInputs
 
@@ -129,7 +129,7 @@ class RisuAIContext(Context):
 
     @property
     def continued(self) -> bool:
-        """Whether the last message is to be continued."""
+        """True if the last message is to be continued."""
         return self.generation_type == "continue"
 
     @property

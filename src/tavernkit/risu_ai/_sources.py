@@ -116,7 +116,7 @@ class MessageTexts:
         return place is not None and place < len(self.chat.messages) and self.chat.messages[place].data == block.content
 
     def of_block(self, block: Block) -> str:
-        """Give the text of a block; if it is a message of the chat as it stands, with its place."""
+        """Return the text of a block; if it is a message of the chat as it stands, with its place."""
         if type(block.content) is not str or not self.has(block):
             return block.content
         place = place_of_block(block)
@@ -131,7 +131,7 @@ class MessageTexts:
         return None if message is None else (message.role, message.data)
 
     def unused(self, plan: RisuPlan, dropped: Iterable[Dropped]) -> Iterator[tuple[str, str]]:
-        """Give the messages that are not in a prompt, each with the reason.
+        """Yield the messages that are not in a prompt, each with the reason.
 
         Args:
             plan: The plan.

@@ -54,7 +54,7 @@ class RisuState(BuildState[RisuAIContext]):
         self.session, self.session_owner = context.session, context.variables
         """Whose script results and Lua scripts are remembered; a send has one for all its prompts."""
         self.sending = False
-        """Whether the prompt is part of a send, which a failing trigger ends; otherwise it is only reported."""
+        """True if the prompt is part of a send, which a failing trigger ends; otherwise it is only reported."""
         self.preset = context.active_preset
         """prepare: the preset of this build (a preset chain may pick another one)."""
         self.settings = context.settings
@@ -106,7 +106,7 @@ class RisuState(BuildState[RisuAIContext]):
         """cbs, triggers, regex_scripts: the tokens counted so far, those of the reply included."""
         self._sent: tuple[tuple[RisuMessage, ...], tuple[tuple[RisuMessage, ...], bool]] | None = None
         self.is_standard = False
-        """Whether the pipeline is RisuAI's own: no step of an application looks at what others hand over."""
+        """True if the pipeline is RisuAI's own: no step of an application looks at what others hand over."""
         self.written: WrittenMessages | None = None
         """regex_scripts: the end of ``slots.chats``, if other builds share it: nothing may change its messages."""
         self.stopped = False
@@ -131,12 +131,12 @@ class RisuState(BuildState[RisuAIContext]):
 
     @property
     def in_group(self) -> bool:
-        """Whether the selected character is a group."""
+        """True if the selected character is a group."""
         return self.context.owner.is_group
 
     @property
     def template_in_use(self) -> bool:
-        """Whether the preset has a template of its own."""
+        """True if the preset has a template of its own."""
         return self.preset.prompt_template is not None
 
     @property
@@ -221,7 +221,7 @@ class RisuState(BuildState[RisuAIContext]):
 
     @property
     def uses_memory(self) -> bool:
-        """Whether the character and the settings ask for long-term memory."""
+        """True if the character and the settings ask for long-term memory."""
         return character_fields(self.context.owner).supa_memory and uses_memory(self.context.settings.raw)
 
     @property

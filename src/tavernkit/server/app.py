@@ -157,12 +157,12 @@ def _warm_up() -> None:
 def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/health", tags=["health"])
     async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]  # a route
-        """Whether the process lives."""
+        """True if the process lives."""
         return {"status": "ok", "version": __version__}
 
     @app.get("/ready", tags=["health"])
     async def ready() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
-        """Whether it can serve: the database answers."""
+        """True if it can serve: the database answers."""
         try:
             await service.database.ping()
         except Exception as error:  # noqa: BLE001  # whatever it is, the server is not ready

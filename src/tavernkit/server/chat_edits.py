@@ -38,7 +38,7 @@ Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, T], Awaitab
 async def edit_message(
     database: Database, client: Client, chat_id: str, message_id: str, content: str, rewrite: Rewrite[str]
 ) -> ChatLine:
-    """Give a message another text."""
+    """Replace the text of a message."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
         changed, variables = await rewrite(connection, chat, line, content)
         return await _store(connection, chat, line, changed, variables={**chat.variables, "local": variables})

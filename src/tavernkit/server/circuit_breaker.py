@@ -53,5 +53,5 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are turned away now."""
+        """True if requests are turned away now."""
         return self._failed >= self._allowed and self._open_until > self._clock()

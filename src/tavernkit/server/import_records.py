@@ -84,7 +84,7 @@ class Progress:
     done: int = 0
     more_warnings: int = 0
     served: bool = False
-    """Whether a folder is read that was read before: what is the same stays, what has changed is a new version."""
+    """True if a folder is read that was read before: what is the same stays, what has changed is a new version."""
     seen: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """Names of the files that gave items of a served folder, by kind and id."""
 
@@ -392,7 +392,7 @@ async def _owner(connection: AsyncConnection, progress: Progress, path: Path) ->
 
 
 async def _is_known(connection: AsyncConnection, progress: Progress, name: str, selection: Selection) -> bool:
-    """Whether a chat of a served folder is here already: it goes on here."""
+    """True if a chat of a served folder is here already: it goes on here."""
     external_id = _external_id(progress, name, selection)
     return progress.served and await chats.find_chat(connection, progress.owner, external_id) is not None
 

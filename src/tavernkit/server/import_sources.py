@@ -164,7 +164,7 @@ def _reading(path: Path, name: Path, warn: Warn) -> Callable[[], Found]:
 
 
 def _may_be_chat(path: Path) -> bool:
-    """Whether a file is read after the others: chats belong to characters."""
+    """True if a file is read after the others: chats belong to characters."""
     if path.suffix.lower() == ".json":
         return any(kind.encode() in path.read_bytes() for kind in RISU_CHATS)
     return path.suffix.lower() == ".jsonl"

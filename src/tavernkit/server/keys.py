@@ -44,7 +44,7 @@ class Client:
     """What builds of its prompts may do."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether a scope is theirs."""
+        """True if a scope is theirs."""
         return scope in self.scopes or "admin" in self.scopes
 
 
@@ -140,7 +140,7 @@ class Keys:
         return [_info(row) for row in rows]
 
     async def change(self, key_id: str, changes: Mapping[str, object]) -> KeyInfo:
-        """Give a key that is in use another name or allowance, from its next request on."""
+        """Return a key that is in use another name or allowance, from its next request on."""
         query = select(*_KEY_COLUMNS).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
         async with self._database.write() as connection:
             if changes:

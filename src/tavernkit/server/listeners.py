@@ -27,7 +27,7 @@ class Listener(Protocol):
 
     @property
     def streaming(self) -> bool:
-        """Whether pieces are wanted."""
+        """True if pieces are wanted."""
         ...
 
     @property

@@ -74,7 +74,7 @@ def last_id(lines: Sequence[ChatLine]) -> str | None:
 async def _failed_before(
     connection: AsyncConnection, request: TurnRequest, chat: ChatState, lines: Sequence[ChatLine]
 ) -> bool:
-    """Whether the chat ends with the words of this request, which got no answer.
+    """True if the chat ends with the words of this request, which got no answer.
 
     Clients without idempotency keys repeat requests, too.
     """

@@ -21,7 +21,7 @@ class SecretBox:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a key to seal and open with."""
+        """True if there is a key to seal and open with."""
         return self._fernet is not None
 
     def seal(self, secret: str) -> str:

@@ -72,7 +72,7 @@ class Service:
         await self.database.close()
 
     async def needs_first_key(self) -> bool:
-        """Whether keys are required and there is none yet."""
+        """True if keys are required and there is none yet."""
         if not self.config.keys_required or self.config.admin_key is not None:
             return False
         async with self.database.read() as connection:

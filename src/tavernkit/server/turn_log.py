@@ -53,7 +53,7 @@ class OpenTurn:
     cast: Cast
     global_variables: JsonObject
     stored: bool = True
-    """Whether there is a row for it."""
+    """True if there is a row for it."""
     unread: int = 0
     """How many lines of the chat come before those that are read."""
     options: JsonObject = field(default_factory=dict[str, Json])
@@ -368,7 +368,7 @@ class TurnLog:
         self._remember(replace(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
-        """Give the chat back; what the user said stays."""
+        """Return the chat back; what the user said stays."""
         if not opened.stored and not opened.exchanged:
             return
         with suppress(Exception):

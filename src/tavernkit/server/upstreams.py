@@ -91,7 +91,7 @@ class Upstreams:
         )
 
     def speaks(self, dialect: str) -> bool:
-        """Whether some upstream has this dialect."""
+        """True if some upstream has this dialect."""
         return any(each.model.dialect == dialect for each in self._upstreams.values())
 
     def offering(self, kind: Literal["embedding", "moderation"], name: str | None = None) -> Upstream:

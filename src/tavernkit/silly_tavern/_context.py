@@ -248,7 +248,7 @@ class SillyTavernContext(Context):
 
     @property
     def text_completion(self) -> bool:
-        """Whether one text is built (``dialect="text"``), not messages."""
+        """True if one text is built (``dialect="text"``), not messages."""
         return self.dialect == TEXT_DIALECT
 
     @property

@@ -198,7 +198,7 @@ class LineTexts:
         return block.content == self.lines[index].mes
 
     def of_block(self, block: Block) -> str:
-        """Give the text of a block; if it is a line of the chat as it stands, with its place."""
+        """Return the text of a block; if it is a line of the chat as it stands, with its place."""
         if type(block.content) is not str or not self.has(block):
             return block.content
         index = line_of_block(block)
@@ -206,7 +206,7 @@ class LineTexts:
         return self._line(index)
 
     def unused(self, plan: Plan) -> Iterator[tuple[str, str]]:
-        """Give the lines that are not in a plan, each with the reason."""
+        """Yield the lines that are not in a plan, each with the reason."""
         used = {line_of_block(block) for block in plan.enabled_blocks}
         left_out = next((each.reason for each in plan.omissions if each.kind == "history"), "")
         for index, line in enumerate(self.lines):
@@ -278,7 +278,7 @@ class EntryTexts:
         self._made: dict[int, str] = {}
 
     def __call__(self, entry: Entry) -> str:
-        """Give the text of an entry, without its decorators."""
+        """Return the text of an entry, without its decorators."""
         made = self._made.get(id(entry))
         if made is None:
             made = self._made[id(entry)] = self._trace(entry)

@@ -1,7 +1,7 @@
-"""Sets of characters as bits, for telling what can follow what in a pattern.
+"""Sets of characters as bit masks, to decide what can follow what in a pattern.
 
-One bit for each ASCII character, one for each stretch of the other characters that the pattern does not tell apart,
-and one for the end of the text. A set computed here always contains the real one; it may be larger.
+One bit for each ASCII character, one for each range of other characters that the pattern does not distinguish, and one
+for the end of the text. A computed set always contains the real one, and may be larger.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ _WIDE_LINE_ENDS = (0x2028, 0x2029)
 
 
 class Alphabet:
-    """The characters that one pattern tells apart."""
+    """The characters that one pattern distinguishes."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._fold = "i" in pattern.flags or pattern.has_modifiers
         self._unicode = pattern.unicode
         self._dot_all = "s" in pattern.flags or pattern.has_modifiers
-        # Unicode's folding relates characters of different stretches, so then all of them are one.
+        # Unicode's folding relates characters of different ranges, so all of them count as one.
         bounds = {ASCII_SIZE} if self._fold and self._unicode else _bounds(pattern.root, fold=self._fold)
         self._bounds = sorted(bounds)
         self.wide = ((1 << len(self._bounds)) - 1) << _FIRST_STRETCH
@@ -103,11 +103,11 @@ class Alphabet:
         return ranges
 
     def _end(self, index: int) -> int:
-        """Return the last character of a stretch."""
+        """Return the last character of a range."""
         return self._bounds[index + 1] - 1 if index + 1 < len(self._bounds) else MAX_CODE_POINT
 
     def _class(self, items: tuple[ClassItem, ...], *, negated: bool) -> int:
-        """Collect a class; of a negated one, what is certainly in the class must be known to tell what is not."""
+        """Collect a class; negating one requires the characters that are certainly in it."""
         most, least = 0, 0
         for item in items:
             if isinstance(item, str):
@@ -176,20 +176,20 @@ class Alphabet:
 
 @lru_cache(maxsize=256)
 def _ascii_members(escape: str) -> int:
-    """Return the ASCII characters of a property, as the engine knows it."""
+    """Return the ASCII characters of a property, according to the engine."""
     members = regress.Regex(f"\\{escape}", "u").find_iter(_ALL_ASCII) or ()
     return sum(1 << found.range().start for found in members)
 
 
 def check_properties(properties: Iterable[str]) -> None:
-    """Raise ``regress.RegressError`` for a property that there is not."""
+    """Raise ``regress.RegressError`` for an unknown property."""
     for escape in set(properties):
         if not is_string_property(escape):
             _ascii_members(escape)
 
 
 def _bounds(root: Node, *, fold: bool) -> set[int]:
-    """Return where the stretches of characters beyond ASCII begin that a pattern tells apart."""
+    """Return where the ranges of non-ASCII characters begin that a pattern distinguishes."""
     bounds = {ASCII_SIZE}
     for first, last in _ranges(root):
         if last >= ASCII_SIZE:

@@ -25,7 +25,7 @@ _CONTROL = {"f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B, "b": 0x08}
 _OPERATORS = ("&&", "--")
 
 _Operand = tuple[str, bool, int | None]
-"""What to write, whether it may match strings, and its code if it is one character."""
+"""The text to write, whether it may match strings, and its code if it is one character."""
 
 
 def parse_set_class(scanner: Scanner, depth: int = 1) -> SetClass:

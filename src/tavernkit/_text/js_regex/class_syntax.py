@@ -1,4 +1,4 @@
-"""Character classes and the escapes that stand for characters."""
+"""Character classes, and escapes for characters."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def class_escape(scanner: Scanner, *, in_class: bool, named: bool) -> int | str:
 
 
 def _digit_escape(scanner: Scanner, first: str) -> int:
-    """Read a zero or, where the web allows it, an octal number; 8 and 9 stand for themselves."""
+    """Read a zero or, where the web allows it, an octal number; 8 and 9 are literal."""
     if scanner.unicode:
         if first != "0" or (scanner.peek() and scanner.peek() in "0123456789"):
             raise scanner.error("Invalid class escape" if first == "0" else "Invalid escape")

@@ -1,9 +1,9 @@
 """An upper bound for the steps that a backtracking engine takes on a text.
 
-Each part is asked two things, given what may follow it: how many ways out of it are worth following from one place
-(the others end at once, as the next character does not fit), and how many steps all ways together take. A chain
-multiplies ways; a loop whose round has more than one way explodes. The bound is never too low, whatever the text; it
-may be far too high, and then the call is guarded though it need not be.
+For each part, given what may follow it, we compute how many ways to match it are worth following from one position (the
+others end at once, because the next character does not fit), and how many steps all ways take together. A chain
+multiplies ways; a loop whose iteration has more than one way explodes. The bound is never too low; it may be far too
+high, and then the call is guarded unnecessarily.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tavernkit._text.js_regex.parts import (
 
 
 class Measures(Protocol):
-    """What must be known of a text: its length, and for a set of characters how many and how many in a row."""
+    """Measures of a text: its length and, for a set of characters, how many occur and how many in a row."""
 
     @property
     def length(self) -> int:
@@ -39,21 +39,21 @@ class Measures(Protocol):
         ...
 
     def run(self, mask: int) -> int:
-        """Return at least the length of the longest run of characters of a set."""
+        """Return an upper bound for the longest run of characters of a set."""
         ...
 
     def count(self, mask: int) -> int:
-        """Return at least the number of characters of a set."""
+        """Return an upper bound for the number of characters of a set."""
         ...
 
     def count_text(self, text: str) -> int:
-        """Return at least the number of places where a text occurs."""
+        """Return an upper bound for the number of occurrences of a text."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AnyText:
-    """The worst text of a length."""
+    """The worst text of a given length."""
 
     length: int
 
@@ -72,9 +72,9 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """What comes after a part: the next characters that let it go on, and the steps to see that it does not.
+    """What comes after a part: the next characters that let the match continue, and the steps to see that it fails.
 
-    If ``text`` is given, all of it has to come next.
+    If ``text`` is given, all of it must come next.
     """
 
     mask: int
@@ -88,18 +88,18 @@ class CostModel:
     def __init__(self, pattern: Pattern) -> None:
         builder = PartBuilder(pattern)
         self.alphabet = builder.alphabet
-        """The sets of characters that the pattern tells apart."""
+        """The sets of characters that the pattern distinguishes."""
         self._root = builder.build(pattern.root)
         self._first = follow_of(self._root, EVERYTHING)
         self._prefix = _literal_prefix(pattern)
         self._line_starts = builder.line_starts if _anchored(pattern.root) else None
         self.head = self._root.head + 1
-        """The steps at a place where no match can begin."""
+        """The steps at a position where no match can begin."""
         self.first_characters = _few_characters(self._first, builder.alphabet)
-        """The only characters a match can begin with; nothing if they are many."""
+        """The only characters a match can begin with; None if there are many."""
 
     def steps(self, text: Measures) -> float:
-        """Return at least the steps it takes to find all matches in a text."""
+        """Return an upper bound for the steps to find all matches in a text."""
         total = (text.length + 1) * self.head
         starts = min(text.count(self._first) + bool(self._first & END), text.length + 1)
         if self._line_starts is not None:
@@ -110,7 +110,7 @@ class CostModel:
         return total + starts * self.steps_from_one_place(text) if starts else total
 
     def steps_from_one_place(self, text: Measures) -> float:
-        """Return at least the steps it takes to see whether there is a match at one place."""
+        """Return an upper bound for the steps to check for a match at one position."""
         return _cost(self._root, None, text)[1]
 
 
@@ -131,7 +131,7 @@ Bound = tuple[float, float]
 
 
 def _cost(part: Part, follow: Follow | None, text: Measures) -> Bound:
-    """Return ways and steps from one place; without ``follow`` the first way out is final, so there is but one."""
+    """Return ways and steps from one position; without ``follow`` the first way is final, so there is only one."""
     head = follow.head if follow else 0
     match part:
         case Word(masks):
@@ -194,7 +194,7 @@ def _run(loop: Loop, mask: int, follow: Follow | None, text: Measures) -> Bound:
 def _alive(exits: float, first: int, follow: Follow | None, text: Measures) -> float:
     """Return how many exits of a loop are worth following.
 
-    If nothing that continues the loop can follow it, that is only the last; else each needs a fitting next character.
+    If nothing that continues the loop can follow it, only the last is; otherwise each needs a fitting next character.
     """
     if follow is None or not first & follow.mask:
         return 1
@@ -207,10 +207,10 @@ def _loop(loop: Loop, follow: Follow | None, text: Measures) -> Bound:
     longest = text.run(loop.alphabet)
     rounds = min(loop.most, longest // loop.body.shortest if loop.body.shortest else longest + loop.least)
     if follow is None and loop.least <= 1 and loop.body.shortest:
-        # Whatever a round does, the loop may end after it, and that is final: no round is tried in a second way.
+        # The loop may end after any iteration, and that is final: no iteration is tried in a second way.
         return 1, (rounds + 1) * (_cost(loop.body, None, text)[1] + 2)
     if rounds < loop.least:
-        # A shorter text cannot hold the loop, but all rounds that fit are tried.
+        # A shorter text cannot contain the loop, but all iterations that fit are tried.
         return 0, _rounds(loop, follow, rounds, text)[1]
     return _rounds(loop, follow, rounds, text)
 
@@ -228,7 +228,7 @@ def _rounds(loop: Loop, follow: Follow | None, rounds: int, text: Measures) -> B
 
 
 def _power_sum(ways: float, rounds: int) -> float:
-    """Return ``1 + ways + ways**2 + …`` up to this many rounds."""
+    """Return ``1 + ways + ways**2 + …`` up to this many iterations."""
     if rounds == 0:
         return 1
     if (rounds + 1) * math.log2(ways) > _MOST_BITS:
@@ -252,7 +252,7 @@ def _anchored(node: Node) -> bool:
 
 
 def _literal_prefix(pattern: Pattern) -> str:
-    """Return the text that every match begins with, as far as it is written out."""
+    """Return the literal text that every match begins with."""
     root = pattern.root
     items = root.items if isinstance(root, Sequence) else (root,)
     if "i" in pattern.flags or pattern.has_modifiers:

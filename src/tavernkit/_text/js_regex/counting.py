@@ -1,8 +1,8 @@
-"""Whether a pattern can tell a character from the two UTF-16 units that JavaScript holds it as.
+"""Decides whether a pattern can distinguish a character from its two UTF-16 units.
 
-Without the ``u`` or ``v`` flag a pattern sees the units. Most patterns could as well see the character: what takes the
-first unit is a loop that takes the second, too, and nothing that may come next fits between the two. For those the
-text need not be taken apart.
+Without the ``u`` or ``v`` flag a pattern sees the units. Most patterns could see the character instead: the first unit
+is matched by a loop that also matches the second, and nothing that may come next matches between the two. For those,
+the text need not be split into units.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ class _Between(Enum):
 
     FAILS = auto()
     GOES_ON = auto()
-    """It takes the second unit by a loop that would have taken the first as well."""
+    """It matches the second unit in a loop that would also have matched the first."""
     ENDS = auto()
-    """It matches here, as it does anywhere."""
+    """It matches here, as anywhere."""
     OTHER = auto()
 
 
 class _SeesUnitsError(Exception):
-    """The pattern can tell."""
+    """The pattern can see the units."""
 
 
 def counts_characters(pattern: Pattern) -> bool:
-    """Return True if a pattern counts characters, or finds the same as if it did."""
+    """Return True if a pattern counts characters, or gives the same matches as if it did."""
     if pattern.unicode or "y" in pattern.flags:
         return pattern.unicode
     try:
         start = _Walk().between(pattern.root, _Between.ENDS)
     except _SeesUnitsError:
         return False
-    # After a match without characters the next unit is tried, and that a loop could go on from there is not enough.
+    # After an empty match the next unit is tried, and a loop that could continue from there is not enough.
     return start is _Between.FAILS or (start is _Between.GOES_ON and not _may_be_empty(pattern.root))
 
 
@@ -59,13 +59,13 @@ class _Walk:
     """A walk over a pattern from its end to its start."""
 
     def __init__(self) -> None:
-        # What loops were found to do, as those inside others are asked several times.
+        # Cached results for loops, because nested loops are visited several times.
         self._known: dict[tuple[int, _Between], _Between] = {}
 
     def between(self, node: Node, after: _Between) -> _Between:
-        """Return what a part and what comes after it do between two units.
+        """Return what a part and its continuation do between two units.
 
-        Raises ``_SeesUnitsError`` if a match could come to begin or end there, or if that cannot be ruled out.
+        Raises ``_SeesUnitsError`` if a match could begin or end there.
         """
         match node:
             case Char() | Dot() | CharClass():
@@ -100,14 +100,14 @@ class _Walk:
         if not loop.most:
             return after
         if _takes_units(loop.body):
-            # Between two units the loop is left only for what fails there, or for good and then after the second.
+            # Between two units the loop ends only for a part that fails there, or after the second unit.
             left_well = after is _Between.FAILS or (after is _Between.ENDS and loop.greedy)
             if loop.least > 1 or loop.most != INFINITE or not left_well:
                 raise _SeesUnitsError
             return _Between.GOES_ON
         entered = self.between(loop.body, after)
         if loop.most > 1 and type(loop.body) is not Char:
-            # After a round comes another one, or what comes after the loop; more rounds add nothing new to this.
+            # After an iteration comes another one, or what follows the loop; more iterations add nothing new.
             for _ in range(2):
                 entered = self.between(loop.body, _either(entered, after))
         if loop.least > 1 and entered is not _Between.FAILS:
@@ -115,7 +115,7 @@ class _Walk:
         return entered if loop.least else _either(entered, after)
 
     def _look(self, look: Look, after: _Between) -> _Between:
-        """Look at a part that looks around: as long as it takes no units, both ways of counting are one to it."""
+        """Check a lookaround: as long as it consumes no units, both ways of counting are the same."""
         if not _takes_no_units(look.body):
             raise _SeesUnitsError
         if not look.negative and self.between(look.body, _Between.ENDS) is _Between.FAILS:
@@ -124,14 +124,14 @@ class _Walk:
 
 
 def _either(first: _Between, second: _Between) -> _Between:
-    """Put together what two ways do that are tried one after the other."""
+    """Combine the results of two alternatives."""
     if first is second or second is _Between.FAILS:
         return first
     return second if first is _Between.FAILS else _Between.OTHER
 
 
 def _through(after: _Between) -> _Between:
-    """Return what a check may do between two units that possibly does not fail there."""
+    """Return what a check may do between two units if it may succeed there."""
     return _Between.FAILS if after is _Between.FAILS else _Between.OTHER
 
 
@@ -142,7 +142,7 @@ def _only_fails(node: Char | Dot | CharClass) -> _Between:
 
 
 def _takes_units(node: Node) -> bool:
-    """Return True if a part is one character out of a set that has the units of pairs: all of them, or it can tell."""
+    """Return True if a part is one character of a set with all surrogate units; raise if it has only some."""
     match node:
         case Char(code):
             if _FIRST_UNIT <= code <= _LAST_UNIT:

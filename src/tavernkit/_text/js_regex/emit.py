@@ -1,7 +1,7 @@
-"""Writing a parsed pattern in the form the engine reads without doubt.
+"""Writes a parsed pattern in an unambiguous form for the engine.
 
-The engine takes the same language, but outside the plain cases it differs in small things; written this way they do
-not arise: names are gone (groups are numbered), escapes are resolved to characters, surrogates are the stand-ins of
+The engine accepts the same language, but differs in details. This form avoids them: groups are numbered instead of
+named, escapes are resolved to characters, and surrogates are replaced by the stand-ins of
 ``tavernkit._text.js_regex.surrogates``.
 """
 
@@ -45,26 +45,26 @@ def emit(pattern: Pattern) -> str:
 
 
 def emit_inner(pattern: Pattern) -> str:
-    """Write a pattern as ``emit_from()`` takes it: its groups are numbered from 2 on."""
+    """Write a pattern for ``emit_from()``: its groups are numbered from 2."""
     return _writer(pattern, 1).write(pattern.root)
 
 
 def emit_from(inner: str, skipped: int, *, sticky: bool) -> str:
-    """Write a pattern that is to match only after this many characters of the text (sticky: right after them).
+    """Write a pattern that matches only after this many characters of the text (sticky: right after them).
 
-    What it matches is group 1.
+    The match is group 1.
     """
     gap = "" if sticky else "[^]*?"
     return f"(?<![^])[^]{{{skipped}}}{gap}({inner})"
 
 
 def stand_in_source(source: str) -> str:
-    """Write plain digits for all properties: what is wrong otherwise is wrong still, and it is quick to compile."""
+    """Write plain digits for all properties: other errors are still found, and it compiles quickly."""
     return _PROPERTY.sub(lambda found: r"[\q{ab}]" if is_string_property(found[0][1:]) else _DIGITS[found[1]], source)
 
 
 def engine_flags(pattern: Pattern) -> str:
-    """Return the flags that go with what was written."""
+    """Return the engine flags for a written pattern."""
     if pattern.unicode:
         # The engine folds case correctly in v mode only if the unicode flag is set as well.
         return "".join(flag for flag in pattern.flags if flag in "imsv") + "u"
@@ -113,7 +113,7 @@ class _Writer:
                 return self._repeated(body) + _quantifier(least, most) + ("" if greedy else "?")
 
     def _repeated(self, body: Node) -> str:
-        """Write what is repeated as one atom: the references of a shared name would be several."""
+        """Write a repeated part as one atom, because references to a shared name are several."""
         text = self.write(body)
         return f"(?:{text})" if isinstance(body, BackReference | Look) else text
 
@@ -132,7 +132,7 @@ class _Writer:
         return f"(?{added}{'-' if removed else ''}{removed}:{text})"
 
     def _character(self, code: int) -> str:
-        # There may be thousands, and few different ones.
+        # There may be thousands, but few distinct ones.
         key = (code, self.fold)
         written = self._characters.get(key)
         if written is None:
@@ -169,7 +169,7 @@ class _Writer:
 
 
 def _choice(branches: list[str]) -> str:
-    """Write many alternatives as groups of groups: the engine's compiler is quadratic in those of one level."""
+    """Write many alternatives as nested groups: compiling is quadratic in alternatives per level."""
     while len(branches) > _MOST_BRANCHES:
         together = [branches[at : at + _MOST_BRANCHES] for at in range(0, len(branches), _MOST_BRANCHES)]
         branches = [f"(?:{'|'.join(some)})" for some in together]

@@ -13,10 +13,10 @@ from tavernkit._text.js_regex.match import Found, FoundSpans, offsets_of
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A pattern as the engine has it. Its ``first_group`` is the whole match to us, the others follow.
+    """A pattern compiled for the engine. Its ``first_group`` is our whole match, the other groups follow.
 
-    A ``heavy`` one takes too much to be compiled in this process: its ``regex`` is of another pattern, which only
-    shows that this one can be compiled, and it is searched with in a worker process.
+    A ``heavy`` pattern is too expensive to compile in this process: its ``regex`` is a simpler pattern, which only
+    proves that it can be compiled, and searches run in a worker process.
     """
 
     source: str
@@ -33,7 +33,7 @@ class Engine:
         return cls(source, flags, first_group, group_count, regex, heavy)
 
     def find(self, text: str) -> Found | None:
-        """Find the first match, however long it takes."""
+        """Find the first match, without a time limit."""
         found = self._exact().find(text)
         return (
             found
@@ -42,7 +42,7 @@ class Engine:
         )
 
     def find_all(self, text: str) -> Sequence[Found]:
-        """Find all matches, however long it takes."""
+        """Find all matches, without a time limit."""
         return list(self._exact().find_iter(text) or ())
 
     def _exact(self) -> regress.Regex:

@@ -1,4 +1,4 @@
-"""What can be wrong with a regular expression."""
+"""Errors of regular expressions."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tavernkit._text.js_regex.errors import JSRegexSyntaxError
 FLAGS = "dgimsuvy"
 """The flags JavaScript knows."""
 
-# Repeated groups are possessive: otherwise each repetition takes a hundred bytes, of a pattern of any length.
+# Repeated groups are possessive: otherwise each repetition takes a hundred bytes of memory.
 _LITERAL = re.compile(r"/((?:[^\\/\[]++|\\[\s\S]|\[(?:[^\\\]]++|\\[\s\S])*+\])++)/([A-Za-z]*)")
 
 
@@ -26,9 +26,9 @@ def check_flags(flags: str) -> str:
 
 
 def parse_literal(text: str) -> tuple[str, str] | None:
-    """Split ``/source/flags`` into its two parts; nothing if the text is not of that form.
+    """Split ``/source/flags`` into its two parts; None if the text does not have that form.
 
-    A slash inside the source has to be escaped or in a class. The parts are not checked: compiling does that.
+    A slash inside the source must be escaped or in a class. The parts are not checked: compiling does that.
     """
     found = _LITERAL.fullmatch(text)
     return (found[1], found[2]) if found else None

@@ -1,4 +1,4 @@
-"""Which characters are the same to the ``i`` flag without ``u`` or ``v``: those with the same upper case.
+"""Case folding of the ``i`` flag: without ``u`` or ``v``, characters with the same upper case are equal.
 
 The engine folds by Unicode's tables in either mode, which would let ``/s/i`` match ``ſ`` and ``/i/i`` match ``ı``.
 """
@@ -35,7 +35,7 @@ def _canonical(character: str) -> str:
 
 @cache
 def _families() -> dict[int, tuple[int, ...]]:
-    """Map each code unit that has variants to all of them, itself included."""
+    """Map each code unit with variants to all of them, including itself."""
     by_canonical: defaultdict[str, list[int]] = defaultdict(list)
     for code in range(_UNITS):
         character = chr(code)
@@ -45,7 +45,7 @@ def _families() -> dict[int, tuple[int, ...]]:
 
 
 def variants(code: int) -> tuple[int, ...]:
-    """Return the characters that are the same as one, itself included."""
+    """Return the characters that are equal to one, including itself."""
     if code < _ASCII_END:
         return (code & ~_CASE_BIT, code | _CASE_BIT) if chr(code).isalpha() else (code,)
     return _families().get(code, (code,))
@@ -57,7 +57,7 @@ Pairs = list[tuple[int, int]]
 
 @cache
 def _pairs() -> tuple[Pairs, Pairs]:
-    """List the pairs of which a range that has the one may not have the other: those near each other, and the rest."""
+    """List the pairs of variants: those near each other, and the rest."""
     pairs = sorted((code, member) for code, family in _families().items() for member in family if member != code)
     near = [pair for pair in pairs if abs(pair[0] - pair[1]) < _NEAR]
     return near, [pair for pair in pairs if abs(pair[0] - pair[1]) >= _NEAR]
@@ -65,14 +65,14 @@ def _pairs() -> tuple[Pairs, Pairs]:
 
 @lru_cache(maxsize=1024)
 def other_variants(first: int, last: int) -> tuple[int, ...]:
-    """Return the variants of a range's characters that are not in it themselves."""
+    """Return the variants of a range's characters that are outside it."""
     if last < _ASCII_END:
         letters = [code for code in range(first, last + 1) if chr(code).isalpha()]
         return tuple([code ^ _CASE_BIT for code in letters if not first <= code ^ _CASE_BIT <= last])
     if first == last:
         return tuple([code for code in variants(first) if code != first])
     near, far = _pairs()
-    # Of those near each other, only what is near an end of the range can have its variant outside.
+    # Of pairs near each other, only those near an end of the range can have a variant outside.
     start, end = bisect_left(near, (first, 0)), bisect_left(near, (last + 1, 0))
     low, high = bisect_left(near, (first + _NEAR, 0), start, end), bisect_left(near, (last - _NEAR, 0), start, end)
     pairs = near[start:end] if low >= high else near[start:low] + near[high:end]
@@ -80,7 +80,7 @@ def other_variants(first: int, last: int) -> tuple[int, ...]:
     return tuple(sorted({member for _, member in pairs if not first <= member <= last}))
 
 
-# With ``u`` or ``v``, characters are the same that Unicode folds to the same one.
+# With ``u`` or ``v``, characters are equal if Unicode folds them to the same one.
 
 
 def simple_fold(code: int) -> int:
@@ -110,7 +110,7 @@ def cased_characters() -> str:
 
 @lru_cache(maxsize=1024)
 def unicode_variants(first: int, last: int) -> tuple[int, ...]:
-    """Return the variants of a range's characters that are not in it themselves, with ``u`` or ``v``."""
+    """Return the variants of a range's characters that are outside it, with ``u`` or ``v``."""
     families = _unicode_families()
     if first == last:
         return tuple([code for code in families.get(first, ()) if code != first])

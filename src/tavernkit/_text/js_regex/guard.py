@@ -1,4 +1,4 @@
-"""Keeping regular expressions within their time: those that certainly are run at once, others in a worker process."""
+"""Keeps regular expressions within their time limit: certainly fast calls run directly, others in a worker process."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tavernkit._workers.job import Job
 _given_up: LRUCache[tuple[str, str, bytes], tuple[float, float]] = LRUCache(limits.GIVEN_UP_CACHE_SIZE)
 _MOST_DOUBLINGS = 20
 JOB = Job(Path(__file__).with_name("worker.py"))
-"""What worker processes do for regular expressions."""
+"""The job of worker processes for regular expressions."""
 
 
 class GaveUpError(Exception):
-    """A match was given up; the message says why."""
+    """A search was stopped; the message says why."""
 
 
 class Guard:
-    """Decides for one pattern which calls are certain to be quick: first by length alone, then by looking closer."""
+    """Decides for one pattern which calls are certainly fast: first by length alone, then by a closer look."""
 
     __slots__ = ("_from_one_place", "_judged", "_model", "_pattern", "known")
 
@@ -41,10 +41,10 @@ class Guard:
         self._model: CostModel | None = None
         self._from_one_place: dict[int, float] = {}
         self.known = KnownQuick(length=0 if judged else -1)
-        """The texts that need no second look."""
+        """The texts that are known to be fast."""
 
     def is_known_quick(self, text: str, timeout: float) -> bool:
-        """Return True if ``is_quick()`` is already known to be true, by length or from before; this costs nothing."""
+        """Return True if ``is_quick()`` is already known to be true; this costs almost nothing."""
         if timeout >= limits.DEFAULT_TIMEOUT and (text is self.known.text or len(text) <= self.known.length):
             return True
         measures = known_measures(text)
@@ -87,7 +87,7 @@ class Guard:
 
 
 def _safe_length(model: CostModel) -> int:
-    """Return a length up to which the pattern is quick on any text at all: a power of two, or nothing."""
+    """Return a length up to which the pattern is fast on any text: a power of two, or None."""
     allowed = limits.DEFAULT_TIMEOUT * limits.STEPS_PER_SECOND
     doublings = bisect(range(_MOST_DOUBLINGS), 0, key=lambda power: model.steps(AnyText(1 << power)) > allowed)
     return 1 << (doublings - 1) if doublings else 0

@@ -1,4 +1,4 @@
-"""How far back a pattern looks: what has to stay in front of a text that is searched from its middle."""
+"""Computes how far back a pattern looks, for searches that start in the middle of a text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lookback(node: Node) -> int:
 
 
 def longest(node: Node) -> int:
-    """Return how many characters a part can match at most."""
+    """Return the maximum number of characters that a part can match."""
     match node:
         case Char() | Dot() | CharClass():
             return 1

@@ -1,4 +1,4 @@
-"""What a regex found."""
+"""Matches of regular expressions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Span = tuple[int, int]
 """Start and end of a part of the text."""
 
 Names = Mapping[str, tuple[int, ...]]
-"""The groups each name stands for: more than one where alternatives share a name."""
+"""The groups of each name: more than one if alternatives share a name."""
 
 
 class Found(Protocol):
-    """What the engine says of a match: where it and its groups are, in bytes; group 0 is the whole match."""
+    """A match as the engine reports it: the byte offsets of its groups; group 0 is the whole match."""
 
     def range(self) -> slice:
-        """Return where the match is."""
+        """Return the offsets of the match."""
         ...
 
     def group(self, idx: int, /) -> slice | None:
-        """Return where a group is, or nothing if it took no part."""
+        """Return where a group is; None if it did not participate."""
         ...
 
 
 class FoundSpans:
-    """A match by the offsets of its groups: two numbers for each, -1 for a group that took no part."""
+    """A match by the offsets of its groups: two numbers per group, -1 for a group that did not participate."""
 
     __slots__ = ("_offsets",)
 
@@ -36,11 +36,11 @@ class FoundSpans:
         self._offsets = offsets
 
     def range(self) -> slice:
-        """Return where the match is."""
+        """Return the offsets of the match."""
         return slice(self._offsets[0], self._offsets[1])
 
     def group(self, idx: int, /) -> slice | None:
-        """Return where a group is, or nothing if it took no part."""
+        """Return where a group is; None if it did not participate."""
         start = self._offsets[2 * idx]
         return None if start < 0 else slice(start, self._offsets[2 * idx + 1])
 
@@ -55,13 +55,13 @@ def offsets_of(found: Found, first_group: int, group_count: int) -> list[int]:
 
 
 def found_at(found: Found, group_count: int, before: str) -> Found:
-    """Move a match that was found in the rest of a text to its place in the whole."""
+    """Shift a match in the rest of a text to its position in the whole."""
     shift = len(before.encode())
     return FoundSpans([offset if offset < 0 else offset + shift for offset in offsets_of(found, 0, group_count)])
 
 
 class MatchParts:
-    """What a match is made of. There is no ``__init__``: a call of it would take as long as a short search."""
+    """The fields of a match. There is no ``__init__``: calling it would take as long as a short search."""
 
     __slots__ = ("found", "pattern", "subject")
 
@@ -73,7 +73,7 @@ class MatchParts:
 class JSMatch(MatchParts):
     """One match. Offsets are those of the Python text; ``utf16_start`` and ``utf16_end`` are JavaScript's.
 
-    Without the ``u`` or ``v`` flag a match may begin or end inside a character that JavaScript holds as two units;
+    Without the ``u`` or ``v`` flag a match may begin or end inside a character that is two units in JavaScript;
     its texts then have lone surrogates, and its Python offsets are those of that character.
     """
 
@@ -85,7 +85,7 @@ class JSMatch(MatchParts):
         return self.subject if isinstance(self.subject, str) else self.subject.text
 
     def replaced(self, template: str) -> str:
-        """The whole text with this match replaced by what a template (``$1``, ``$&``, …) gives."""
+        """Return the whole text with this match replaced by a template (``$1``, ``$&``, …)."""
         from tavernkit._text.js_regex.template import compile_template, replace_by_template
 
         compiled = compile_template(template, self.pattern.group_count, self.pattern.names)
@@ -124,13 +124,13 @@ class JSMatch(MatchParts):
         return self.subject[self.found.range()]
 
     def group(self, number: int) -> str | None:
-        """Return what one group captured; 0 is the whole match, ``None`` a group that took no part."""
+        """Return what a group captured; 0 is the whole match. ``None`` for a group that did not participate."""
         span = self.found.group(number)
         return None if span is None else self.subject[span]
 
     @property
     def groups(self) -> tuple[str | None, ...]:
-        """What the groups captured, from group 1 on; ``None`` for a group that took no part."""
+        """What the groups captured, from group 1; ``None`` for groups that did not participate."""
         return tuple([self.group(number) for number in range(1, self.pattern.group_count + 1)])
 
     @property
@@ -139,7 +139,7 @@ class JSMatch(MatchParts):
         return {name: self.named_group(name) for name in self.pattern.names}
 
     def named_group(self, name: str) -> str | None:
-        """Return what the group of a name captured; nothing for a name that is not in the pattern, too."""
+        """Return what a named group captured; None if it did not participate or does not exist."""
         for number in self.pattern.names.get(name, ()):
             captured = self.group(number)
             if captured is not None:
@@ -162,7 +162,7 @@ class JSMatch(MatchParts):
 
 
 def make_match(subject: Subject, found: Found, pattern: Pattern) -> JSMatch:
-    """Make a match of its parts."""
+    """Make a match from its parts."""
     match = JSMatch()
     match.subject = subject
     match.found = found

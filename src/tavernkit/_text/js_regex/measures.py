@@ -31,32 +31,32 @@ def _table(ascii_mask: int) -> bytes:
 
 
 _NOTHING = SeenText(str(b"nothing", "ascii"), "", "")
-"""Its text is an object of its own, so that no text can be the same."""
+"""A unique object, so that no text can be identical to it."""
 
 
 class KnownQuick:
-    """What a pattern is known to be quick on, with the default time limit."""
+    """Texts on which a pattern is known to be fast, with the default time limit."""
 
     __slots__ = ("last", "length", "seen", "text")
 
     def __init__(self, length: int) -> None:
         self.length = length
-        """Any text of no more than this length."""
+        """Any text up to this length."""
         self.text: str | None = None
-        """The text that the engine looked at last, as long as its measures are kept."""
+        """The last text that was checked, as long as its measures are cached."""
         self.seen = _NOTHING
-        """A text that is quick, with all its forms: the same, or one that is not too long to be kept."""
+        """A fast text with all its forms: the same, or one that is short enough to keep."""
         self.last: str | None = None
-        """A text that is quick by its length alone."""
+        """A text that is fast because of its length."""
 
     def keep(self, text: str, subject: Subject, searched: str) -> None:
-        """Remember all forms of the text that was looked at last."""
+        """Keep all forms of the last checked text."""
         with _lock:
             if self.text is searched:
                 self.seen = SeenText(text, subject, searched)
 
     def note(self, text: str, subject: Subject, searched: str) -> None:
-        """Take note of a text that is quick by its length alone: the second time, all its forms are remembered."""
+        """Record a text that is fast because of its length: the second time, all its forms are kept."""
         if text is self.last:
             self.seen = SeenText(text, subject, searched)
         elif len(searched) <= KEPT_LENGTH:
@@ -64,22 +64,22 @@ class KnownQuick:
 
 
 class TextMeasures:
-    """The measures of one text, by sets of any pattern; each is taken when first asked for."""
+    """The measures of one text for sets of any pattern; computed on demand."""
 
     __slots__ = ("_counts", "_data", "_runs", "bounds", "text", "wide")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.wide = not text.isascii()
-        """Whether there are characters beyond ASCII; in the data below they are all ``?``."""
+        """True if there are non-ASCII characters; in the data below they are all ``?``."""
         self.bounds: dict[KnownQuick, float] = {}
-        """What is known of patterns: the steps that they certainly take no more of on the text."""
+        """Upper bounds of steps on this text, by pattern."""
         self._data: bytes | None = None
         self._runs: dict[int, int] = {}
         self._counts: dict[int, int] = {}
 
     def keep_bound(self, pattern: KnownQuick, steps: float) -> None:
-        """Remember what is known of a pattern."""
+        """Record the bound of a pattern."""
         with _lock:
             if len(self.bounds) >= BOUNDS_CACHE_SIZE:
                 self.forget_bounds()
@@ -89,7 +89,7 @@ class TextMeasures:
                 pattern.seen = _NOTHING
 
     def forget_bounds(self) -> None:
-        """Forget what is known of patterns, so that none of them keeps the text."""
+        """Drop the bounds of patterns, so that none of them keeps the text alive."""
         forgotten, self.bounds = self.bounds, {}
         for pattern in forgotten:
             if pattern.text is self.text:
@@ -118,7 +118,7 @@ class TextMeasures:
 
 
 class PatternMeasures:
-    """The measures of a text by the sets of one pattern."""
+    """The measures of a text for the sets of one pattern."""
 
     __slots__ = ("_alphabet", "_pieces", "_text", "length")
 
@@ -129,12 +129,12 @@ class PatternMeasures:
         self._pieces: dict[int, tuple[int, int]] = {}
 
     def run(self, mask: int) -> int:
-        """Return at least the length of the longest run of a set's characters."""
+        """Return an upper bound for the longest run of a set's characters."""
         bulk = self._bulk(mask)
         return self._exact(mask)[0] if bulk is None else self._text.run(bulk)
 
     def count(self, mask: int) -> int:
-        """Return at least the number of a set's characters."""
+        """Return an upper bound for the number of a set's characters."""
         bulk = self._bulk(mask)
         return self._exact(mask)[1] if bulk is None else self._text.count(bulk)
 
@@ -155,7 +155,7 @@ class PatternMeasures:
         return known
 
     def count_text(self, text: str) -> int:
-        """Return at least the number of places where a text occurs."""
+        """Return an upper bound for the number of occurrences of a text."""
         count = self._text.text.count(text)
         return count * len(text) if text[0] in text[1:] else count
 
@@ -167,7 +167,7 @@ def _class_regex(ranges: tuple[tuple[int, int], ...]) -> re.Pattern[str]:
 
 
 def _longest_run(marked: bytes) -> int:
-    """Find the longest run of members: short ones by looking for it, long ones by cutting at what is between."""
+    """Find the longest run of members: short ones by searching, long ones by splitting."""
     for length in (1, 2, 4, 8, 16):
         if _MEMBER * length not in marked:
             return length - 1
@@ -176,17 +176,17 @@ def _longest_run(marked: bytes) -> int:
     return max(map(len, marked.split(b"\0")))
 
 
-# Asked for at every call on a longer text, so that even a lock would be felt: only changes are made under one.
+# Needed in every call on a longer text, so even a lock would be noticeable: only changes use one.
 _measured: dict[str, TextMeasures] = {}
 
 
 def known_measures(text: str) -> TextMeasures | None:
-    """Return the measures of a text if it is one of the last that were measured."""
+    """Return the measures of a text if they are cached."""
     return _measured.get(text)
 
 
 def measure(text: str) -> TextMeasures:
-    """Return the measures of a text; those of the last few texts are kept, as many expressions run on one text."""
+    """Return the measures of a text; cached for the last few texts, because many expressions run on one text."""
     known = _measured.get(text)
     if known is None:
         known = TextMeasures(text)

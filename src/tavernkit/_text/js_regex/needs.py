@@ -1,4 +1,4 @@
-"""What a text must hold for a pattern to have a chance: where it does not, the engine need not be asked."""
+"""Texts that a subject must contain for a pattern to match: without them, the engine is not called."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from tavernkit._text.js_regex.nodes import Alternatives, Char, Group, Node, Pattern, Repeat, Sequence
 
 MOST = 16
-"""Alternatives that are looked for at most."""
+"""The maximum number of alternatives."""
 
 Needs = tuple[str, ...]
-"""Texts of which one is needed; none if nothing is known."""
+"""Texts of which at least one is needed; empty if nothing is known."""
 
 
 def needs_of(pattern: Pattern) -> Needs:
-    """Return texts of which one stands in any text that matches; lower-case ones if the pattern ignores case.
+    """Return texts of which every match contains one; in lower case if the pattern ignores case.
 
-    Only letters, digits and signs of ASCII count: to ignore their case is the same in Python and JavaScript, but for
-    ``s``, which with the ``u`` flag is also ``ſ``.
+    Only ASCII characters are used: ignoring their case is the same in Python and JavaScript, except for ``s``, which
+    with the ``u`` flag also matches ``ſ``.
     """
     fold = ignores_case(pattern)
     unsafe = frozenset("sS") if fold and pattern.unicode else frozenset[str]()
@@ -28,12 +28,12 @@ def needs_of(pattern: Pattern) -> Needs:
 
 
 def ignores_case(pattern: Pattern) -> bool:
-    """Return True if some of a pattern may match letters of the other case."""
+    """Return True if part of a pattern may ignore case."""
     return "i" in pattern.flags or pattern.has_modifiers
 
 
 def begins_with_characters(node: Node) -> bool:
-    """Return True if every match begins with one of a few characters: the engine itself looks for those quickly."""
+    """Return True if every match begins with one of a few characters, which the engine itself finds quickly."""
     match node:
         case Char():
             return True
@@ -67,7 +67,7 @@ def _needs(node: Node, unsafe: frozenset[str]) -> Needs | None:
 
 
 def _runs(items: Iterable[Node], unsafe: frozenset[str]) -> Iterator[Needs]:
-    """Give the runs of characters that stand for themselves."""
+    """Yield the runs of literal characters."""
     run: list[str] = []
     for item in items:
         character = chr(item.code) if isinstance(item, Char) else ""

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from tavernkit._dataclass import dataclass
 
 INFINITE = 2**31 - 1
-"""The count of a repetition without an upper limit; larger counts are cut to it, as no text is that long."""
+"""The count of a repetition without an upper limit; larger counts are reduced to it, because no text is that long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Char:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """Any character but a line end (any at all with the ``s`` flag)."""
+    """Any character except a line end (any character with the ``s`` flag)."""
 
 
 ClassItem: TypeAlias = tuple[int, int] | str
@@ -28,7 +28,7 @@ ClassItem: TypeAlias = tuple[int, int] | str
 
 @dataclass(frozen=True, slots=True)
 class CharClass:
-    """One character out of a class; a lone escape is a class of its own."""
+    """One character of a class; a single escape is also a class."""
 
     items: tuple[ClassItem, ...]
     negated: bool = False
@@ -44,7 +44,7 @@ class SetClass:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A place in the text: ``^``, ``$``, ``b`` or ``B``."""
+    """A position in the text: ``^``, ``$``, ``b`` or ``B``."""
 
     kind: Literal["^", "$", "b", "B"]
 
@@ -65,7 +65,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Parts of which the first that works is taken."""
+    """Alternatives, tried in order."""
 
     branches: tuple[Node, ...]
 
@@ -81,7 +81,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look ahead or behind."""
+    """A lookahead or lookbehind."""
 
     body: Node
     behind: bool
@@ -106,7 +106,7 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A parsed pattern with its flags; ``names`` tells which groups a name stands for.
+    """A parsed pattern with its flags; ``names`` maps names to groups.
 
     ``part_count`` is how many groups, classes, assertions and repetitions it has; escapes count as characters.
     ``properties`` are its ``p{…}`` and ``P{…}``.
@@ -122,5 +122,5 @@ class Pattern:
 
     @property
     def unicode(self) -> bool:
-        """Whether the pattern counts code points instead of UTF-16 code units."""
+        """True if the pattern counts code points instead of UTF-16 code units."""
         return "u" in self.flags or "v" in self.flags

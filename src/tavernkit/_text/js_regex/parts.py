@@ -1,4 +1,4 @@
-"""A pattern as its cost is computed: each part with what it may begin with, and how much it needs at least."""
+"""A pattern for the cost model: each part with its possible first characters and its minimum length."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERYTHING = -1
 """Every character and the end of the text."""
 
 PEEK_STEPS = 5
-"""What it costs to begin and end a look ahead or behind."""
+"""The cost of starting and ending a lookahead or lookbehind."""
 
 _PREFIX_LENGTH = 64
 _MAX_PAIRED = 40
@@ -38,7 +38,7 @@ _LONGEST_STRING = 64
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Characters out of sets, one after the other.
+    """A sequence of characters from sets.
 
     Every part has ``shortest``, the fewest characters it takes, and ``head``, the steps to see that the next
     character cannot begin it.
@@ -47,13 +47,13 @@ class Word:
     masks: tuple[int, ...]
     shortest: int
     text: str = ""
-    """The characters themselves, if each set is but one."""
+    """The characters themselves, if each set has only one."""
     head: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A test that costs one step and takes no text; if the next character is not in ``mask``, it fails."""
+    """A test that costs one step and consumes no text; it fails if the next character is not in ``mask``."""
 
     mask: int
     shortest: ClassVar[int] = 0
@@ -62,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What was captured before: text of these characters."""
+    """A backreference: text of these characters."""
 
     alphabet: int
     shortest: ClassVar[int] = 0
@@ -80,7 +80,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Alternatives; ``exclusive`` if no two of them can match at the same place."""
+    """Alternatives; ``exclusive`` if no two of them can match at the same position."""
 
     branches: tuple[Part, ...]
     exclusive: bool
@@ -90,10 +90,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A part several times; ``first`` and ``alphabet`` are the characters a round begins with and consists of.
+    """A repeated part; ``first`` and ``alphabet`` are the characters that an iteration begins with and consists of.
 
-    ``empty_rounds`` is True if a round, or a round of a loop inside, may match nothing. Around such a loop a loop
-    is ``endless``: the engine is known to go round forever in some of these cases.
+    ``empty_rounds`` is True if an iteration, or one of a nested loop, may match nothing. A loop around such a loop is
+    ``endless``: the engine is known to loop forever in some of these cases.
     """
 
     body: Part
@@ -109,7 +109,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """A look ahead or behind; ``mask`` is what must be next for it to go beyond its first step."""
+    """A lookahead or lookbehind; ``mask`` is what must be next for it to continue after its first step."""
 
     body: Part
     mask: int
@@ -130,7 +130,7 @@ class PartBuilder:
         self.line_starts = self.alphabet.line_ends if "m" in pattern.flags else 0
         """The characters after which ``^`` holds."""
         if pattern.has_modifiers:
-            # They may change what ^ and $ mean inside the pattern.
+            # Modifiers may change what ^ and $ mean inside the pattern.
             self.line_starts = EVERYTHING
         self._line_end = END | self.line_starts
 
@@ -221,7 +221,7 @@ def _choice(branches: tuple[Part, ...]) -> Choice:
 
 
 def union(masks: Iterable[int]) -> int:
-    """Return all characters of several sets."""
+    """Return the union of several sets."""
     everything = 0
     for mask in masks:
         everything |= mask
@@ -229,7 +229,7 @@ def union(masks: Iterable[int]) -> int:
 
 
 def follow_of(part: Part, after: int) -> int:
-    """Return which next characters let a part go beyond its first steps, if ``after`` does so for what follows it."""
+    """Return which next characters let a part continue; ``after`` is that set for what follows it."""
     match part:
         case Word(masks):
             return masks[0]
@@ -248,7 +248,7 @@ def follow_of(part: Part, after: int) -> int:
 
 
 def chain_follow(parts: Items[Part], after: int) -> int:
-    """Do the same as ``follow_of()`` for parts one after the other."""
+    """Do the same as ``follow_of()`` for a sequence of parts."""
     for part in reversed(parts):
         after = follow_of(part, after)
     return after
@@ -268,7 +268,7 @@ def alphabet_of(part: Part) -> int:
 
 
 def _exclusive(branches: tuple[Part, ...]) -> bool:
-    """Return True if at most one branch can match at any place: their beginnings differ in some character."""
+    """Return True if at most one branch can match at any position: their prefixes differ."""
     seen = 0
     for branch in branches:
         first = follow_of(branch, EVERYTHING)
@@ -280,7 +280,7 @@ def _exclusive(branches: tuple[Part, ...]) -> bool:
     prefixes = [_prefix(branch)[0] for branch in branches]
     masks = {mask for prefix in prefixes for mask in prefix}
     if union(masks) == sum(masks):
-        # No two sets overlap, so prefixes are like words: exclusive if none begins another.
+        # No two sets overlap, so prefixes are like words: exclusive if none is a prefix of another.
         prefixes.sort()
         return all(right[: len(left)] != left for left, right in pairwise(prefixes))
     return len(prefixes) <= _MAX_PAIRED and all(

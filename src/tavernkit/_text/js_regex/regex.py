@@ -29,7 +29,7 @@ from tavernkit.errors import Warn
 
 _MAX_SHOWN = 80
 _SHORT = 500
-"""To remember that a text was seen takes longer than to look at one of this length again."""
+"""Caching a text of this length takes longer than checking it again."""
 _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 _large: LRUCache[tuple[str, str], JSRegex] = LRUCache(LARGE_CACHE_SIZE)
 
@@ -38,7 +38,7 @@ class JSRegex:
     """A compiled regular expression: immutable and safe to share between threads.
 
     Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that takes more than ``timeout`` seconds of
-    processor time is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
+    processor time is stopped, reported through ``warn`` and counts as no match; ``None`` means no limit.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class JSRegex:
     )
 
     def __init__(self, source: str, flags: str = "") -> None:
-        # The model of costs is slow to import, and most builds make no expression at all.
+        # The cost model is slow to import, and most builds use no expressions.
         from tavernkit._text.js_regex.alphabet import check_properties
         from tavernkit._text.js_regex.counting import counts_characters
         from tavernkit._text.js_regex.guard import Guard
@@ -102,7 +102,7 @@ class JSRegex:
     def __reduce__(self) -> tuple[Callable[[str, str], JSRegex], tuple[str, str]]:
         return JSRegex.compile, (self.source, self.flags)
 
-    # The next two often end at the first characters: a call more, or arguments by keyword only, would double the time.
+    # The next two often end at the first characters: an extra call, or keyword-only arguments, would double the time.
 
     def search(
         self, text: str, start: int = 0, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
@@ -150,7 +150,7 @@ class JSRegex:
     def find_all(
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
-        """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
+        """Find all matches (``matchAll``), with or without the ``g`` flag."""
         subject = subject_of(text, whole=self._whole)
         found = self._find_all(subject, timeout, warn)
         pattern = self._pattern
@@ -199,7 +199,7 @@ class JSRegex:
         timeout: float | None = DEFAULT_TIMEOUT,
         warn: Warn | None = None,
     ) -> list[str | None]:
-        """Split at the matches; what groups captured comes between the parts (``String#split``)."""
+        """Split at the matches; captured groups come between the parts (``String#split``)."""
         subject = subject_of(text, whole=self._whole)
         found = self._find_everywhere(subject, timeout, warn)
         if not text:
@@ -215,7 +215,7 @@ class JSRegex:
         return parts if limit is None else parts[:limit]
 
     def _lacks_needs(self, subject: Subject) -> bool:
-        """Return True if a text certainly has no match: this is quick where the engine would try every place."""
+        """Return True if a text certainly has no match; much faster than the engine, which tries every position."""
         if not self._needs:
             return False
         if isinstance(subject, str):
@@ -267,7 +267,7 @@ class JSRegex:
             return ()
 
     def _find_from(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
-        """Search from the middle: only what the pattern may look back at is kept of what is before."""
+        """Search from the middle; of the text before, only what the pattern may look back at is kept."""
         offset = start if isinstance(subject, str) else subject.counted_offset(start)
         kept = min(self._lookback, offset)
         engine = self._engine
@@ -299,7 +299,7 @@ class JSRegex:
 
 
 def _adjacent(found: Sequence[Found], subject: Subject) -> list[Found]:
-    """Keep the matches of a sticky expression: each has to begin where the one before ended."""
+    """Keep the matches of a sticky expression: each must begin where the previous one ended."""
     kept: list[Found] = []
     expected = 0
     for one in found:

@@ -1,4 +1,4 @@
-"""Reading the source of a pattern character by character, and what has to be known before it is parsed."""
+"""Reads the source of a pattern character by character, and collects what must be known before parsing."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ class Scanner:
         self.text = join_surrogates(source) if self.unicode else _ASTRAL.sub(_halves, source)
         self.at = 0
         self.written = 0
-        """How long its properties became that were written with the variants of their letters."""
+        """The total length of properties written with case variants."""
         self.properties: list[str] = []
         """The properties that were read."""
 
     def error(self, reason: str) -> JSRegexSyntaxError:
-        """Make the error for this pattern, in V8's words."""
+        """Make the error for this pattern, with V8's message."""
         return invalid(self.original, self.flags, reason)
 
     @property
     def more(self) -> bool:
-        """Whether anything is left."""
+        """True if there is more to read."""
         return self.at < len(self.text)
 
     def peek(self, offset: int = 0) -> str:
-        """Look at a character; empty beyond the end."""
+        """Return a character without reading it; empty beyond the end."""
         return self.text[self.at + offset : self.at + offset + 1]
 
     def take(self) -> str:
@@ -88,7 +88,7 @@ class Scanner:
         return self.text[start : self.at]
 
     def hex_code(self, length: int) -> int | None:
-        """Read this many hexadecimal digits, or nothing."""
+        """Read this many hexadecimal digits; None if there are fewer."""
         digits = self.text[self.at : self.at + length]
         if len(digits) < length or not _HEX.issuperset(digits):
             return None
@@ -166,7 +166,7 @@ def _is_name(name: str) -> bool:
 def survey(source: str, flags: str) -> tuple[int, dict[str, tuple[int, ...]]]:
     """Count the capturing groups of a pattern and collect the named ones.
 
-    Both decide how escapes before the groups are read: a reference to a group that is not there is plain characters.
+    Both decide how escapes before the groups are read: a reference to a missing group is literal text.
     """
     scanner = Scanner(source, flags)
     count = 0

@@ -1,8 +1,8 @@
-"""The text a regex runs on, in the form the engine needs.
+"""The text that a regex is applied to, in the engine's form.
 
 The engine reads UTF-8 and counts code points; JavaScript without the ``u`` or ``v`` flag counts UTF-16 code units. For
-a pattern that could tell, a text with characters outside the basic plane is therefore given to the engine with each
-code unit as one character; for the others (``tavernkit._text.js_regex.counting``) its characters stay whole.
+a pattern that can see the difference, a text with characters outside the basic plane is therefore passed to the engine
+with each code unit as one character; for others (``tavernkit._text.js_regex.counting``) characters stay whole.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tavernkit._text.js_values.strings import has_astral, join_surrogates, utf16
 from tavernkit._values import LRUCache
 
 _FEW = 16
-"""As many different characters are replaced one after the other, which is quicker than looking for any of them."""
+"""Up to this many distinct characters are replaced one by one, which is faster than searching for any of them."""
 
 
 class WideText:
-    """A text with characters beyond ASCII. It has a length and can be cut like a text, by the engine's offsets."""
+    """A text with non-ASCII characters. It has a length and can be sliced like a text, by the engine's offsets."""
 
     __slots__ = ("_cursor", "_halved", "_lowered", "_stand_ins", "_units", "data", "engine_text", "text")
 
     def __init__(self, text: str, *, whole: bool) -> None:
         self.text = text
         self.engine_text = text
-        """What the engine sees of the text."""
+        """The text as the engine sees it."""
         self._units = self._stand_ins = False
         self._cursor = (0, 0, 0)
         self._lowered: str | None = None
@@ -78,7 +78,7 @@ class WideText:
         return self.decoded(part) if self._stand_ins and not part.isascii() else part.decode()
 
     def encoded(self, text: str) -> bytes | None:
-        """Return another text in the form that the data of this one has; None if the form cannot express it."""
+        """Return another text in the same encoding as this one's data; None if that is not possible."""
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -86,35 +86,35 @@ class WideText:
         return data if data.find(STAND_IN_LEAD) < 0 else None
 
     def decoded(self, data: bytes) -> str:
-        """Return what parts of the data are as text; halves of a character that have come together are one again."""
+        """Decode parts of the data; adjacent halves of a character are joined."""
         for character, two in self._halved.items():
             data = data.replace(two, character)
         text = data.decode()
-        # Not "in", which takes bytes for a number first and is several times slower.
+        # Not "in", which first tries to read bytes as a number and is several times slower.
         return from_stand_ins(text) if self._stand_ins and data.find(STAND_IN_LEAD) >= 0 else text
 
     def count(self, offset: int) -> int:
-        """Count what the regex counts (characters, or units) up to an engine offset."""
+        """Count characters or units, whichever the regex counts, up to an engine offset."""
         return self._counts(offset)[0]
 
     def python_offset(self, offset: int) -> int:
-        """Turn an engine offset into an offset of the text."""
+        """Convert an engine offset to an offset of the text."""
         counted, pairs = self._counts(offset)
         return counted - pairs if self._units else counted
 
     def utf16_offset(self, offset: int) -> int:
-        """Turn an engine offset into a JavaScript offset."""
+        """Convert an engine offset to a JavaScript offset."""
         counted, pairs = self._counts(offset)
         return counted if self._units else counted + pairs
 
     def _counts(self, offset: int) -> tuple[int, int]:
-        """Count what the regex counts up to an engine offset, and the pairs that there are in JavaScript.
+        """Count characters or units up to an engine offset, and the surrogate pairs in JavaScript.
 
-        The middle of a pair counts as its start in Python: the pair that was begun is one of them.
+        The middle of a pair counts as its start in Python.
         """
         inside = self._units and is_inside_pair(self.data, offset)
         end = offset - HALF_SIZE if inside else offset
-        # From where the last count ended: callers mostly go forward.
+        # Start where the last count ended: callers mostly move forward.
         at, counted, pairs = self._cursor
         step = 1 if end >= at else -1
         part = self.data[at:end] if step > 0 else self.data[end:at]
@@ -125,16 +125,16 @@ class WideText:
         return (counted + 1, pairs + 1) if inside else (counted, pairs)
 
     def counted_offset(self, offset: int) -> int:
-        """Turn an offset of the text into the number of things (characters or units) before it."""
+        """Convert an offset of the text to the number of characters or units before it."""
         return offset if not self._units else utf16_index(self.text, offset)
 
 
 Subject: TypeAlias = "str | WideText"
-"""A text that a regex runs on: of ASCII text the engine's offsets are the text's own, so it needs no other form."""
+"""A text that a regex is applied to; for ASCII, the engine's offsets are the text's own, so it needs no conversion."""
 
 
 class SeenText:
-    """A text that was searched in: as it was given, in the form the engine needs, and what the engine sees of it."""
+    """A searched text: the original, its engine form, and the text that the engine sees."""
 
     __slots__ = ("searched", "subject", "text")
 
@@ -149,13 +149,13 @@ _last = {whole: ("", WideText("", whole=whole)) for whole in (False, True)}
 
 
 def subject_of(text: str, *, whole: bool) -> Subject:
-    """Return a text in the form the engine needs."""
+    """Return a text in the engine's form."""
     return text if text.isascii() else wide_text(text, whole)
 
 
 def wide_text(text: str, whole: bool) -> WideText:
-    """Return a text with characters beyond ASCII in the form the engine needs."""
-    # Many expressions run on one text: to tell that it is the last one is quicker than to look it up.
+    """Return a text with characters beyond ASCII in the engine's form."""
+    # Many expressions run on one text: checking for the last one is faster than a lookup.
     last, wide = _last[whole]
     if last is not text:
         wide = _cache.get_or_make((text, whole), lambda: WideText(text, whole=whole))
@@ -164,5 +164,5 @@ def wide_text(text: str, whole: bool) -> WideText:
 
 
 def engine_text(subject: Subject) -> str:
-    """Return what the engine sees of a text."""
+    """Return a text as the engine sees it."""
     return subject if isinstance(subject, str) else subject.engine_text

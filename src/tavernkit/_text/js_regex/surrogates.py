@@ -1,7 +1,7 @@
 """Stand-ins for surrogates, which the engine cannot read.
 
-Each surrogate is moved to a stretch of an unassigned plane (U+5D800 to U+5DFFF). A text that uses those code points
-itself is the one thing that cannot be distinguished.
+Each surrogate is mapped to a range of an unassigned plane (U+5D800 to U+5DFFF). Only texts that use those code points
+themselves are misread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HALF_SIZE = 4
 """The bytes of a stand-in in UTF-8."""
 
 _FIRST_LOW = 0xB0
-"""The third byte from which on a stand-in stands for the second half of a pair."""
+"""From this third byte on, a stand-in is the second half of a pair."""
 
 _PAIR = re.compile(rb"\xf1\x9d[\xa0-\xaf].\xf1\x9d[\xb0-\xbf].", re.DOTALL)
 _ASTRAL = re.compile("[\U00010000-\U0005d7ff\U0005e000-\U0010ffff]")
@@ -30,22 +30,22 @@ _HIGH_PLANE = re.compile(rb"[\xf1-\xf4][\x80-\xbf]{3}")
 
 
 def stand_in(code: int) -> int:
-    """Return the stand-in of a surrogate; other characters stand for themselves."""
+    """Return the stand-in of a surrogate; other characters are returned unchanged."""
     return code + _PLANE if _FIRST <= code <= _LAST else code
 
 
 def to_stand_ins(text: str) -> str:
-    """Replace the surrogates of a text by their stand-ins."""
+    """Replace the surrogates of a text with their stand-ins."""
     return _SURROGATE.sub(lambda found: chr(ord(found[0]) + _PLANE), text)
 
 
 def from_stand_ins(text: str) -> str:
-    """Replace stand-ins by the surrogates they stand for, two that belong together by their character."""
+    """Replace stand-ins with their surrogates, and pairs with their character."""
     return join_surrogates(_STAND_IN.sub(lambda found: chr(ord(found[0]) - _PLANE), text))
 
 
 def to_halves(text: str) -> str:
-    """Replace each character outside the basic plane by its two stand-ins."""
+    """Replace each character outside the basic plane with its two stand-ins."""
     return _ASTRAL.sub(lambda found: halves(found[0].encode()).decode(), text)
 
 
@@ -57,7 +57,7 @@ def halves(character: bytes) -> bytes:
 
 
 def count_pairs(data: bytes) -> int:
-    """Count the characters that are there as two stand-ins."""
+    """Count the characters that are stored as two stand-ins."""
     return 0 if data.find(STAND_IN_LEAD) < 0 else len(_PAIR.findall(data))
 
 
@@ -78,7 +78,7 @@ def is_inside_pair(data: bytes, offset: int) -> bool:
 
 
 def astral_characters(data: bytes) -> set[bytes]:
-    """Find the characters outside the basic plane in UTF-8, without the stand-ins that are there already."""
+    """Find the characters outside the basic plane in UTF-8, without existing stand-ins."""
     found = {b"\xf0" + rest[:3] for rest in data.split(b"\xf0")[1:]}
     if any(lead in data for lead in (b"\xf1", b"\xf2", b"\xf3", b"\xf4")):
         found.update(one for one in _HIGH_PLANE.findall(data) if _STAND_IN.fullmatch(one.decode()) is None)
@@ -86,7 +86,7 @@ def astral_characters(data: bytes) -> set[bytes]:
 
 
 def engine_ranges(first: int, last: int) -> list[tuple[int, int]]:
-    """Split a range of characters so that its surrogates are stand-ins and no stand-in is in it by chance."""
+    """Split a range of characters so that its surrogates are stand-ins and it contains no other stand-ins."""
     parts = [
         (first, min(last, _FIRST - 1)),
         (max(first, _LAST + 1), min(last, _FIRST + _PLANE - 1)),

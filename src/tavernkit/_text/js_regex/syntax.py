@@ -1,4 +1,4 @@
-"""The grammar of JavaScript regular expressions, with the web's leniency where neither ``u`` nor ``v`` is given."""
+"""The grammar of JavaScript regular expressions, with Annex B's leniency without the ``u`` and ``v`` flags."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Parser:
         self.group_number = 0
         self.has_modifiers = False
         self.part_count = 0
-        # For each branch that is being read, the innermost last: the names in it so far.
+        # The names so far in each branch that is being read, the innermost last.
         self.names_in: list[set[str]] = []
         self.open_groups: set[int] = set()
 
@@ -176,7 +176,7 @@ class _Parser:
         return Group(body, number)
 
     def _check_name(self, name: str) -> None:
-        """Refuse a name that was used before, unless in another branch of a disjunction."""
+        """Refuse a duplicate name, unless it is in another branch of a disjunction."""
         if any(name in names for names in self.names_in):
             raise self.scanner.error("Duplicate capture group name")
         self.names_in[-1].add(name)
@@ -244,7 +244,7 @@ class _Parser:
         return CharClass((item,)) if isinstance(item, str) else Char(item)
 
     def _reference(self, groups: tuple[int, ...]) -> Node:
-        """Refer to groups. Inside of itself a group is empty: each pass of a repetition around it begins without it."""
+        """Make a reference to groups. A group is empty inside itself: each iteration of a repetition resets it."""
         outside = tuple([number for number in groups if number not in self.open_groups])
         return BackReference(outside) if outside else Group(Sequence(()))
 

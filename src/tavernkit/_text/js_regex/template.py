@@ -14,7 +14,7 @@ from tavernkit._text.js_values.strings import join_surrogates
 from tavernkit._values import LRUCache
 
 Part: TypeAlias = "str | int | tuple[int, ...]"
-"""Text, the number of a group, or the groups of a name (the one that took part counts)."""
+"""Text, the number of a group, or the groups of a name (the one that participated counts)."""
 
 _BEFORE, _AFTER = -1, -2
 _SYMBOLS: dict[str, Part] = {"$": "$", "&": 0, "`": _BEFORE, "'": _AFTER}
@@ -24,11 +24,11 @@ _CACHE_SIZE = 512
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that was read."""
+    """A parsed template."""
 
     parts: tuple[Part, ...]
     around: tuple[str, int | None, str] | None
-    """The text before and after its one group, or all of its text: the shape that most templates have."""
+    """The text before and after its only group, or all of its text: most templates have this form."""
 
 
 _cache: LRUCache[tuple[str, int, tuple[tuple[str, tuple[int, ...]], ...]], Template] = LRUCache(_CACHE_SIZE)
@@ -43,7 +43,7 @@ def compile_template(template: str, group_count: int, names: Names) -> Template:
 
 
 def replace_each(subject: Subject, found: Sequence[Found], replace: Callable[[Found], str]) -> str:
-    """Put something else in the place of each match."""
+    """Replace each match."""
     pieces: list[str] = []
     at = 0
     for one in found:
@@ -55,9 +55,9 @@ def replace_each(subject: Subject, found: Sequence[Found], replace: Callable[[Fo
 
 
 def replace_by_template(subject: Subject, found: Sequence[Found], template: Template) -> str | None:
-    """Put what a template gives in the place of each match; nothing if the text would become too long."""
+    """Replace each match with a template; None if the text would become too long."""
     size = len(subject)
-    # A template may hold the whole text several times for each match: only then is the length worth counting.
+    # A template may repeat the whole text several times per match: only then the length is checked.
     longest = sum([len(part) if isinstance(part, str) else size for part in template.parts])
     counted = longest * len(found) > MAX_REPLACED_LENGTH
     replaced = None if counted or template.around is None else _replace_around(subject, found, *template.around)
@@ -86,7 +86,7 @@ def replace_by_template(subject: Subject, found: Sequence[Found], template: Temp
 
 
 def _replace_around(subject: Subject, found: Sequence[Found], before: str, group: int | None, after: str) -> str | None:
-    """Put text around a group of each match; nothing if this cannot be done with the text in its encoded form."""
+    """Put text around a group of each match; None if this is not possible in the encoded form."""
     if isinstance(subject, str):
         return _join(_pieces(subject, found, before, group, after))
     encoded = subject.encoded(before), subject.encoded(after)
@@ -112,7 +112,7 @@ def _pieces(text: AnyStr, found: Sequence[Found], before: AnyStr, group: int | N
 
 
 def _join(pieces: list[str]) -> str:
-    """Put pieces together; halves of a character that have come together are one again."""
+    """Join pieces; adjacent halves of a character are joined."""
     return join_surrogates("".join(pieces))
 
 
@@ -150,7 +150,7 @@ def _parse(template: str, group_count: int, names: Names) -> list[Part]:
 
 
 def _reference(token: re.Match[str], group_count: int, names: Names) -> tuple[Part, int] | None:
-    """Return what a token stands for and where it ends; two digits count as one if there are not that many groups."""
+    """Return the meaning of a token and where it ends; two digits count as one if there are fewer groups."""
     symbol, digits, name = token.groups()
     if symbol is not None:
         return _SYMBOLS[symbol], token.end()

@@ -1,13 +1,13 @@
-"""Having worker processes ready before a pattern needs one."""
+"""Starts worker processes before a pattern needs one."""
 
 from __future__ import annotations
 
 
 def warm_up() -> None:
-    """Start the worker processes that are kept for patterns that may run away; returns at once.
+    """Start the worker processes for slow patterns; returns at once.
 
-    Starting one takes about 20 ms, which the call that first needs it has to wait for. They end after a minute without
-    work, and can be started again.
+    Starting one takes about 20 ms, which the first call would have to wait for. They end after a minute without work,
+    and can be started again.
     """
     from tavernkit._text.js_regex.guard import JOB
     from tavernkit._workers.pool import pool

@@ -1,7 +1,7 @@
-"""The job of worker processes that search with regular expressions: a file of its own, which imports only the engine.
+"""The job of worker processes that search with regular expressions: a separate file, which imports only the engine.
 
-A request is a header and three texts in UTF-8; a reply is offsets, each a signed number of 8 bytes, -1 for a group that
-took no part.
+A request is a header and three texts in UTF-8; a reply is a list of offsets, each a signed number of 8 bytes, -1 for a
+group that did not participate.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REQUEST = struct.Struct("<IIIIIB")
-"""Sizes of source, flags and text; the first group wanted and how many; whether all matches are."""
+"""Sizes of source, flags and text; the first group and how many groups; whether to find all matches."""
 
 _CACHE_SIZE = 256
 
 
 class Handler:
-    """Searches, and keeps what it compiled."""
+    """Searches, and caches compiled patterns."""
 
     def __init__(self) -> None:
         self._cache: dict[tuple[bytes, bytes], Regex] = {}
@@ -39,7 +39,7 @@ class Handler:
             regex = self._cache[source, flags] = Regex(source.decode(), flags.decode())
         if everything:
             matches = list(regex.find_iter(text) or ())
-        else:  # not the first of all: the engine would find them all before
+        else:  # not the first of find_all(), which would find them all first
             matches = [match for match in [regex.find(text)] if match is not None]
         offsets: list[int] = []
         for match in matches:

@@ -1,4 +1,4 @@
-"""JavaScript's values on Python's: what a number, a text or a comparison would be over there, bit for bit."""
+"""JavaScript's values in Python: numbers, texts and comparisons exactly as in JavaScript."""
 
 from tavernkit._text.js_values.convert import (
     UNDEFINED,

@@ -1,6 +1,6 @@
 """JavaScript's conversions and comparisons between values.
 
-Values are JSON as Python has it: ``None`` is ``null``, ``int`` and ``float`` are numbers, mappings are objects, lists
+Values are JSON in Python's types: ``None`` is ``null``, ``int`` and ``float`` are numbers, mappings are objects, lists
 and tuples are arrays. ``UNDEFINED`` is accepted everywhere.
 """
 
@@ -41,7 +41,7 @@ _MAX_DEPTH = 200
 
 
 def truthy(value: object) -> bool:
-    """Return what a condition makes of a value (``Boolean(value)``): empty arrays and objects are true."""
+    """Return ``Boolean(value)``: empty arrays and objects are true."""
     if value is None or value is UNDEFINED or value is False:
         return False
     if isinstance(value, (int, float)):
@@ -112,7 +112,7 @@ def strict_equals(left: object, right: object) -> bool:
 
 
 def loose_equals(left: object, right: object) -> bool:
-    """Compare with ``==``: numbers, text and booleans meet as numbers, arrays and objects as their text."""
+    """Compare with ``==``: numbers, text and booleans are compared as numbers, arrays and objects as text."""
     if left is None or left is UNDEFINED or right is None or right is UNDEFINED:
         return (left is None or left is UNDEFINED) and (right is None or right is UNDEFINED)
     left_kind, right_kind = type_of(left), type_of(right)
@@ -158,17 +158,17 @@ def _primitive(value: object) -> object:
 
 
 MAX_INDENT = 10
-"""The widest indentation that ``JSON.stringify`` takes."""
+"""The widest indentation that ``JSON.stringify`` accepts."""
 
 MAX_DEPTH = 400
-"""How deep JSON may be nested."""
+"""How deeply JSON may be nested."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INDEX_LIMIT = 2**32 - 1
 
 
 def is_index_key(key: str) -> bool:
-    """Return True if JavaScript takes a key for an array index, which moves it before all other keys of an object."""
+    """Return True if JavaScript treats a key as an array index, which comes before all other keys of an object."""
     return (
         key.isascii()
         and key.isdigit()
@@ -179,9 +179,9 @@ def is_index_key(key: str) -> bool:
 
 
 def own_keys(keys: Iterable[str]) -> list[str]:
-    """Put keys into the order in which JavaScript lists them: indexes ascending, then the rest as they came."""
+    """Return keys in JavaScript's order: indexes ascending, then the rest in insertion order."""
     listed = list(keys)
-    if listed and listed[0] == "0" and listed == [*map(str, range(len(listed)))]:  # as most files have them
+    if listed and listed[0] == "0" and listed == [*map(str, range(len(listed)))]:  # true for most files
         return listed
     indexes = [key for key in listed if is_index_key(key)]
     if not indexes:
@@ -190,7 +190,7 @@ def own_keys(keys: Iterable[str]) -> list[str]:
 
 
 def quote_json(text: str) -> str:
-    """Write a text as a JSON string; lone surrogates are escaped, everything else that may stand stays as it is."""
+    """Write a text as a JSON string; lone surrogates are escaped, other characters only if necessary."""
     quoted = encode_basestring(join_surrogates(text))  # Python escapes the rest as JavaScript does
     return quoted if quoted.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
@@ -198,7 +198,7 @@ def quote_json(text: str) -> str:
 def json_stringify(value: object, indent: int | str = 0) -> str:
     """Write a value as JSON (``JSON.stringify(value, null, indent)``).
 
-    ``undefined`` is left out of objects and is ``null`` in arrays; alone it gives the text ``undefined``.
+    ``undefined`` is left out of objects and is ``null`` in arrays; at the top level it gives the text ``undefined``.
     """
     gap = " " * min(indent, MAX_INDENT) if isinstance(indent, int) else indent[:MAX_INDENT]
     if value is UNDEFINED:
@@ -209,7 +209,7 @@ def json_stringify(value: object, indent: int | str = 0) -> str:
 
 
 def _write(value: object, gap: str, line: str, pieces: list[str], depth: int) -> None:
-    # All levels write into one list: each level would copy everything below it otherwise.
+    # All levels write to one list: otherwise each level would copy everything below it.
     plain = _plain(value)
     if plain is not None:
         pieces.append(plain)

@@ -1,4 +1,4 @@
-"""The errors that JavaScript throws where there is no value."""
+"""The errors that JavaScript throws."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tavernkit._text.js_values.errors import JSRangeError
 from tavernkit._text.js_values.strings import trim, trim_start
 
 MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest integer up to which every integer has a number of its own (``Number.MAX_SAFE_INTEGER``)."""
+"""The largest integer up to which all integers are exact (``Number.MAX_SAFE_INTEGER``)."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_DIGITS = 100
@@ -20,7 +20,7 @@ _RADIX_LITERAL = re.compile(r"0(?:[xX]([0-9A-Fa-f]+)|[oO]([0-7]+)|[bB]([01]+))")
 
 
 def as_float(value: float) -> float:
-    """Return a number as JavaScript holds it: integers too large for a double become infinite."""
+    """Return a number as a JavaScript double: integers that are too large become infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -28,7 +28,7 @@ def as_float(value: float) -> float:
 
 
 def _shortest(value: float) -> tuple[str, int]:
-    """Return the shortest digits that read back as a positive finite number, and where its decimal point stands."""
+    """Return the shortest digits that read back as a positive finite number, and the position of its decimal point."""
     mantissa, _, exponent = repr(value).partition("e")
     whole, _, fraction = mantissa.partition(".")
     point = len(whole) + int(exponent or 0)
@@ -92,7 +92,7 @@ def to_fixed(value: float, digits: int = 0) -> str:
 
 
 def _significant(value: float, precision: int) -> tuple[str, int]:
-    """Return that many digits of a positive number and the exponent of the first of them."""
+    """Return the first digits of a positive number and the exponent of the first digit."""
     exponent = _shortest(value)[1] - 1
     if _below_power_of_ten(value, exponent):  # the shortest digits had been rounded up to a power of ten
         exponent -= 1
@@ -173,7 +173,7 @@ def _radix_integer(value: int, radix: int) -> str:
 
 
 def _radix_fraction(value: float, radix: int) -> tuple[str, int]:
-    """Return the fewest digits that tell the fraction from its neighbours, and 1 if rounding reached the integer."""
+    """Return the fewest digits that distinguish the fraction from its neighbours, and 1 if rounding carried over."""
     fraction = value - math.floor(value)
     delta = max(0.5 * (math.nextafter(value, math.inf) - value), math.nextafter(0.0, 1.0))
     digits: list[int] = []
@@ -197,7 +197,7 @@ def _radix_fraction(value: float, radix: int) -> tuple[str, int]:
 
 
 def string_to_number(text: str) -> float:
-    """Read a whole text as a number (``Number(text)``): white space around it is ignored, nothing at all is 0."""
+    """Read a whole text as a number (``Number(text)``): white space around it is ignored, an empty text is 0."""
     text = trim(text)
     if not text:
         return 0.0
@@ -240,7 +240,7 @@ def _read_digits(digits: str, radix: int) -> float:
         return float(digits)
     if radix & (radix - 1) == 0:
         return as_float(int(digits, radix))
-    # In other bases V8 adds up groups of digits in doubles: exact up to 53 bits, and off in the same way beyond.
+    # In other bases V8 adds up groups of digits in doubles: exact up to 53 bits, with the same errors beyond.
     digits = digits.lstrip("0")
     value, at = 0.0, 0
     while at < len(digits):

@@ -1,7 +1,7 @@
 """JavaScript strings on Python text: white space, UTF-16 offsets, order, case, percent encoding.
 
-Python text counts code points, JavaScript counts UTF-16 code units: a character outside the basic plane is one here
-and two there. Text that was cut in the middle of such a character holds a lone surrogate in both worlds.
+Python text counts code points, JavaScript counts UTF-16 code units: a character outside the basic plane is one here and
+two there. Text that was cut inside such a character contains a lone surrogate in both.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def has_astral(text: str) -> bool:
 
 
 def has_surrogates(text: str) -> bool:
-    """Return True if a text has surrogates, which no encoding but this one holds."""
+    """Return True if a text has surrogates, which other encodings cannot represent."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -73,12 +73,12 @@ def utf16_units(text: str) -> bytes:
 
 
 def from_utf16_units(units: bytes) -> str:
-    """Decode little-endian UTF-16 code units; surrogates that make no pair are kept."""
+    """Decode little-endian UTF-16 code units; unpaired surrogates are kept."""
     return units.decode("utf-16-le", "surrogatepass")
 
 
 def join_surrogates(text: str) -> str:
-    """Make one character of each high surrogate that is followed by a low one, as JavaScript strings do by nature."""
+    """Join each high surrogate that is followed by a low one into a character, as in JavaScript strings."""
     if text.isascii() or not has_surrogates(text) or _SURROGATE_PAIR.search(text) is None:
         return text
     return from_utf16_units(utf16_units(text))
@@ -130,7 +130,7 @@ def utf16_substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def utf16_at(text: str, index: int) -> str:
-    """Return the code unit at a JavaScript offset, or nothing outside the text (``String#charAt``)."""
+    """Return the code unit at a JavaScript offset; empty outside the text (``String#charAt``)."""
     return utf16_slice(text, index, index + 1) if index >= 0 else ""
 
 
@@ -168,7 +168,7 @@ def encode_uri_component(text: str) -> str:
 
 
 def encode_uri(text: str) -> str:
-    """Percent-encode a text but keep what separates the parts of an address (``encodeURI``)."""
+    """Percent-encode a text, except separators of an address (``encodeURI``)."""
     return _percent_encode(text, _URI_UNRESERVED | _URI_RESERVED)
 
 
@@ -181,12 +181,12 @@ def _percent_encode(text: str, keep: frozenset[int]) -> str:
 
 
 def decode_uri_component(text: str) -> str:
-    """Decode percent form (``decodeURIComponent``); a bad sequence raises ``JSURIError``."""
+    """Decode percent encoding (``decodeURIComponent``); a bad sequence raises ``JSURIError``."""
     return _percent_decode(text, frozenset())
 
 
 def decode_uri(text: str) -> str:
-    """Decode percent form but keep what would become a separator of an address (``decodeURI``)."""
+    """Decode percent encoding, except separators of an address (``decodeURI``)."""
     return _percent_decode(text, _URI_RESERVED)
 
 

@@ -14,7 +14,7 @@ from tavernkit.cards._risu_ai.lorebook import convert_character_book
 MAX_DATA_URI = 50 * 1024 * 1024
 
 Store = Callable[[bytes, str], str]
-"""Keeps an asset's bytes (with a file name, for its ending) and gives its path."""
+"""Stores an asset's bytes (with a file name, for its extension) and returns its path."""
 
 TEXT_FIELDS: tuple[tuple[str, str], ...] = (
     ("name", "name"),
@@ -28,7 +28,7 @@ TEXT_FIELDS: tuple[tuple[str, str], ...] = (
     ("personality", "personality"),
     ("scenario", "scenario"),
 )
-"""RisuAI's name and the card's, for texts that are empty when missing."""
+"""RisuAI's and the card's names of texts, which are empty by default."""
 
 RISUAI_FIELDS: tuple[tuple[str, str, Json], ...] = (
     ("bias", "bias", []),
@@ -50,7 +50,7 @@ RISUAI_FIELDS: tuple[tuple[str, str, Json], ...] = (
 """RisuAI's name, the key in ``extensions.risuai``, and the value when it is missing."""
 
 RISUAI_OPTIONAL = ("sdData", "backgroundHTML", "license", "newGenData", "vits")
-"""Keys of ``extensions.risuai`` that are taken only when they are there."""
+"""Keys of ``extensions.risuai`` that are used only if present."""
 
 V3_FIELDS: tuple[tuple[str, Json], ...] = (
     ("group_only_greetings", []),
@@ -176,7 +176,7 @@ def _reference(uri: str, scheme: str, assets: Mapping[str, bytes]) -> bytes | No
 
 
 def from_off_spec(card: JsonObject) -> JsonObject:
-    """Convert a card without a known spec: RisuAI reads V1's fields and nothing else."""
+    """Convert a card without a known spec: RisuAI reads only V1's fields."""
     character: JsonObject = {
         "name": _present(card.get("name"), "unknown name"),
         "firstMessage": _present(card.get("first_mes"), "unknown first message"),

@@ -10,9 +10,9 @@ class ImportRefusedError(InvalidCardError):
 
 
 class ImportThrewError(InvalidCardError):
-    """RisuAI's import throws.
+    """RisuAI's import throws an error.
 
-    ``error`` is the JavaScript error's class; ``in_progress`` is True if its progress box stays on the screen.
+    ``error`` is the JavaScript error's class; ``in_progress`` is True if its progress dialog stays open.
     """
 
     def __init__(self, message: str, *, error: str, in_progress: bool = False) -> None:

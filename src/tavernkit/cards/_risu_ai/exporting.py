@@ -1,4 +1,4 @@
-"""RisuAI's character object as the CHARX archive that RisuAI exports."""
+"""Exports RisuAI's character object as a CHARX archive, as RisuAI does."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tavernkit.cards._risu_ai.lorebook import book_from_lorebook
 from tavernkit.cards._risum import Module, write_risum
 
 MAX_NAME = 100
-"""How much of an asset's name goes into its path."""
+"""How many characters of an asset's name go into its path."""
 
 ReadAsset = Callable[[str], bytes]
-"""Gives the bytes of a stored asset by its path."""
+"""Returns the bytes of a stored asset by its path."""
 
 _FOLDERS = ("emotion", "background", "user_icon", "icon")
 _UNUSABLE = re.compile(r'[<>:"\\|?*\x00-\x1f]')
@@ -71,7 +71,7 @@ class _Archive:
 
 
 def _free(path: str, taken: set[str]) -> str:
-    """Number a path until it is free, and take it."""
+    """Add a number to a path until it is unique, and reserve it."""
     stem, ext = posixpath.splitext(path)
     number, free = 0, path
     while free in taken:
@@ -161,7 +161,7 @@ def _list(value: object) -> Json:
 
 
 def card_of(character: Mapping[str, object], assets: list[Json], now: int) -> JsonObject:
-    """The V3 card of a character; scripts and triggers are in the module beside it."""
+    """The V3 card of a character; scripts and triggers are in the module next to it."""
     data: JsonObject = {source: _present(character.get(key), "") for key, source in TEXT_FIELDS if key != "creator"}
     additional = character.get("additionalData")
     stated: Mapping[str, object] = additional if is_mapping(additional) else {}

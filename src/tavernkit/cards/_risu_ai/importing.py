@@ -1,4 +1,4 @@
-"""RisuAI's character object, made of a card file as RisuAI's own importer makes it."""
+"""Imports a card file into RisuAI's character object, as RisuAI's own importer does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_KEYWORD_BYTES = 70
 
 
 def read_texts(data: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
-    """Give keyword and text of each plain text chunk."""
+    """Yield keyword and text of each plain text chunk."""
     if not data.startswith(SIGNATURE):
         raise ImportRefusedError("the file is not a PNG")
     for chunk in walk(io.BytesIO(data), limits, ignore):
@@ -47,18 +47,18 @@ def without_texts(data: bytes, limits: Limits) -> bytes:
 
 
 MAX_ASSET_BYTES = 50 * MIB
-"""RisuAI leaves out members and refuses data uris that are larger."""
+"""RisuAI skips larger members and refuses larger data uris."""
 MAX_CARD_TEXT_BYTES = 5 * MIB
-"""A later card chunk of a PNG replaces one that is not larger."""
+"""A later card chunk of a PNG replaces an earlier one of at most this size."""
 RISU_LIMITS = Limits(max_entry_bytes=MAX_ASSET_BYTES, max_total_bytes=256 * MIB, max_json_bytes=MAX_ASSET_BYTES)
-"""Limits for an import as RisuAI does it, near its own."""
+"""Limits for imports, close to RisuAI's own."""
 
 _SPECS = ("chara_card_v2", "chara_card_v3")
 _ENCRYPTED = b"rcc||"
 
 
 def asset_path(data: bytes, ext: str = "png") -> str:
-    """Where RisuAI keeps an asset: the path is made of its content."""
+    """Return where RisuAI stores an asset: the path is a hash of its content."""
     return f"assets/{hashlib.sha256(data).hexdigest()}.{ext}"
 
 
@@ -70,7 +70,7 @@ class RisuImport:
     assets: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def store(self, data: bytes, file_name: str = "") -> str:
-        """Keep an asset; its path is made of its content."""
+        """Store an asset; its path is a hash of its content."""
         ext = posixpath.splitext(file_name)[1].removeprefix(".") or "png"
         path = asset_path(data, ext)
         self.assets[path] = data
@@ -80,7 +80,7 @@ class RisuImport:
 def import_file(
     file_name: str, data: bytes, *, new_id: Callable[[], str] = lambda: str(uuid.uuid4()), limits: Limits = RISU_LIMITS
 ) -> RisuImport:
-    """Import a file as RisuAI 2026.1 does; the ending of its name selects the reader.
+    """Import a file as RisuAI 2026.1 does; its file extension selects the reader.
 
     Raises ``ImportRefusedError`` where RisuAI shows a message, ``ImportThrewError`` where it throws.
     """
@@ -179,7 +179,7 @@ def _module(archive: Archive, limits: Limits) -> Module | None:
 
 
 def _put_scripts(card: JsonObject, module: Module) -> None:
-    """The module's scripts and triggers stand in for the card's."""
+    """The module's scripts and triggers replace the card's."""
     data = card.get("data")
     extensions = data.get("extensions") if is_object(data) else None
     if is_object(extensions):
@@ -190,7 +190,7 @@ def _put_scripts(card: JsonObject, module: Module) -> None:
 
 
 class _Members(Mapping[str, bytes]):
-    """An archive's members by path, read as they are asked for; JSON and what is too large or broken are not there."""
+    """An archive's members by path, read on demand; without JSON and members that are too large or broken."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

@@ -15,11 +15,11 @@ _SECONDARY_DECORATORS = {2: "@@exclude_keys", 3: "@@additional_keys"}
 
 @dataclass(frozen=True, slots=True)
 class RisuLore:
-    """What RisuAI makes of a character book."""
+    """A character book as RisuAI imports it."""
 
     lorebook: list[Json]
     settings: JsonObject | None
-    """RisuAI's ``loreSettings``; only when the book states all three of its own."""
+    """RisuAI's ``loreSettings``; only if the book sets all three."""
     extensions: Json
 
 
@@ -79,7 +79,7 @@ def _entry(entry: Mapping[str, object]) -> JsonObject:
 
 
 def _take_decorators(extensions: JsonObject, secondary: Sequence[object], selective: object) -> tuple[list[str], Json]:
-    """Turn SillyTavern's extensions into decorator lines, the latest on top; taken ones leave the extensions."""
+    """Convert SillyTavern's extensions to decorator lines, the latest first, and remove them from the extensions."""
     lines: list[str] = []
     kept_selective: Json = False if selective is None else thaw(selective)
     probability = extensions.get("probability")
@@ -124,7 +124,7 @@ def _first_present(*values: object) -> Json:
 def book_from_lorebook(
     lorebook: Sequence[Mapping[str, object]], settings: Mapping[str, object] | None, extensions: object
 ) -> JsonObject:
-    """Make a ``character_book`` of RisuAI's lore entries, as its exporter does."""
+    """Make a ``character_book`` from RisuAI's lore entries, as its exporter does."""
     stated = settings if settings is not None else EMPTY_OBJECT
     merged: JsonObject = thaw_object(extensions) if is_mapping(extensions) else {}
     merged["risu_fullWordMatching"] = thaw(stated.get("fullWordMatching")) or False

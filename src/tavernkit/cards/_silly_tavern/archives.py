@@ -48,7 +48,7 @@ class CharXAsset:
 
 @dataclass(frozen=True, slots=True)
 class CharXParts:
-    """What an import takes from a CHARX archive."""
+    """The parts of a CHARX archive that are imported."""
 
     card: JsonObject
     assets: tuple[CharXAsset, ...]
@@ -61,7 +61,7 @@ class CharXParts:
         return main.data if main else None
 
     def files(self, name: str) -> tuple[ImportedFile, ...]:
-        """Sprites, backgrounds and other pictures under the names they get; a later one of a name replaces it."""
+        """Sprites, backgrounds and other pictures by their new names; later ones replace earlier ones."""
         written: dict[str, ImportedFile] = {}
         for asset in self.assets:
             if asset.type not in ("icon", "user_icon"):
@@ -95,7 +95,7 @@ def import_charx_parts(data: bytes, limits: Limits, parse: Callable[[str, Limits
 
 
 def _open(data: bytes, limits: Limits) -> Archive:
-    """List the members as SillyTavern's ZIP reader does: from the first local header on, up to an unsafe name."""
+    """List the members like SillyTavern's ZIP reader: from the first local header on, up to an unsafe name."""
     start = data.find(LOCAL)
     if start < 0:
         raise ZipError("the file is not an archive")
@@ -147,7 +147,7 @@ def _assets(archive: Archive, card: JsonObject) -> Iterator[CharXAsset]:
 
 @dataclass(frozen=True, slots=True)
 class ByafParts:
-    """What an import takes from a Backyard archive."""
+    """The parts of a Backyard archive that are imported."""
 
     card: JsonObject
     file_name: str
@@ -200,7 +200,7 @@ _MODEL_SETTINGS: tuple[tuple[str, str, Json], ...] = (
     ("by_prompt_template", "promptTemplate", "general"),
     ("grammar", "grammar", None),
 )
-"""SillyTavern's key, Backyard's key, and the value where Backyard has none."""
+"""SillyTavern's key, Backyard's key, and the default."""
 
 
 def _chat_lines(scenario: FrozenObject, name: str, now: datetime) -> Iterator[JsonObject]:

@@ -6,7 +6,7 @@ from tavernkit.errors import InvalidCardError
 
 
 class ImportRefusedError(InvalidCardError):
-    """SillyTavern's importer makes nothing of the file and answers HTTP 400."""
+    """SillyTavern's importer refuses the file and answers HTTP 400."""
 
 
 class ImportFailedError(InvalidCardError):

@@ -1,4 +1,4 @@
-"""What SillyTavern makes of a card file: the PNG it stores, its name, and the files beside it."""
+"""Imports a card file as SillyTavern does: the PNG it stores, its name, and accompanying files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def import_file(
 
 
 def export_card(png: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """Give the card that SillyTavern exports for a stored PNG; as JSON it writes it with four spaces."""
+    """Return the card that SillyTavern exports for a stored PNG; as JSON, it is indented by four spaces."""
     card = parse_like_javascript(read_card_text(read_chunks(png, limits)), limits)
     if not is_object(card):
         raise ImportFailedError("the stored card is not a JSON object")
@@ -87,7 +87,7 @@ def export_card(png: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
 
 
 def parse_like_javascript(text: str, limits: Limits) -> Json:
-    """Parse JSON exactly as strictly as SillyTavern's runtime does."""
+    """Parse JSON exactly as strictly as SillyTavern's JavaScript runtime."""
     check_depth(text, limits.max_json_depth, what="JSON")
     try:
         return json_parse(text)
@@ -195,7 +195,7 @@ def _read_byaf(data: bytes, now: datetime, limits: Limits) -> _Draft:
 
 
 def _take_sprites(card: JsonObject) -> tuple[ImportedFile, ...]:
-    """Take RisuAI's pictures out of a card; they become the character's sprites."""
+    """Remove RisuAI's pictures from a card; they become the character's sprites."""
     data = card.get("data")
     extensions = data.get("extensions") if is_object(data) else None
     risuai = extensions.get("risuai") if is_object(extensions) else None

@@ -1,4 +1,4 @@
-"""File names as SillyTavern makes them of character names."""
+"""File names that SillyTavern derives from character names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
 
 
 def sanitize(name: object, replacement: str = "") -> str:
-    """Take out of a name what a file name cannot have; raises ``ImportFailedError`` for what is not text."""
+    """Remove characters that a file name cannot have; raises ``ImportFailedError`` if the name is not text."""
     if not isinstance(name, str):
         raise ImportFailedError(f"the name is {type(name).__name__}, not a string")
     for pattern in (_ILLEGAL, _CONTROL, _DOTS, _RESERVED, _TRAILING):
@@ -31,7 +31,7 @@ def _cut(name: str) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Give the name, or the name with the first number that makes it free."""
+    """Return the name, or the name with the first number that makes it unique."""
     if not name:
         raise ImportFailedError("the character has no name that could be a file name")
     if len(f"{name}.png".encode("utf-8", errors="replace")) > MAX_NAME_BYTES:

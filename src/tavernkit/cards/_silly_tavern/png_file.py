@@ -22,7 +22,7 @@ _SHOWN = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _BITS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_PIXEL_BYTES = 256 * 1024 * 1024
-"""Pictures that inflate to more are kept as they are."""
+"""Pictures that are larger when decompressed are kept as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def read_chunks(data: bytes, limits: Limits) -> list[PngChunk]:
 
 
 def read_card_text(chunks: list[PngChunk]) -> str:
-    """Give the JSON text of the first ``ccv3`` chunk, else of the first ``chara`` chunk."""
+    """Return the JSON text of the first ``ccv3`` chunk, else of the first ``chara`` chunk."""
     texts = [chunk for chunk in chunks if chunk.kind == b"tEXt"]
     if any(chunk.data.count(b"\0") > 1 for chunk in texts):
         raise PngError("a text chunk has a zero byte in its text")
@@ -101,7 +101,7 @@ def write_card_text(chunks: list[PngChunk], text: str, limits: Limits) -> bytes:
 
 
 def encode_png(chunks: list[PngChunk]) -> bytes:
-    """Give the bytes of a PNG."""
+    """Return the bytes of a PNG."""
     return SIGNATURE + b"".join(encode_chunk(chunk.kind, chunk.data) for chunk in chunks)
 
 
@@ -111,10 +111,10 @@ def _text_chunk(keyword: str, text: str) -> PngChunk:
 
 
 def stored_picture(chunks: list[PngChunk]) -> list[PngChunk]:
-    """What is left of a picture when SillyTavern stores it.
+    """Return a picture as SillyTavern stores it.
 
-    It decodes and rewrites pictures, so what is not shown goes; animations and pictures that cannot be decoded stay
-    as they are. We keep the pixels as they were packed.
+    SillyTavern decodes and rewrites pictures, which removes other data; animations and pictures that cannot be decoded
+    stay as they are. We keep the compressed pixels unchanged.
     """
     if any(chunk.kind == b"acTL" for chunk in chunks) or not _decodable(chunks):
         return chunks

@@ -1,4 +1,4 @@
-"""The card that SillyTavern stores: V2 with copies of its fields beside ``data``."""
+"""The card that SillyTavern stores: V2 with copies of its fields outside of ``data``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COPIED_EXTENSIONS = ("talkativeness", "fav")
 
 
 def iso_time(now: datetime) -> str:
-    """The time as ``create_date`` has it (UTC)."""
+    """Return the time in the format of ``create_date`` (UTC)."""
     return f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
 
 
 def file_time(now: datetime) -> str:
-    """The time as it is in the names of chats."""
+    """Return the time in the format of chat names."""
     return f"{now:%Y-%m-%d@%Hh%Mm%Ss}{now.microsecond // 1000:03d}ms"
 
 
@@ -35,7 +35,7 @@ def chat_name(name: Json | object, now: datetime) -> str:
 
 
 def reset_private(card: JsonObject) -> None:
-    """Clear a card's favourite mark and its chat; objects on the way are made where they are missing."""
+    """Clear a card's favourite mark and its chat; missing objects are created."""
     card["fav"] = False
     data = card.get("data")
     if not isinstance(data, (dict, list)):
@@ -50,7 +50,7 @@ def reset_private(card: JsonObject) -> None:
 
 
 def read_v2(card: JsonObject, now: datetime) -> None:
-    """Copy a card's fields from ``data`` to beside it."""
+    """Copy a card's fields from ``data`` to the top level."""
     data = card.get("data")
     if not truthy(data):
         return
@@ -64,7 +64,7 @@ def read_v2(card: JsonObject, now: datetime) -> None:
     for key in _COPIED_EXTENSIONS:
         if key in extensions:
             card[key] = extensions[key]
-        elif key != "fav" or not isinstance(stated, list):  # JSON does not show what a list has
+        elif key != "fav" or not isinstance(stated, list):  # JSON.stringify ignores other properties of a list
             card.pop(key, None)
     if card.get("chat") is None:
         card["chat"] = chat_name(card.get("name", UNDEFINED), now)
@@ -165,7 +165,7 @@ def _present(value: object, otherwise: Json) -> Json:
 
 
 def from_v1(fields: Mapping[str, object], name: str, now: datetime, chat: str | None = None) -> JsonObject:
-    """Make the stored card of a V1 card's fields; keys that V1 does not have are dropped."""
+    """Make the stored card from a V1 card's fields; other keys are dropped."""
     notes = fields.get("creator_notes")
     if isinstance(notes, str):
         notes = notes.replace(PLACEHOLDER_NOTES, "", 1)

@@ -13,14 +13,14 @@ from tavernkit.cards._character import REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The version a card passes as, or nothing; ``last_error`` names the last check that failed on the way."""
+    """The version that a card is valid for, or None; ``last_error`` names the last check that failed."""
 
     version: Literal[1, 2, 3] | None
     last_error: str | None
 
 
 def check(card: Mapping[str, object]) -> Verdict:
-    """Check a card as V1, then V2, then V3; the first that passes counts."""
+    """Check a card as V1, then V2, then V3; the first valid version counts."""
     last_error = next((key for key in REQUIRED["v1"] if key not in card), None)
     if last_error is None:
         return Verdict(1, None)
@@ -67,5 +67,5 @@ def _v3_problem(card: Mapping[str, object]) -> str | None:
 
 
 def _is_object_type(value: object) -> bool:
-    """What ``typeof`` calls an object: null and arrays too."""
+    """Return True for what ``typeof`` calls an object, including null and arrays."""
     return value is None or is_mapping(value) or is_sequence(value)

@@ -35,7 +35,7 @@ class Dropped(NamedTuple):
 
     @property
     def budget_group(self) -> str:
-        """Whether it is an example or part of the chat."""
+        """True if it is an example or part of the chat."""
         message = self.message
         example = message.source.get("kind") == "example" or message.memo == NEW_EXAMPLE_MEMO
         return "examples" if example else "history"

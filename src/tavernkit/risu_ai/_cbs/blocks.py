@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
     @property
     def pure(self) -> bool:
-        """Whether the body is collected without being evaluated."""
+        """True if the body is collected without being evaluated."""
         return self.kind in PURE_KINDS
 
 

@@ -26,7 +26,7 @@ class Variables(Protocol):
 
 
 class WhenResult(NamedTuple):
-    """Whether a condition holds, and how the body is to be treated."""
+    """True if a condition holds, and how the body is to be treated."""
 
     holds: bool
     mode: WhenMode

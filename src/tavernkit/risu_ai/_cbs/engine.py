@@ -133,7 +133,7 @@ class CBSEngine:
         return join_surrogates(text)
 
     def constant(self, text: str) -> str | None:
-        """Give the expansion of a text that is the same in every context; nothing for any other text."""
+        """Return the expansion of a text that is the same in every context; nothing for any other text."""
         if "{" not in text and "<" not in text:
             return join_surrogates(text)
         if len(text) > MAX_COMPILED_TEXT or type(text) is not str:

@@ -39,7 +39,7 @@ class FoldBudget:
 
     @property
     def left(self) -> bool:
-        """Whether more may be computed ahead."""
+        """True if more may be computed ahead."""
         return self.spent <= MAX_FOLDED_TOTAL
 
 

@@ -35,7 +35,7 @@ class Level:
 
     @property
     def pure(self) -> bool:
-        """Whether the level keeps tags from being evaluated."""
+        """True if the level keeps tags from being evaluated."""
         return self.block is not None and self.block.pure
 
 

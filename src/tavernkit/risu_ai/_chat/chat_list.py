@@ -48,7 +48,7 @@ class ChatRules:
         return self.group_role if self.group_role in {"user", "assistant", "system"} else "assistant"
 
     def wraps(self, message: RisuMessage, speaker: RisuCharacter) -> bool:
-        """Whether a message is put into the group template."""
+        """True if a message is put into the group template."""
         if self.send_name:
             return True
         return self.in_group and (message.saying != speaker.id or self.group_role == "assistant")

@@ -102,7 +102,7 @@ def generation_id(message: RisuMessage) -> str:
 
 
 def with_ids(chat: RisuChat, without: Sequence[int] | None = None) -> RisuChat:
-    """Give every message an id. An id we make depends on place and text only, so the next turn makes the same.
+    """Return every message an id. An id we make depends on place and text only, so the next turn makes the same.
 
     Args:
         chat: The chat.

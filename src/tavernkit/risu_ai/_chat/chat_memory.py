@@ -74,5 +74,5 @@ class ChatMemory:
         return known
 
     def with_ids(self, chat: RisuChat) -> RisuChat:
-        """Give every message an id."""
+        """Return every message an id."""
         return with_ids(chat, self.know(chat.messages).without_id)

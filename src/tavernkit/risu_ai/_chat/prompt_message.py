@@ -85,7 +85,7 @@ class PromptMessage:
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing to send: no text and no media."""
+        """True if there is nothing to send: no text and no media."""
         return not self.multimodals and not trim(self.content)
 
 

@@ -223,7 +223,7 @@ def counters(seconds: float, *, strict: bool = False) -> dict[str, Callable[...,
 
 
 def measured(value: T) -> T:
-    """Give a value back if its text would not be too long, however often it holds the same thing."""
+    """Return a value back if its text would not be too long, however often it holds the same thing."""
     if _weight(value, {}) > MAX_TEMPLATE_OUTPUT:
         raise TemplateLimitError("a text grows too long")
     return value
@@ -277,7 +277,7 @@ def _divided(operator: str, left: object, right: object) -> float:
 
 
 def _text_and_number(left: object, right: object) -> bool:
-    """Whether JavaScript would put two values together as texts."""
+    """True if JavaScript would put two values together as texts."""
     kinds = {type(left), type(right)}
     return str in kinds and bool(kinds & {int, float, bool})
 

@@ -14,7 +14,7 @@ _WORD_START = re.compile(r"\b\w", re.ASCII)
 
 
 def has_length(value: object) -> bool:
-    """Whether a value has the attribute ``length``."""
+    """True if a value has the attribute ``length``."""
     return isinstance(value, (str, list, tuple))
 
 

@@ -47,13 +47,13 @@ class Asker:
     def __init__(self, host: Host, work: Work | None = None) -> None:
         self.exchanges: list[Exchange] = []
         self.broken = False
-        """Whether the last reply broke off after it had begun."""
+        """True if the last reply broke off after it had begun."""
         self.streaming = False
-        """Whether pieces of the reply have come."""
+        """True if pieces of the reply have come."""
         self.unsent = ""
         """What stands before the next piece: the marks of tools that were called."""
         self.wants_reply = False
-        """Whether a command wants the chat to be answered."""
+        """True if a command wants the chat to be answered."""
         self._host = host
         self._work = work
         self._loop = asyncio.get_running_loop()

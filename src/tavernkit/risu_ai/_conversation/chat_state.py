@@ -34,7 +34,7 @@ from tavernkit.risu_ai._triggers.host import RefusingHost
 from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore
 
 Disabled = bool | Literal["allBefore"]
-"""Whether a message is left out of prompts; ``allBefore`` leaves out all that comes before it as well."""
+"""True if a message is left out of prompts; ``allBefore`` leaves out all that comes before it as well."""
 
 _BRANCH = re.compile(r" \(Branch(?: [0-9]+)?\)$")
 

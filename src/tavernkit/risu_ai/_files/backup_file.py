@@ -27,7 +27,7 @@ class BackupEntry:
 
     @property
     def is_database(self) -> bool:
-        """Whether this is the database."""
+        """True if this is the database."""
         return self.name == DATABASE_ENTRY
 
     def read(self) -> bytes:

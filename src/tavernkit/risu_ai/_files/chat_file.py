@@ -90,7 +90,7 @@ def _read_page(data: bytes, warn: Warn) -> RisuChat:
 
 
 def _has_lines(data: bytes) -> bool:
-    """Whether each line is a JSON object of its own, as in SillyTavern's chats."""
+    """True if each line is a JSON object of its own, as in SillyTavern's chats."""
     first, _, rest = data.partition(b"\n")
     return first.rstrip().endswith(b"}") and (bool(rest.strip()) or b'"chat_metadata"' in first)
 

@@ -224,7 +224,7 @@ def _fill_memory_presets(database: Stored) -> None:
 
 
 def repair_character(character: Stored, number: int) -> None:
-    """Give a character what it must have."""
+    """Return a character what it must have."""
     if not character.get("chaId"):
         character["chaId"] = made_id("character", number, character.get("name"))
     _fill(character, _CHARACTER_DEFAULTS)

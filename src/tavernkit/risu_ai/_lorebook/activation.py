@@ -50,7 +50,7 @@ class RunState:
 
     @property
     def marks(self) -> bool:
-        """Whether activated entries are marked."""
+        """True if activated entries are marked."""
         return self.keep or self.dont
 
     def marked(self, prefix: str, entry: LorebookEntry) -> bool:

@@ -87,7 +87,7 @@ class LorebookEntry:
 
     @property
     def reachable(self) -> bool:
-        """Whether the engine looks at it at all."""
+        """True if the engine looks at it at all."""
         return self.always_active or self.key != ""
 
 

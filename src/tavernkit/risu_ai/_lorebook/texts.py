@@ -104,7 +104,7 @@ class SearchedTexts:
         return None if found is None else self.hit(found[0], query.keys[found[1]], window)
 
     def has_all(self, query: Query, window: Window, *, full_word: bool) -> bool:
-        """Whether every text has every key."""
+        """True if every text has every key."""
         places = self._index(window, full_word=full_word)
         in_chat, in_pool = len(self._messages) - window.first, len(self._pool) if window.pool else 0
         return all(

@@ -148,7 +148,7 @@ class _Remembering(Generic[T, V]):
         return self._answers[key]
 
     def repeat(self, question: Sequence[T]) -> V:
-        """Give the answer to a question that was asked before."""
+        """Return the answer to a question that was asked before."""
         key = json.dumps(list(question))
         if key not in self._answers:
             raise MemoryFailedError("not_asked", "the models of memory are not asked again for a source map")

@@ -18,7 +18,7 @@ AUTOMATIC_CACHE_POINTS = 3
 
 
 def merges_system(model: str) -> bool:
-    """Whether neighbouring system messages are joined for a model."""
+    """True if neighbouring system messages are joined for a model."""
     return model.startswith(("gpt", "claude")) or model in {"openrouter", "reverse_proxy"}
 
 

@@ -110,12 +110,12 @@ class CompiledScript:
     order: float | None = None
 
     def has(self, action: str) -> bool:
-        """Whether an action is asked for, by tag or (``@@action``) by the output text."""
+        """True if an action is asked for, by tag or (``@@action``) by the output text."""
         return action in self.actions or self.script.out.startswith(f"@@{action}")
 
     @property
     def moves(self) -> bool:
-        """Whether matches are moved to the top or the bottom."""
+        """True if matches are moved to the top or the bottom."""
         return self.has("move_top") or self.has("move_bottom")
 
     def regex_flags(self) -> str:

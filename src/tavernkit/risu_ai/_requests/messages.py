@@ -86,7 +86,7 @@ class RequestRules:
 
     @property
     def proxied(self) -> bool:
-        """Whether the user's own address is asked."""
+        """True if the user's own address is asked."""
         return self.model == REVERSE_PROXY
 
     def setting(self, key: str, default: FrozenJson = None) -> FrozenJson:

@@ -13,7 +13,7 @@ _CLOSING_RANGES = ((0x02B0, 0x036F), (0x0590, 0x05CF), (0x3000, 0x303F))
 
 
 def ends_closed(text: str) -> bool:
-    """Whether a text ends as a sentence does; nothing counts as closed."""
+    """True if a text ends as a sentence does; nothing counts as closed."""
     text = trim(text)
     return not text or _closes(text[-1])
 
@@ -36,7 +36,7 @@ def _closes(character: str) -> bool:
 
 
 def has_banned_script(text: str, scripts: Iterable[str], warn: Warn) -> bool:
-    """Whether a text has a character of one of the Unicode scripts a user does not want."""
+    """True if a text has a character of one of the Unicode scripts a user does not want."""
     for script in scripts:
         try:
             if JSRegex.compile(rf"\p{{Script={script}}}", "u").test(text, warn=warn):

@@ -269,7 +269,7 @@ class Send(Operation):
         return answer
 
     def _is_too_blank(self, reply: str) -> bool:
-        """Whether the next fallback model is to be asked, because this one said nothing."""
+        """True if the next fallback model is to be asked, because this one said nothing."""
         return bool(self._context.settings.raw.get("fallbackWhenBlankResponse")) and not trim(reply)
 
     def _attempt(

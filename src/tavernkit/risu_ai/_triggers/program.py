@@ -42,7 +42,7 @@ class Trigger:
 
     @property
     def always_selected(self) -> bool:
-        """Whether it runs in every mode and for every manual name."""
+        """True if it runs in every mode and for every manual name."""
         return bool(self.effects) and self.effects[0].type in ALWAYS_SELECTED
 
     @property

@@ -121,7 +121,7 @@ class TriggerResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the run came to its end."""
+        """True if the run came to its end."""
         return self.outcome == "ok"
 
     def applied(self) -> StoredState:

@@ -200,7 +200,7 @@ class Run:
         self.world.event("message", "added", role, text)
 
     def set_message(self, index: int, text: str) -> None:
-        """Give a message another text."""
+        """Replace the text of a message."""
         self.messages[index] = dataclasses.replace(self.messages[index], data=text)
         self.world.event("message", "changed", index, text)
 
@@ -296,7 +296,7 @@ def run_stored(world: World, lua: LuaRunner, name: str, *, depth: int = 0) -> No
 
 
 def may_start(world: World, depth: int, mode: str) -> bool:
-    """Whether one more run may start inside of another one; a refusal is reported."""
+    """True if one more run may start inside of another one; a refusal is reported."""
     limits = world.budget.limits
     if world.budget.nested_runs < limits.all_nested_runs and depth <= limits.depth:
         return True

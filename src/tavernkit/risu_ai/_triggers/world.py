@@ -123,7 +123,7 @@ class World:
             self.set_character(character)
 
     def set_persona(self, prompt: str) -> bool:
-        """Give the selected persona another text; return True if there is one."""
+        """Replace the text of the selected persona; return False if there is none."""
         personas, index = self._context.personas, self.selected_persona
         if not 0 <= index < len(personas):
             return False

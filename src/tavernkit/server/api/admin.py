@@ -37,7 +37,7 @@ async def create_key(body: KeyIn, service: TheService, client: Admin) -> NewKeyO
 
 @router.patch("/keys/{key_id}")
 async def change_key(key_id: PathId, body: KeyPatch, service: TheService, client: Admin) -> KeyOut:
-    """Give a key another name, rate limit or budget."""
+    """Change the name, rate limit or budget of a key."""
     del client
     return KeyOut.model_validate(asdict(await service.keys.change(key_id, body.model_dump(exclude_unset=True))))
 
@@ -86,7 +86,7 @@ async def list_upstreams(service: TheService, client: Admin) -> list[UpstreamOut
 
 @router.put("/upstreams/{name}/key", status_code=204)
 async def set_upstream_key(name: PathId, body: UpstreamKeyIn, service: TheService, client: Admin) -> Response:
-    """Give a configured upstream its key, stored encrypted; other processes use it within seconds.
+    """Set the key of a configured upstream. It is stored encrypted; other processes use it within seconds.
 
     Addresses come from the configuration only.
     """

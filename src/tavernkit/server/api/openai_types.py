@@ -61,7 +61,7 @@ class TavernKitOptions(BaseModel):
     volatile: Literal["reference", "tail"] | None = None
     """Where notes and texts go that change by themselves; ``tail``: behind the history."""
     memory: bool | None = None
-    """Whether a model summarises the session in the background, for its later prompts; kept with it, too."""
+    """True if a model summarises the session in the background, for its later prompts; kept with it, too."""
     explain: bool = False
 
     @property

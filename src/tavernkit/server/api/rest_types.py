@@ -255,7 +255,7 @@ class MessageIn(BaseModel):
     options: ModelOptions = Field(default_factory=dict)
     explain: bool = False
     stream: bool = False
-    """Whether the answer comes as server-sent events."""
+    """True if the answer comes as server-sent events."""
 
 
 class TurnIn(BaseModel):

@@ -64,7 +64,7 @@ class ChatState:
     updated_at: float = 0.0
 
     def busy(self, now: float) -> bool:
-        """Whether a turn writes to it now."""
+        """True if a turn writes to it now."""
         return self.turn_id is not None and self.lease_until > now
 
 
@@ -332,7 +332,7 @@ async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> 
 
 
 def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
-    """Give lines their places, and the next free one. Places only grow; if the order changed, all get new ones."""
+    """Return lines their places, and the next free one. Places only grow; if the order changed, all get new ones."""
     same = _same(old, new)
     before = {line.id: line for line in old[same:]}
     position = chat.next_position
@@ -381,7 +381,7 @@ def _same(old: Sequence[ChatLine], new: Sequence[ChatLine]) -> int:
 
 
 def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:
-    """Whether stored lines stand in their old order and before all new ones."""
+    """True if stored lines stand in their old order and before all new ones."""
     places = [before[line.id].position if line.id in before else None for line in new]
     known = [place for place in places if place is not None]
     return known == sorted(known) and None not in places[: len(known)]

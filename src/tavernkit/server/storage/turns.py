@@ -36,7 +36,7 @@ class TurnState:
     response: JsonObject
 
     def busy(self, now: float) -> bool:
-        """Whether somebody works on it."""
+        """True if somebody works on it."""
         return self.status == RUNNING and self.lease_until > now
 
 

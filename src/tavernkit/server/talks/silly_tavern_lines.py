@@ -43,19 +43,19 @@ def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
 
 
 def is_about_tools(line: ChatLine) -> bool:
-    """Whether a line calls tools or answers a call."""
+    """True if a line calls tools or answers a call."""
     metadata = line.native.get("metadata")
     return line.role == "tool" or (is_object(metadata) and bool(metadata.get("tool_calls")))
 
 
 def has_media(line: ChatLine) -> bool:
-    """Whether a line comes with pictures."""
+    """True if a line comes with pictures."""
     extra = line.native.get("extra")
     return is_mapping(extra) and bool(extra.get("media"))
 
 
 def is_named(line: ChatLine) -> bool:
-    """Whether a line says which of several users speaks."""
+    """True if a line says which of several users speaks."""
     return bool(line.native.get("force_avatar"))
 
 

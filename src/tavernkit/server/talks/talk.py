@@ -74,7 +74,7 @@ class TalkInput:
     embed: Embed | None = None
     """Makes vectors for Vector Storage, if it is on and an upstream does."""
     stored: bool = True
-    """Whether the chat is kept."""
+    """True if the chat is kept."""
 
     def context_size(self, own: int | None) -> int:
         """How many tokens prompt and reply may have, if the preset says ``own``."""

@@ -99,7 +99,7 @@ class ChatMessage:
 
     @property
     def narrator(self) -> bool:
-        """Whether it is a narrator's line."""
+        """True if it is a narrator's line."""
         return self.extra.get("type") == NARRATOR
 
     @property

@@ -314,7 +314,7 @@ def _by_id(stored: object) -> list[tuple[str, object]]:
 
 
 def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: Warn) -> bool:
-    """Whether the inject's filter lets it through; a filter that is more than a comparison is not run."""
+    """True if the inject's filter lets it through; a filter that is more than a comparison is not run."""
     if not isinstance(script, str) or not trim(script):
         return True
     result = _result(trim(script), expand)

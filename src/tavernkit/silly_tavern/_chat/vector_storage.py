@@ -26,7 +26,7 @@ from tavernkit.silly_tavern._world_info.entry import Entry, entry_hash
 
 
 def vectorized_entries(books: Iterable[WorldBook], *, every: bool = False) -> tuple[Entry, ...]:
-    """Give the entries to embed: those marked for it (or ``every`` one) that are switched on and have content."""
+    """Return the entries to embed: those marked for it (or ``every`` one) that are switched on and have content."""
     return tuple(
         entry
         for book in books

@@ -54,7 +54,7 @@ class HistoryConverter:
     measure: Measure | None = None
     resolve: Callable[[str], str] = str
     with_tools: bool = False
-    """Whether past tool calls are sent as such."""
+    """True if past tool calls are sent as such."""
     memory: HistoryMemory | None = None
     """Messages of earlier turns, of builds that differ from this in nothing that they are made of."""
     leaves: Callable[[str], bool] = _never

@@ -193,7 +193,7 @@ class PlacedMessage:
 
     @property
     def sent(self) -> bool:
-        """Whether there is anything to send."""
+        """True if there is anything to send."""
         return bool(self.content or self.parts or self.tool_calls)
 
 
@@ -255,7 +255,7 @@ class Slots:
         self.budget += tokens
 
     def affords(self, tokens: int) -> bool:
-        """Whether this much fits."""
+        """True if this much fits."""
         return self.budget - tokens >= 0
 
     def place(self, slot: int, collection: MessageCollection) -> MessageCollection:

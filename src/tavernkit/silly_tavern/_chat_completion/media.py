@@ -147,7 +147,7 @@ def inline_media(
 
 
 def takes_pictures(preset: Preset) -> bool:
-    """Whether the source and model take pictures. Sources that would ask the provider's list count as not."""
+    """True if the source and model take pictures. Sources that would ask the provider's list count as not."""
     source = preset.chat_completion_source
     if source in ALWAYS:
         return True
@@ -155,7 +155,7 @@ def takes_pictures(preset: Preset) -> bool:
 
 
 def takes_video(preset: Preset) -> bool:
-    """Whether the source and model take videos and sounds."""
+    """True if the source and model take videos and sounds."""
     return preset.chat_completion_source in VIDEO_SOURCES and any(mark in preset.model for mark in VIDEO_MODELS)
 
 

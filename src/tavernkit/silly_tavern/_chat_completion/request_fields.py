@@ -123,7 +123,7 @@ _NEUTRAL = (
 
 
 def system_becomes_user(preset: Preset) -> bool:
-    """Whether the model takes no system role."""
+    """True if the model takes no system role."""
     return takes_no_system_role(preset.chat_completion_source, preset.model)
 
 

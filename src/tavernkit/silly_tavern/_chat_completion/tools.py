@@ -59,7 +59,7 @@ class ToolCalls:
 
 
 def tools_supported(preset: Preset) -> bool:
-    """Whether a preset's source and model take tools."""
+    """True if a preset's source and model take tools."""
     source = preset.chat_completion_source
     if not preset.function_calling or preset.custom_prompt_post_processing not in TOOL_POST_PROCESSING:
         return False
@@ -69,7 +69,7 @@ def tools_supported(preset: Preset) -> bool:
 
 
 def tools_callable(preset: Preset, generation_type: str) -> bool:
-    """Whether the model may call tools in this generation."""
+    """True if the model may call tools in this generation."""
     return tools_supported(preset) and generation_type not in UNCALLING_TYPES
 
 

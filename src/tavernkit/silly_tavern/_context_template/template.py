@@ -76,7 +76,7 @@ class ContextTemplate(TemplateFile):
 
     @property
     def in_chat(self) -> bool:
-        """Whether the story string stands in the chat."""
+        """True if the story string stands in the chat."""
         return self.story_string_position == IN_CHAT
 
 

@@ -217,7 +217,7 @@ class ChatState:
 
     @contextmanager
     def expanding(self, generation_type: str = "normal", *, speaker: str | None = None) -> Generator[SillyTavernState]:
-        """Give a workspace for expanding texts of the chat as it is now; what its macros write is kept."""
+        """Yield a workspace for expanding texts of the chat as it is now; what its macros write is kept."""
         context = self.context(**self.inputs(generation_type))
         if context.group is not None and speaker is not None and speaker in context.members:
             context = with_speaker(context.replace(speaker=speaker), _ignore)

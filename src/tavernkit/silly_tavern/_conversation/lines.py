@@ -95,7 +95,7 @@ def swipe_id_of(line: JsonObject) -> int:
 
 
 def show(line: JsonObject) -> None:
-    """Give a line that is shown its first swipe, if it can have any."""
+    """Return a line that is shown its first swipe, if it can have any."""
     if is_user(line) or is_small(line) or swipes_of(line):
         return
     line["swipes"] = [text_of(line)]

@@ -365,7 +365,7 @@ def _value(preset: Preset, key: str) -> FrozenJson:
 
 
 def _is_kept(key: str, base: Preset | None) -> bool:
-    """Whether a key is about the connection, and the settings in force keep theirs."""
+    """True if a key is about the connection, and the settings in force keep theirs."""
     connection = key in CONNECTION_KEYS or key.endswith("_model")
     return connection and base is not None and _value(base, "bind_preset_to_connection") is False
 

@@ -89,7 +89,7 @@ class PresetPrompt:
 
     @property
     def in_chat(self) -> bool:
-        """Whether the prompt goes into the chat at its depth."""
+        """True if the prompt goes into the chat at its depth."""
         return self.injection_position == IN_CHAT
 
     @property
@@ -99,7 +99,7 @@ class PresetPrompt:
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
     def triggered_by(self, generation_type: str) -> bool:
-        """Whether the prompt takes part in a generation of this type."""
+        """True if the prompt takes part in a generation of this type."""
         return not self.injection_trigger or generation_type in self.injection_trigger
 
 
@@ -150,7 +150,7 @@ class PromptOrder:
 
     @property
     def is_global(self) -> bool:
-        """Whether this is the list that counts."""
+        """True if this is the list that counts."""
         return to_string(self.character_id) == GLOBAL_ORDER_ID
 
 

@@ -35,7 +35,7 @@ class GroupChat:
 
     @property
     def joins_cards(self) -> bool:
-        """Whether the members' cards are joined into one; else the speaker's is the only one."""
+        """True if the members' cards are joined into one; else the speaker's is the only one."""
         return self.group.generation_mode != "swap" and bool(self.group.members)
 
     def heard(self, *, with_muted: bool) -> list[GroupMember]:

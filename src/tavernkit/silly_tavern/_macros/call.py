@@ -154,7 +154,7 @@ class MacroCall:
 
     @property
     def scoped(self) -> bool:
-        """Whether the last argument is a block."""
+        """True if the last argument is a block."""
         return self._node.scoped
 
     @property

@@ -154,7 +154,7 @@ class Expander(ABC):
 
 
 def evaluate(document: Document, run: Run) -> str:
-    """Give the text of a document, with everything in it evaluated from left to right."""
+    """Return the text of a document, with everything in it evaluated from left to right."""
     waiting: list[tuple[Steps, MacroNode | ShorthandNode, Iterator[str | Node], list[str], int]] = []
     parts, out = iter(document.parts(run)), list[str]()
     while True:
@@ -327,7 +327,7 @@ class MacroEngine(Expander):
 
     @property
     def prepares_parts(self) -> bool:
-        """Whether a part of a prepared text has to be prepared again: only processors of the user's can ask for it."""
+        """True if a part of a prepared text has to be prepared again: only processors of the user's can ask for it."""
         return self._preparing is not None
 
     def is_plain(self, text: str) -> bool:

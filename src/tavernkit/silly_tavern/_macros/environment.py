@@ -189,7 +189,7 @@ class MacroEnvironment:
     )
 
     def place_in_chat(self, name: str, find: Callable[[], int | None]) -> int | None:
-        """Give the index of a line of the chat, which is looked for once as long as the chat does not go on.
+        """Return the index of a line of the chat, which is looked for once as long as the chat does not go on.
 
         Args:
             name: The name to remember the place by.

@@ -100,7 +100,7 @@ class Tokens:
     ends: list[int]
     errors: list[int]
     too_many: bool = False
-    """Whether the text has too many and counts as having none."""
+    """True if the text has too many and counts as having none."""
 
 
 def tokenize(text: str) -> Tokens:

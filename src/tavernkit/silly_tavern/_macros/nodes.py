@@ -43,7 +43,7 @@ class Part:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it as written."""
+        """True if there is nothing in it as written."""
         return self.document is None and not self._text
 
 
@@ -114,7 +114,7 @@ class MacroNode:
 
     @property
     def scoped(self) -> bool:
-        """Whether it has a block."""
+        """True if it has a block."""
         return self.content is not None
 
     def value(self, run: Run) -> str:
@@ -151,7 +151,7 @@ class MacroNode:
         return args
 
     def _written_args(self) -> Sequence[str]:
-        """Give the arguments as they are written; blocks inside each other would keep a copy of their text each."""
+        """Return the arguments as they are written; blocks inside each other would keep a copy of their text each."""
         parts = self.args if self.content is None else (*self.args, self.content)
         return LazySequence(len(parts), lambda index: parts[index].text)
 

@@ -72,11 +72,11 @@ class ParsedText:
     parsing_errors: list[int]
     tokens: int = 0
     too_long: bool = False
-    """Whether the text has too many tokens and was not parsed."""
+    """True if the text has too many tokens and was not parsed."""
 
     @property
     def clean(self) -> bool:
-        """Whether there was no error at all."""
+        """True if there was no error at all."""
         return not self.lexing_errors and not self.parsing_errors
 
 

@@ -91,7 +91,7 @@ class MacroDefinition:
     required: int = field(init=False)
     """How many positional arguments a call must have."""
     typed: bool = field(init=False)
-    """Whether any argument can be of a wrong type."""
+    """True if any argument can be of a wrong type."""
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -83,7 +83,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether there is no room for anything more."""
+        """True if there is no room for anything more."""
         return self.produced > MAX_OUTPUT_CHARS
 
     @property
@@ -110,7 +110,7 @@ class Expansion(ABC):
         self.overrides = overrides
         self.text = text
         self.traced = type(text) is not str
-        """Whether the text is one of a build for a source map."""
+        """True if the text is one of a build for a source map."""
         self.budget = Budget() if budget is None else budget
         self.base = 0
         self.post_process = overrides.post_process

@@ -49,7 +49,7 @@ class Source:
 
     @property
     def clean(self) -> bool:
-        """Whether there is no error in the text, so that its parts parse on their own as they do here."""
+        """True if there is no error in the text, so that its parts parse on their own as they do here."""
         return self.parsed.clean
 
     @property

@@ -71,7 +71,7 @@ class RegexScript:
     run_on_edit: bool
     """True to run when a message is edited, too."""
     macro_mode: MacroMode
-    """Whether macros in the pattern are expanded, and escaped."""
+    """True if macros in the pattern are expanded, and escaped."""
     min_depth: float | None
     """The smallest depth of messages that it runs on; None for any."""
     max_depth: float | None

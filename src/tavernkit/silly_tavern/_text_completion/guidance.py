@@ -57,7 +57,7 @@ class Guidance:
 
     @property
     def in_use(self) -> bool:
-        """Whether a second prompt is sent."""
+        """True if a second prompt is sent."""
         return self.scale != 1
 
 

@@ -55,7 +55,7 @@ class HistoryItem:
 
     @property
     def is_user(self) -> bool:
-        """Whether it counts as the user's."""
+        """True if it counts as the user's."""
         return self.entry is not None and _is_user(self.entry)
 
     @property

@@ -38,7 +38,7 @@ class CountingRule:
 
     @property
     def flat(self) -> bool:
-        """Whether a message is counted as one text. OpenAI's families count its parts and add constants."""
+        """True if a message is counted as one text. OpenAI's families count its parts and add constants."""
         return not VOCABULARIES[self.vocabulary].tiktoken
 
     @property

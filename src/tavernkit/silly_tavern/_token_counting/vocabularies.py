@@ -45,7 +45,7 @@ class Vocabulary:
 
     @property
     def exact(self) -> bool:
-        """Whether the bundled vocabulary counts as SillyTavern's does."""
+        """True if the bundled vocabulary counts as SillyTavern's does."""
         return not self.off_by
 
 
@@ -132,7 +132,7 @@ class VocabularyInUse:
 
     @property
     def exact(self) -> bool:
-        """Whether it counts as SillyTavern does."""
+        """True if it counts as SillyTavern does."""
         return not self.stands_in
 
 

@@ -228,7 +228,7 @@ class WorldBook:
 
 
 def index_of(file: Path) -> Path | None:
-    """Give the index beside a world file, if there is one."""
+    """Return the index next to a world file, if there is one."""
     beside = Path(f"{file}{INDEX_SUFFIX}")
     return beside if beside.is_file() else None
 

@@ -87,7 +87,7 @@ class IndexedBook:
         return len(self.map_keys)
 
     def raw(self, number: int) -> Json:
-        """Give the JSON of an entry, the same object each time."""
+        """Return the JSON of an entry, the same object each time."""
         if number not in self._raws:
             try:
                 value: Json = json.loads(self.content[self._starts[number] : self._ends[number]])
@@ -97,7 +97,7 @@ class IndexedBook:
         return self._raws[number]
 
     def raw_entries(self) -> Iterator[tuple[str, Json]]:
-        """Give all entries with their map keys."""
+        """Return all entries with their map keys."""
         return ((key, self.raw(number)) for number, key in enumerate(self.map_keys))
 
 
@@ -116,7 +116,7 @@ class _IndexedEntries:
         return raw if is_object(raw) and problem_with(raw) is None else {}
 
     def identities(self) -> Iterable[tuple[str | None, str]]:
-        """Give of every entry the book that it names, if it names one, and its uid."""
+        """Return of every entry the book that it names, if it names one, and its uid."""
         return self._book.identities
 
 
@@ -284,7 +284,7 @@ def _entry_spans(content: bytes) -> dict[str, tuple[int, int]]:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int, int]]:
-    """Give key, beginning and end of the values of an object or a list in JSON that is known to be right."""
+    """Yield key, beginning and end of the values of an object or a list in JSON that is known to be right."""
     is_map = text[at] == "{"
     if text[at] not in "{[":
         return

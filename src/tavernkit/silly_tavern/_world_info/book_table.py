@@ -62,7 +62,7 @@ class Entries(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> JsonObject: ...
     def identities(self) -> Iterable[tuple[str | None, str]]:
-        """Give of every entry the book that it names, if it names one, and its uid."""
+        """Return of every entry the book that it names, if it names one, and its uid."""
         ...
 
 
@@ -79,7 +79,7 @@ class ParsedEntries:
         return self._raws[number]
 
     def identities(self) -> Iterable[tuple[str | None, str]]:
-        """Give of every entry the book that it names, if it names one, and its uid."""
+        """Yield of every entry the book that it names, if it names one, and its uid."""
         for raw in self._raws:
             yield to_string(raw["world"]) if "world" in raw else None, to_string(raw.get("uid", UNDEFINED))
 
@@ -271,13 +271,13 @@ class _KeyReader:
 
 @lru_cache(COMPILED_REGEX_NEEDS)
 def regex_needs(regex: JSRegex) -> tuple[str, ...] | None:
-    """Give lower-case texts of which one stands in the lower-case form of any text that matches, if there are any."""
+    """Return lower-case texts of which one stands in the lower-case form of any text that matches, if there are any."""
     needs = tuple(dict.fromkeys(text.lower() for text in needs_of(parse_pattern(regex.source, regex.flags))))
     return needs if needs and min(map(len, needs)) >= SHORTEST_NEED else None
 
 
 def plain_text(key: str) -> str | None:
-    """Give the text of a key that can be looked for as it is, or nothing for one that is loose or empty."""
+    """Return the text of a key that can be looked for as it is, or nothing for one that is loose or empty."""
     if may_hold_macro(key) or SEPARATOR in key:
         return None
     stripped = trim(key)

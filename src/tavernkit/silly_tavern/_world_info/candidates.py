@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
     @property
     def activates(self) -> bool:
-        """Whether this is a reason to be in."""
+        """True if this is a reason to be in."""
         return self in ACTIVATING
 
 
@@ -183,7 +183,7 @@ _RULES = LASTING_RULES + PASS_RULES
 
 
 def blocked(entry: Entry, position: int, state: PassState) -> Verdict | None:
-    """Give the verdict of the first rule that keeps an entry out before its keys are looked at, if one does."""
+    """Return the verdict of the first rule that keeps an entry out before its keys are looked at, if one does."""
     if not entry.restricted and not state.timed.on_cooldown(position):
         return None
     for reason, applies in _RULES:

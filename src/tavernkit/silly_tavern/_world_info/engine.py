@@ -53,7 +53,7 @@ class CompiledBooks:
         return len(self.listed)
 
     def entry(self, position: int) -> Entry:
-        """Give the entry at a place of the list."""
+        """Return the entry at a place of the list."""
         entry = self._entries.get(position)
         if entry is None:
             raw, world = self.listed[position]
@@ -62,14 +62,14 @@ class CompiledBooks:
         return entry
 
     def hash(self, position: int) -> int:
-        """Give the hash of the entry at a place of the list."""
+        """Return the hash of the entry at a place of the list."""
         known = self._hashes.get(position)
         if known is None:
             known = self._hashes[position] = entry_hash(self.entry(position))
         return known
 
     def table(self, *, case_sensitive: bool, whole_words: bool) -> KeyTable:
-        """Give the compiled keys for a pair of global settings."""
+        """Return the compiled keys for a pair of global settings."""
         with self._lock:
             table = self._tables.get((case_sensitive, whole_words))
             if table is None:
@@ -78,11 +78,11 @@ class CompiledBooks:
             return table
 
     def positions(self, identity: str) -> Sequence[int]:
-        """Give the places of the entries known as ``book.uid``: more than one if a book is listed twice."""
+        """Return the places of the entries known as ``book.uid``: more than one if a book is listed twice."""
         return self._all_places().by_identity.get(identity, ())
 
     def positions_of_uid(self, uid: str) -> Sequence[int]:
-        """Give the places of the entries with a uid, in whatever book."""
+        """Return the places of the entries with a uid, in whatever book."""
         return self._all_places().by_uid.get(uid, ())
 
     def _all_places(self) -> _Places:

@@ -161,7 +161,7 @@ class Entry:
 
     @cached_property
     def restricted(self) -> bool:
-        """Whether any rule could keep it out before its keys are looked at, cooldown aside."""
+        """True if any rule could keep it out before its keys are looked at, cooldown aside."""
         wanted = self.character_filter
         return bool(
             self.disabled

@@ -115,7 +115,7 @@ class Explanation:
 
     @property
     def active(self) -> bool:
-        """Whether the entry was activated."""
+        """True if the entry was activated."""
         return self.verdict.reason.activates
 
     @property

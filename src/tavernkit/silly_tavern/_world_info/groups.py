@@ -50,7 +50,7 @@ class GroupFilter:
         self._sticky: set[str] = set()
 
     def run(self, activated: Iterable[Entry]) -> list[Candidate]:
-        """Give the candidates that are left."""
+        """Return the candidates that are left."""
         for candidate in self._candidates:
             for name in group_names(candidate.entry):
                 self._groups.setdefault(name, []).append(candidate)

@@ -106,7 +106,7 @@ class _Literals:
         self._waiting.append(_WaitingKeys(texts, owners, whole_word))
 
     def number(self, key: str, *, whole_word: bool) -> int:
-        """Give the number of a key."""
+        """Return the number of a key."""
         known = self.words if whole_word else self.parts
         fresh = len(self._keys)
         number = known.setdefault(key, fresh)
@@ -237,7 +237,7 @@ class KeyTable:
             self._exact.complete()
 
     def find(self, texts: Sequence[str]) -> list[dict[int, int]]:
-        """Give for each text the numbers of the plain keys in it, each with the offset of its first occurrence."""
+        """Return for each text the numbers of the plain keys in it, each with the offset of its first occurrence."""
         folded_texts = [*map(js_lower, texts)]
         with self._lock:
             self._folded.prepare(folded_texts)
@@ -254,11 +254,11 @@ class KeyTable:
         return found
 
     def owners(self, number: int) -> Iterable[int]:
-        """Give the entries that have a plain key among their primary keys, by their place in the list."""
+        """Return the entries that have a plain key among their primary keys, by their place in the list."""
         return (self._exact if number % 2 else self._folded).owners(number // 2)
 
     def keys_of(self, position: int, entry: Entry) -> EntryKeys:
-        """Give the compiled keys of the entry at a place of the list."""
+        """Return the compiled keys of the entry at a place of the list."""
         keys = self._compiled.get(position)
         if keys is None:
             case, whole = self.modes(entry)

@@ -117,7 +117,7 @@ class Haystack:
         return piece
 
     def view(self, entry: Entry, depth: float, *, recursion: bool) -> View | None:
-        """Give what an entry sees when the global depth is ``depth``; nothing at all if it looks at no message."""
+        """Return what an entry sees when the global depth is ``depth``; nothing at all if it looks at no message."""
         own = entry.scan_depth
         depth = depth if own is None else own
         if depth <= 0:
@@ -218,7 +218,7 @@ class Matcher:
                     places.append((piece, offset))
 
     def take_touched(self) -> set[int]:
-        """Give the entries of which a key was found for the first time since this was asked."""
+        """Return the entries of which a key was found for the first time since this was asked."""
         touched, self._touched = self._touched, set()
         return touched
 

@@ -154,7 +154,7 @@ def _join_group(groups: list[_OpenGroup], known: dict[object, _OpenGroup], place
 
 
 def _sameness(value: Json | Undefined) -> object:
-    """Give what is equal for values that JavaScript's ``===`` takes for equal."""
+    """Return what is equal for values that JavaScript's ``===`` takes for equal."""
     kind = type_of(value)
     if kind == "number":
         number = to_number(value)

@@ -56,7 +56,7 @@ def select_books(
     chat: Iterable[WorldBook] = (),
     persona: Iterable[WorldBook] = (),
 ) -> SelectedBooks:
-    """Give each book to one source: a book that several of them name is global, else the chat's, else the persona's."""
+    """Assign each book to one source: a book in several of them is global, else the chat's, else the persona's."""
     for_all, for_chat, for_persona = tuple(global_), tuple(chat), tuple(persona)
     global_names = _names(for_all)
     in_chat = global_names | _names(for_chat)
@@ -152,7 +152,7 @@ class ListedEntries:
         return [problem for book in self.books for problem in book.table.problems]
 
     def identities(self) -> Iterator[tuple[str, str]]:
-        """Give the name of the book and the uid of every entry, in order."""
+        """Return the name of the book and the uid of every entry, in order."""
         known = [
             (book.name if world is None else world, uid)
             for book in self.books

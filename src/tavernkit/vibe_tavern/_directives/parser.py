@@ -33,7 +33,7 @@ class ParseResult:
 
     @property
     def ok(self) -> bool:
-        """Whether an object was found."""
+        """True if an object was found."""
         return self.code is None
 
     def to_dict(self) -> JsonObject:

@@ -28,7 +28,7 @@ class PatchOps:
 
     @property
     def ok(self) -> bool:
-        """Whether every operation could be read."""
+        """True if every operation could be read."""
         return self.code is None
 
     def to_dict(self) -> JsonObject:

@@ -32,7 +32,7 @@ class ValidationResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the envelope can be used."""
+        """True if the envelope can be used."""
         return self.code is None
 
     def to_dict(self) -> JsonObject:

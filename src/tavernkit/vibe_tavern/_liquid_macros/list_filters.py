@@ -64,12 +64,12 @@ def reject(value: object, key: object, target: object = None) -> list[object] | 
 
 
 def find(value: object, key: object, target: object = None) -> object:
-    """Give the first element whose property is a value, or is there."""
+    """Return the first element whose property is a value, or is there."""
     return next((element for _, element in _found(value, key, target)), None)
 
 
 def find_index(value: object, key: object, target: object = None) -> int | None:
-    """Give the place of the first element whose property is a value, or is there."""
+    """Return the place of the first element whose property is a value, or is there."""
     return next((place for place, _ in _found(value, key, target)), None)
 
 

@@ -35,7 +35,7 @@ class MacroLoop(LoopExpression):
         )
 
     def evaluate(self, context: RenderContext) -> tuple[Iterator[object], int]:
-        """Give the elements to run over, and their number."""
+        """Return the elements to run over, and their number."""
         elements, length = self._to_iter(self.iterable.evaluate(context), context)
         key = f"{self.identifier}-{self.iterable}"
         if isinstance(self.offset, StringLiteral) and self.offset.value == _CONTINUE:

@@ -17,7 +17,7 @@ def read_tool_calls(value: Json) -> list[JsonObject]:
 
 
 def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
-    """Give every call an id of its own: missing ones are numbered, repeated ones get a suffix."""
+    """Return every call an id of its own: missing ones are numbered, repeated ones get a suffix."""
     unique: list[JsonObject] = []
     taken: set[str] = set()
     numbers: dict[str, int] = {}

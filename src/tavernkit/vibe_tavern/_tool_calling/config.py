@@ -89,7 +89,7 @@ class ToolCallingConfig:
 
     @property
     def tools_enabled(self) -> bool:
-        """Whether tools are sent at all."""
+        """True if tools are sent at all."""
         return self.tool_use_mode != "disabled"
 
 

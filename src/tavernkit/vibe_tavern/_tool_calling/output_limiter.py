@@ -23,14 +23,14 @@ _PRINTABLE_BITS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class OutputVerdict:
-    """Whether a result may be written; ``reason`` names the limit it went over."""
+    """True if a result may be written; ``reason`` names the limit it went over."""
 
     estimated_bytes: int
     reason: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether no limit was hit."""
+        """True if no limit was hit."""
         return self.reason is None
 
 

@@ -233,7 +233,7 @@ def reasoning_content_empty_if_missing(messages: list[JsonObject]) -> None:
 
 
 def signature_skip_validator_if_missing(messages: list[JsonObject]) -> None:
-    """Give every tool call a signature: Gemini asks for one, and takes this in place of its own."""
+    """Return every tool call a signature: Gemini asks for one, and takes this in place of its own."""
     for message in _with_tool_calls(messages):
         calls = message["tool_calls"]
         assert is_list(calls)

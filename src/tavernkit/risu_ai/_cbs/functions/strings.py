@@ -19,19 +19,19 @@ _NO_NUMBER = re.compile(f"[^0-9.{re.escape(WHITESPACE)}]")
 
 @functions("startswith", args=("text", "start"), pure=True)
 def startswith(call: CBSCall) -> str:
-    """Whether a text starts with another."""
+    """True if a text starts with another."""
     return "1" if code_units(call.text(0)).startswith(code_units(call.shown(1))) else "0"
 
 
 @functions("endswith", args=("text", "end"), pure=True)
 def endswith(call: CBSCall) -> str:
-    """Whether a text ends with another."""
+    """True if a text ends with another."""
     return "1" if code_units(call.text(0)).endswith(code_units(call.shown(1))) else "0"
 
 
 @functions("contains", args=("text", "part"), pure=True)
 def contains(call: CBSCall) -> str:
-    """Whether a text contains another."""
+    """True if a text contains another."""
     return "1" if code_units(call.shown(1)) in code_units(call.text(0)) else "0"
 
 

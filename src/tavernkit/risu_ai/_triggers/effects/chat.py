@@ -62,14 +62,14 @@ def _modify(run: Run, number: float, text: str) -> None:
 
 @effects.effect("modifychat")
 def modify_chat_v1(run: Run, effect: Effect) -> None:
-    """Give a message another text."""
+    """Replace the text of a message."""
     index = to_number(run.cbs(effect.fields.get("index")))
     _modify(run, index, run.cbs(effect.fields.get("value")))
 
 
 @effects.effect("v2ModifyChat")
 def modify_chat(run: Run, effect: Effect) -> None:
-    """Give a message another text."""
+    """Replace the text of a message."""
     index = run.number(effect, "index")
     _modify(run, index, run.value(effect, "value"))
 

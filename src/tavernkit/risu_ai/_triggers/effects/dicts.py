@@ -76,7 +76,7 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
 
 
 def _deletable(value: Json, key: str) -> bool:
-    """Whether JavaScript deletes a key without a word: not those that are fixed, but those that are not there."""
+    """True if JavaScript deletes a key without a word: not those that are fixed, but those that are not there."""
     if value is None or (isinstance(value, (list, str)) and key == "length"):
         return False
     return not isinstance(value, str) or key not in own_items(value)

@@ -45,7 +45,7 @@ def entries_of(run: Run) -> tuple[FrozenJson, ...]:
 
 
 def store_entries(run: Run, entries: tuple[FrozenJson, ...]) -> None:
-    """Give the character other entries."""
+    """Return the character other entries."""
     run.world.budget.count("lore", len(entries), run.world.budget.limits.lore)
     objects = tuple(freeze_object(entry) for entry in entries if is_mapping(entry))
 

@@ -93,7 +93,7 @@ class LuaCall:
     loading: bool = False
 
     def allows(self, access: Access, key: Json) -> bool:
-        """Whether a key opens a function now."""
+        """True if a key opens a function now."""
         if access is Access.NONE:
             return True
         if access is Access.DISPLAY and isinstance(key, str) and key in self.sandbox.display_keys:
@@ -104,7 +104,7 @@ class LuaCall:
 
     @property
     def made_sandbox(self) -> bool:
-        """Whether the functions of the sandbox know this call: RisuAI's know only the one that made the sandbox."""
+        """True if the functions of the sandbox know this call: RisuAI's know only the one that made the sandbox."""
         return self.sandbox.made_by == self.key or self.sandbox.fix_stale_closures
 
     @property

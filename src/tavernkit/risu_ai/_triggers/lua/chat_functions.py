@@ -81,13 +81,13 @@ def _change(call: LuaCall, number: Json, **changes: str) -> None:
 
 @functions.function("setChat", access=Access.SAFE, kind="void")
 def set_message(call: LuaCall, arguments: list[Json]) -> None:
-    """Give a message another text."""
+    """Replace the text of a message."""
     _change(call, argument(arguments, 0), data=call.text(argument(arguments, 1)))
 
 
 @functions.function("setChatRole", access=Access.SAFE, kind="void")
 def set_role(call: LuaCall, arguments: list[Json]) -> None:
-    """Give a message another role."""
+    """Change the role of a message."""
     _change(call, argument(arguments, 0), role=_role(argument(arguments, 1)))
 
 

@@ -297,7 +297,7 @@ class LuaSandboxes:
             return made, True
 
     def _is_there(self, sandbox: LuaSandbox) -> bool:
-        """Whether its process is still the same. One that could not be loaded has nothing to lose."""
+        """True if its process is still the same. One that could not be loaded has nothing to lose."""
         if sandbox.failed is not None or not sandbox.generation:
             return True
         self.session.open()

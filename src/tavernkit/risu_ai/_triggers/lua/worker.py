@@ -231,12 +231,12 @@ class _LuaState:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is memory enough to go on."""
+        """True if there is memory enough to go on."""
         return self.memory_used <= self._memory
 
     @property
     def is_spent(self) -> bool:
-        """Whether the script was stopped. Once it was, no Lua function runs to its end any more, not even ours."""
+        """True if the script was stopped. Once it was, no Lua function runs to its end any more, not even ours."""
         try:
             return bool(self._is_spent())
         except self._errors:

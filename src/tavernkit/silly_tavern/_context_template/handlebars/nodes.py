@@ -14,7 +14,7 @@ _SCOPED = re.compile(r"^\.|this\b", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Whether a tag takes the blanks before and after it away (``~``)."""
+    """True if a tag takes the blanks before and after it away (``~``)."""
 
     before: bool = False
     after: bool = False
@@ -52,12 +52,12 @@ class Path:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is one plain name, which may be a helper's; an ``@`` before it does not matter."""
+        """True if it is one plain name, which may be a helper's; an ``@`` before it does not matter."""
         return len(self.parts) == 1 and not self.up and not self.scoped
 
     @property
     def scoped(self) -> bool:
-        """Whether it says itself where to look; Handlebars takes every name that ends in ``this`` for one that does."""
+        """True if it says itself where to look; Handlebars takes every name that ends in ``this`` for one that does."""
         return _SCOPED.search(self.original) is not None
 
 
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def has_arguments(self) -> bool:
-        """Whether it can only mean a helper."""
+        """True if it can only mean a helper."""
         return bool(self.params or self.hash)
 
 

@@ -42,5 +42,5 @@ def member(value: object, name: str) -> object:
 
 
 def is_empty(value: object) -> bool:
-    """Whether ``with`` and ``each`` take their else part: for everything false except zero."""
+    """True if ``with`` and ``each`` take their else part: for everything false except zero."""
     return not value and not (isinstance(value, (int, float)) and not isinstance(value, bool))

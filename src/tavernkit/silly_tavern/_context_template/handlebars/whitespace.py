@@ -132,7 +132,7 @@ def _chosen(first: list[Statement] | None, other: list[Statement]) -> list[State
 
 
 def _ends_line(body: Sequence[Statement], index: int, *, root: bool) -> bool:
-    """Whether what is before a place ends with a line break and blanks; the start of a template counts too."""
+    """True if what is before a place ends with a line break and blanks; the start of a template counts too."""
     if index == 0:
         return root
     before = body[index - 1]
@@ -143,7 +143,7 @@ def _ends_line(body: Sequence[Statement], index: int, *, root: bool) -> bool:
 
 
 def _begins_line(body: Sequence[Statement], index: int, *, root: bool) -> bool:
-    """Whether what is after a place begins with blanks and a line break; the end of a template counts too."""
+    """True if what is after a place begins with blanks and a line break; the end of a template counts too."""
     if index + 1 >= len(body):
         return root
     after = body[index + 1]

@@ -36,7 +36,7 @@ def model(call: MacroCall) -> str:
 
 @macros.macro("isMobile", category="state", returns="boolean")
 def is_mobile(call: MacroCall) -> object:
-    """Whether the user is on a phone or tablet."""
+    """True if the user is on a phone or tablet."""
     return call.environment.is_mobile
 
 
@@ -48,7 +48,7 @@ def last_generation_type(call: MacroCall) -> str:
 
 @macros.macro("hasExtension", args=(MacroArgument("extensionName"),), category="state")
 def has_extension(call: MacroCall) -> object:
-    """Whether an extension of this name is installed and on."""
+    """True if an extension of this name is installed and on."""
     wanted = _plain(call.args[0])
     installed = {_plain(name) for name in call.environment.extensions.enabled}
     return wanted in installed or f"third-party/{wanted}" in installed

@@ -41,7 +41,7 @@ CALLING_TOOLS = "I'm going to call a tool for that: "
 def convert_cohere(
     messages: Sequence[JsonObject], *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
 ) -> Messages:
-    """Give every tool call a text and write names into messages."""
+    """Return every tool call a text and write names into messages."""
     turns = copied(messages)
     if not turns:
         turns.append({"role": "user", "content": config.prompt_placeholder})

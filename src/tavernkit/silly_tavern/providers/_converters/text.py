@@ -39,7 +39,7 @@ def add_assistant_prefix(messages: Sequence[JsonObject], tools: Json, key: str) 
 
 
 def add_reasoning_content(messages: Sequence[JsonObject]) -> Messages:
-    """Give messages with tool calls an empty ``reasoning_content`` if they have none."""
+    """Return messages with tool calls an empty ``reasoning_content`` if they have none."""
     turns = copied(messages)
     for turn in turns:
         if is_list(turn.get("tool_calls")):
