@@ -16,7 +16,7 @@ import pytest
 
 import tavernkit
 from tavernkit import _dataclass
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import INSTANCES_WITHOUT_FUNCTION, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def test_methods_of_the_class_are_kept() -> None:
     assert Identity(1) != Identity(1)
 
 
-def test_init_is_written_for_the_first_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_is_written_when_a_class_has_many_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[type] = []
     write: Callable[..., Any] = _dataclass._write_init  # pyright: ignore[reportPrivateUsage]  # counted
 
@@ -166,9 +166,69 @@ def test_init_is_written_for_the_first_instance(monkeypatch: pytest.MonkeyPatch)
 
         x: int
 
+    assert [Late(number).x for number in range(INSTANCES_WITHOUT_FUNCTION)] == [*range(INSTANCES_WITHOUT_FUNCTION)]
     assert written == []
     assert (Late(1).x, Late(2).x) == (1, 2)
     assert written == [Late]
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("slots", [True, False])
+@pytest.mark.parametrize("kw_only", [True, False])
+def test_first_and_later_instances_are_those_of_the_standard_library(frozen: bool, slots: bool, kw_only: bool) -> None:
+    """Whatever is passed: the same fields with the same values, or the same error."""
+
+    def make() -> type[Any]:
+        class Value:
+            """A value."""
+
+            constant: ClassVar[list[int]] = []
+            a: int
+            b: int = 2
+            c: list[int] = field(default_factory=list[int])
+            d: int = field(default=4, init=False)
+            e: list[int] = field(default_factory=list[int], init=False)
+            f: int = field(init=False)
+            g: int = field(default=7, kw_only=True)
+
+        return Value
+
+    standard: Any = dataclasses.dataclass(frozen=frozen, slots=slots, kw_only=kw_only)(make())
+    own: Any = dataclass(frozen=frozen, slots=slots, kw_only=kw_only)(make())
+    assert own.__match_args__ == standard.__match_args__
+    assert [(each.name, each.kw_only, each.type) for each in dataclasses.fields(own)] == [
+        (each.name, each.kw_only, each.type) for each in dataclasses.fields(standard)
+    ]
+    calls: list[tuple[tuple[object, ...], dict[str, Any]]] = [
+        ((1,), {}),
+        ((1, 3), {"g": 0}),
+        ((1, 3, [5]), {}),
+        ((1, 3, [5], 6), {}),
+        ((), {}),
+        ((), {"a": 1, "b": 5, "c": [1], "g": 9}),
+        ((1,), {"a": 1}),
+        ((), {"a": 1, "z": 1}),
+        ((), {"a": 1, "d": 1}),
+        ((), {"self": 1}),
+    ]
+
+    def outcome(cls: Any, arguments: tuple[object, ...], given: dict[str, Any]) -> object:
+        try:
+            made = cls(*arguments, **given)
+        except TypeError as error:
+            return str(error)
+        return {name: getattr(made, name, None) for name in "abcdefg"}
+
+    for _ in range(INSTANCES_WITHOUT_FUNCTION):
+        for arguments, given in calls:
+            assert outcome(own, arguments, given) == outcome(standard, arguments, given), (arguments, given)
+
+
+def test_mistakes_are_found_when_a_class_is_defined() -> None:
+    with pytest.raises(ValueError, match=r"the default of Wrong\.x can change: use default_factory"):
+        dataclass()(type("Wrong", (), {"__annotations__": {"x": "list[int]"}, "x": []}))
+    with pytest.raises(TypeError, match="both frozen or both not"):
+        dataclass()(type("Changed", (Point,), {"__annotations__": {"more": "int"}, "more": 0}))
 
 
 def test_builders_define_their_classes_with_it() -> None:

@@ -6,15 +6,20 @@ passes hundreds of classes and makes instances of a few of them, so most of that
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
+from functools import cache, partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import FunctionType, MemberDescriptorType
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform
 
 _T = TypeVar("_T")
+
+INSTANCES_WITHOUT_FUNCTION = 16
+"""How many instances of a class are filled field by field before its ``__init__`` is written."""
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -33,16 +38,14 @@ def dataclass(
     def decorate(cls: type[_T]) -> type[_T]:
         own = vars(cls)
         hashed = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
-        written = {name for name in ("__init__", "__repr__", "__eq__") if name in own}
-        standard = dataclasses.dataclass(
-            init=False,
-            repr=False,
-            eq=False,
-            frozen=frozen and any(map(_is_frozen, cls.__bases__)),  # the standard library requires it there
-            slots=slots,
-            kw_only=kw_only,
-        )
-        made: Any = standard(cls)  # Any: its methods are replaced
+        written = {name for name in ("__init__", "__repr__", "__eq__", "__match_args__") if name in own}
+        _check_bases(cls, frozen=frozen)
+        known = _make_fields(cls, kw_only=kw_only)
+        made: Any = _with_slots(cls, known) if slots else cls  # Any: its methods are replaced
+        made.__dataclass_fields__ = known
+        made.__dataclass_params__ = _parameters(frozen=frozen, slots=slots, kw_only=kw_only)
+        if "__match_args__" not in written:
+            made.__match_args__ = tuple(name for name, each in known.items() if each.init and not each.kw_only)
         if frozen:
             _freeze(made, slots=slots)
         if "__init__" not in written:
@@ -55,20 +58,83 @@ def dataclass(
                 made.__eq__ = equal
             if not hashed:
                 made.__hash__ = hash_ if frozen else None
-        return made
+        return abc.update_abstractmethods(made)
 
     return decorate
 
 
-def _is_frozen(cls: type) -> bool:
-    parameters = getattr(cls, "__dataclass_params__", None)
-    return parameters is not None and parameters.frozen
+@dataclasses.dataclass
+class _Sample:
+    """Where the standard library's marks of a field are taken from, which have no public names."""
+
+    value: object
+
+
+_FIELD: Any = _Sample.__dataclass_fields__["value"]._field_type  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # noqa: SLF001  # see above
+
+
+@cache
+def _parameters(*, frozen: bool, slots: bool, kw_only: bool) -> object:
+    """Return what a class says about how it was made: ``dataclasses`` reads whether subclasses have to be frozen."""
+    standard = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+    parameters: Any = getattr(standard(type("Empty", (), {"__doc__": ""})), "__dataclass_params__")  # noqa: B009  # not in the stubs
+    parameters.frozen = frozen
+    return parameters
+
+
+def _check_bases(cls: type, *, frozen: bool) -> None:
+    """Raise if a frozen class extends one that is not, or the other way round."""
+    made: list[Any] = [vars(base).get("__dataclass_params__") for base in cls.__mro__[1:]]  # Any: not in the stubs
+    bases = [parameters.frozen for parameters in made if parameters is not None]
+    if bases and any(bases) is not frozen:
+        raise TypeError(f"{cls.__name__} and its base have to be both frozen or both not")
+
+
+def _make_fields(cls: type, *, kw_only: bool) -> dict[str, Any]:  # Any: fields' types say too little
+    """Return the fields of a class, its bases' first, and leave only defaults in the class.
+
+    The standard library looks at every annotation with three regular expressions, for marks that this package does not
+    use (``InitVar``, ``KW_ONLY``) and for ``ClassVar``.
+    """
+    known: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        known |= vars(base).get("__dataclass_fields__", {})
+    own = vars(cls)
+    for name, annotation in cls.__annotations__.items():
+        if "ClassVar" in str(annotation):
+            continue
+        default: Any = own.get(name, MISSING)
+        made: Any = default
+        if isinstance(default, Field):
+            if made.default is MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, made.default)
+        else:
+            if default.__class__.__hash__ is None:
+                raise ValueError(f"the default of {cls.__name__}.{name} can change: use default_factory")
+            made = field(default=default)
+        made.name, made.type, made._field_type = name, annotation, _FIELD  # noqa: SLF001  # nothing else marks it
+        if made.kw_only is MISSING:
+            made.kw_only = kw_only
+        known[name] = made
+    return known
+
+
+def _with_slots(cls: type, names: Iterable[str]) -> type:
+    """Make a class again, with slots for its fields in place of ``__dict__``."""
+    space = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    inherited = {slot for base in cls.__mro__[1:-1] for slot in vars(base).get("__slots__", ())}
+    for name in names:
+        space.pop(name, None)
+    space["__slots__"] = tuple(name for name in names if name not in inherited)
+    made = type(cls)(cls.__name__, cls.__bases__, space)
+    made.__qualname__ = cls.__qualname__
+    return made
 
 
 def _freeze(cls: Any, *, slots: bool) -> None:
     """Do what ``frozen=True`` does, with functions instead of source text that must be compiled."""
-    if _is_frozen(cls):
-        return
     names = frozenset(cls.__dataclass_fields__)
 
     def set_attribute(self: object, name: str, value: object) -> None:
@@ -82,7 +148,6 @@ def _freeze(cls: Any, *, slots: bool) -> None:
         super(cls, self).__delattr__(name)
 
     cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
-    cls.__dataclass_params__.frozen = True  # so that subclasses must be frozen, and can be
     if slots:
         if "__getstate__" not in vars(cls):
             cls.__getstate__ = _get_state
@@ -99,18 +164,72 @@ def _set_state(self: Any, state: list[object]) -> None:
         object.__setattr__(self, each.name, value)
 
 
+_Way: TypeAlias = tuple[tuple[str, ...], frozenset[str], frozenset[str], tuple[tuple[str, Any, Any], ...]]
+"""How to fill an instance: positional names, required ones, accepted ones, and fields with default and factory."""
+
+
 class _Init:
-    """Placeholder for a class's ``__init__``: writes the function on first access and replaces itself with it."""
+    """Placeholder for a class's ``__init__``: fills the first instances field by field, then writes the function.
+
+    Most classes have a few instances in a process. Filling one this way takes a few microseconds more than with a
+    function that was written for the class, and writing that takes as long as a few dozen instances.
+    """
 
     def __init__(self, cls: type, *, frozen: bool, slots: bool) -> None:
         self._cls = cls
         self._frozen = frozen
         self._slots = slots
+        self._left = INSTANCES_WITHOUT_FUNCTION
+        self._way: tuple[tuple[str, ...], frozenset[str], frozenset[str], tuple[tuple[str, Any, Any], ...]] | None = (
+            None
+        )
 
     def __get__(self, instance: object, owner: type) -> Any:  # Any: what a function's own __get__ gives
+        if instance is not None and self._left > 0:
+            self._left -= 1
+            return partial(self._fill, instance)
+        function = self._write()
+        return function if instance is None else function.__get__(instance, owner)
+
+    def _write(self) -> FunctionType:
         function = _write_init(self._cls, frozen=self._frozen, slots=self._slots)
         setattr(self._cls, "__init__", function)  # noqa: B010  # a plain assignment is taken for an override
-        return function if instance is None else function.__get__(instance, owner)
+        return function
+
+    def _fill(self, instance: Any, /, *arguments: object, **given: object) -> None:
+        positional, required, accepted, filled = self._way or self._plan()
+        values = dict(zip(positional, arguments, strict=False))
+        if len(arguments) > len(positional) or not values.keys().isdisjoint(given) or not accepted.issuperset(given):
+            return self._write()(instance, *arguments, **given)  # which raises
+        values |= given
+        if not required <= values.keys():
+            return self._write()(instance, *arguments, **given)
+        put = object.__setattr__ if self._frozen else setattr
+        for name, default, factory in filled:
+            if name in values:
+                put(instance, name, values[name])
+            elif factory is not MISSING:
+                put(instance, name, factory())
+            else:
+                put(instance, name, default)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+        return None
+
+    def _plan(self) -> _Way:
+        every = _all_fields(self._cls)
+        taken = [each for each in every if each.init]
+        self._way = way = (
+            tuple(each.name for each in taken if not each.kw_only),
+            frozenset(each.name for each in taken if each.default is MISSING and each.default_factory is MISSING),
+            frozenset(each.name for each in taken),
+            tuple(
+                (each.name, each.default, each.default_factory)
+                for each in every
+                if each.init or each.default_factory is not MISSING or (self._slots and each.default is not MISSING)
+            ),
+        )
+        return way
 
 
 def _write_init(cls: type, *, frozen: bool, slots: bool) -> FunctionType:
