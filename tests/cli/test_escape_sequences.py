@@ -94,7 +94,7 @@ COMMANDS = {
     "server_restore": ["server", "restore", "{card}", "--data", "{folder}/parts"],
     "server_prune": ["server", "prune", "--data", "{database}"],
     "server_migrate": ["server", "migrate", "--data", "{database}"],
-    "chat": ["chat", "{card}", "--base-url", "scripted", "--say", "{attack}", "--save", "{folder}/chat.jsonl"],
+    "chat": ["chat", "{card}", "--model", "scripted", "--say", "{attack}", "--save", "{folder}/chat.jsonl"],
     "missing_file": ["build", "{folder}/{attack}"],
     "unknown_option": ["build", "{card}", "--{attack}"],
 }

@@ -139,7 +139,7 @@ def test_stdin_is_one_file_only(arguments: tuple[str, ...]) -> None:
 
 
 def test_a_chat_does_not_go_on_in_stdin(tavernkit: Tavernkit) -> None:
-    outcome = tavernkit("chat", CARD, "--chat", "-", "--base-url", "scripted", "--say", "Hi")
+    outcome = tavernkit("chat", CARD, "--chat", "-", "--model", "scripted", "--say", "Hi")
     assert (outcome.code, "cannot be stdin" in outcome.err) == (2, True)
 
 

@@ -26,7 +26,7 @@ NO_MODEL = "http://127.0.0.1:9"
 def test_a_conversation_in_a_terminal(tmp_path: Path) -> None:
     chat = tmp_path / "aria.jsonl"
     terminal = Terminal(
-        "chat", CARD, "--book", BOOK, "--user", "Ann", "--base-url", "scripted", "--save", str(chat),
+        "chat", CARD, "--book", BOOK, "--user", "Ann", "--model", "scripted", "--save", str(chat),
         "--reply", "First reply.", "--reply", "Second version.", "--reply", "Third reply.",
     )  # fmt: skip
     assert "You are wet, Ann" in terminal.wait_for("Ann> ")
@@ -72,10 +72,23 @@ def test_the_options_of_the_preset_are_sent(tavernkit: Tavernkit, tmp_path: Path
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("my-model", 0.35, 77)
 
 
+def test_a_model_is_named_with_its_provider(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    save = ("--save", str(tmp_path / "aria.jsonl"))
+    model = ScriptedModel("Well.")
+    with serve_in_thread(model) as url:
+        outcome = tavernkit("chat", CARD, "--model", "openai:gpt-4o", "--base-url", url, *save, "--say", "Hi")
+    assert outcome.code == 0, outcome.err
+    assert model.requests[0]["model"] == "gpt-4o"
+    outcome = tavernkit("chat", CARD, "--model", "anthropic:claude-sonnet-4-5", *save, "--say", "Hi")
+    assert (outcome.code, "ANTHROPIC_API_KEY" in outcome.err) == (2, True)
+    outcome = tavernkit("chat", CARD, "--model", "gpt-4o", *save, "--say", "Hi")
+    assert (outcome.code, "openai:gpt-4o" in outcome.err) == (2, True)
+
+
 def test_a_chat_goes_on_where_it_ended(tavernkit: Tavernkit, tmp_path: Path) -> None:
     chat = str(tmp_path / "aria.jsonl")
     for line in ("one", "two"):
-        outcome = tavernkit("chat", CARD, "--base-url", "scripted", "--save", chat, "--say", line, "--json")
+        outcome = tavernkit("chat", CARD, "--model", "scripted", "--save", chat, "--say", line, "--json")
         assert outcome.code == 0, outcome.err
     assert [message.mes for message in ChatFile.load(chat).messages if message.is_user] == ["one", "two"]
 
@@ -116,7 +129,7 @@ def test_every_command_of_a_chat(tmp_path: Path) -> None:
     chat, copy = tmp_path / "aria.jsonl", tmp_path / "copy.jsonl"
     replies = ("First.", "Second.", "And more.", "My words.", "Third.")
     terminal = Terminal(
-        "chat", CARD, "--user", "Ann", "--base-url", "scripted", "--save", str(chat),
+        "chat", CARD, "--user", "Ann", "--model", "scripted", "--save", str(chat),
         *(part for reply in replies for part in ("--reply", reply)),
     )  # fmt: skip
 
@@ -217,7 +230,7 @@ def test_a_chat_by_the_rules_of_risuai(tavernkit: Tavernkit, tmp_path: Path) -> 
     chat = tmp_path / "aria.json"
     for line in ("one", "two"):
         outcome = tavernkit(
-            "chat", CARD, "--platform", "risu_ai", "--base-url", "scripted", "--reply", "Aye.",
+            "chat", CARD, "--platform", "risu_ai", "--model", "scripted", "--reply", "Aye.",
             "--save", str(chat), "--say", line, "--json",
         )  # fmt: skip
         assert outcome.code == 0, outcome.err
@@ -232,7 +245,7 @@ def test_a_chat_of_an_installation_is_written_back(tavernkit: Tavernkit, tmp_pat
     (tmp_path / "characters" / "aria.json").write_bytes(Path(CARD).read_bytes())
     (tmp_path / "settings.json").write_text(json.dumps({"username": "Ann", "kept": 1}))
     (chats / "old.jsonl").write_text('{"chat_metadata":{}}\n{"name":"Aria","mes":"Hm?"}')
-    folder = ("--from-sillytavern", str(tmp_path), "--character", "Aria", "--base-url", "scripted", "--reply", "Aye.")
+    folder = ("--from-sillytavern", str(tmp_path), "--character", "Aria", "--model", "scripted", "--reply", "Aye.")
     outcome = tavernkit("chat", *folder, "--say", "Hello", "--json")
     assert outcome.code == 0, outcome.err
     told = json.loads(outcome.out)
@@ -255,7 +268,7 @@ def test_a_group_of_an_installation_talks(tavernkit: Tavernkit, tmp_path: Path) 
         (tmp_path / "characters" / f"{name}.json").write_text(json.dumps({"name": name, "description": "x"}))
     group = {"id": "1", "name": "Quay", "members": ["Anna.json", "Berta.json"], "activation_strategy": 1}
     (tmp_path / "groups" / "1.json").write_text(json.dumps(group))
-    folder = ("--from-sillytavern", str(tmp_path), "--group", "Quay", "--base-url", "scripted")
+    folder = ("--from-sillytavern", str(tmp_path), "--group", "Quay", "--model", "scripted")
     replies = ("--reply", "I am Anna.", "--reply", "I am Berta.")
     outcome = tavernkit("chat", *folder, *replies, "--chat", "new", "--say", "Who?")
     assert outcome.code == 0, outcome.err
@@ -272,7 +285,7 @@ def test_a_chat_of_a_risuai_save_goes_on_in_a_file(
     stored = [{"name": "first", "id": "x", "message": [{"role": "user", "data": "Hello, Bel."}]}]
     Save.from_json({"username": "Ann", "characters": [{"name": "Bel", "chats": stored}]}).save("backup.bin")
     outcome = tavernkit(
-        "chat", "--from-risuai", "backup.bin", "--character", "Bel", "--base-url", "scripted", "--reply", "Aye.",
+        "chat", "--from-risuai", "backup.bin", "--character", "Bel", "--model", "scripted", "--reply", "Aye.",
         "--say", "Well?", "--json",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
@@ -327,7 +340,7 @@ def test_eval_lists_runs_and_judges_a_model(tavernkit: Tavernkit, tmp_path: Path
     assert {run["suite"] for run in runs} == {"tools", "directives"}
     out = tmp_path / "results"
     outcome = tavernkit(
-        "eval", "--base-url", "scripted", "--suite", "tools", "--scenario", "happy_path,chat_only",
+        "eval", "--model", "scripted", "--suite", "tools", "--scenario", "happy_path,chat_only",
         "--out", str(out), "--json",
     )  # fmt: skip
     assert outcome.code == 1
@@ -419,13 +432,13 @@ def test_a_new_chat_leaves_those_that_are_there_alone(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for line in ("one", "two"):
-        told = tavernkit("chat", CARD, "--base-url", "scripted", "--say", line, "--json")
+        told = tavernkit("chat", CARD, "--model", "scripted", "--say", line, "--json")
         assert ChatFile.load(json.loads(told.out)["file"]).messages[1].mes == line
     assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == ["Aria 2.jsonl", "Aria.jsonl"]
 
 
 def test_a_conversation_says_where_it_is_saved(tmp_path: Path) -> None:
-    outcome = in_process("chat", CARD, "--base-url", "scripted", "--save", str(tmp_path / "a.jsonl"), stdin="Hi\n")
+    outcome = in_process("chat", CARD, "--model", "scripted", "--save", str(tmp_path / "a.jsonl"), stdin="Hi\n")
     assert f"saved in {tmp_path / 'a.jsonl'}" in " ".join(outcome.out.split())
 
 
@@ -447,7 +460,7 @@ def test_an_evaluation_of_a_model_that_never_answers_is_the_models_failure(taver
 
 
 def test_an_interrupted_evaluation_goes_on(tavernkit: Tavernkit, tmp_path: Path) -> None:
-    command = ("eval", "--base-url", "scripted", "--suite", "tools", "--out", str(tmp_path), "--json")
+    command = ("eval", "--model", "scripted", "--suite", "tools", "--out", str(tmp_path), "--json")
     assert tavernkit(*command, "--scenario", "chat_only").code == 0
     refused = tavernkit(*command, "--scenario", "chat_only,happy_path")
     assert (refused.code, "--resume" in refused.err) == (2, True)
@@ -460,4 +473,4 @@ def test_an_interrupted_evaluation_goes_on(tavernkit: Tavernkit, tmp_path: Path)
     assert old == first
     assert json.loads(new)["config"]["scenario"] == "happy_path"
     assert json.loads((tmp_path / "manifest.json").read_bytes())["counts"]["skipped"] == 1
-    assert tavernkit("eval", "--base-url", "scripted", "--resume").code == 2
+    assert tavernkit("eval", "--model", "scripted", "--resume").code == 2

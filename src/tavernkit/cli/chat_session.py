@@ -48,11 +48,13 @@ def open_session(options: ChatOptions, save: Path | None) -> Session:
     """
     if options.dialect not in ("openai", TEXT):
         raise typer.BadParameter(
-            "chat supports OpenAI-compatible endpoints only: leave out --dialect, or use --dialect text"
+            "the model decides its own dialect here: leave out --dialect, or use --dialect text for text completion"
         )
     if options.chat == STDIN:
         raise typer.BadParameter("--chat names the file in which the chat continues: it cannot be stdin")
     model = options.connect(text=options.dialect == TEXT)
+    address = options.address
+    options = dataclasses.replace(options, model=options.model_name)  # what prompts are built for
     given = Materials(model=model, greeting=options.greeting, warn=log_warning)
     if options.from_sillytavern is not None:
         chat, store, prepared = _folder_chat(options, given, save)
@@ -60,7 +62,7 @@ def open_session(options: ChatOptions, save: Path | None) -> Session:
         chat, store, prepared = _file_chat(options, given, save)
     talk = Conversation(chat, model=model, store=store, undo=given.undo).blocking()
     path = Path(str(getattr(store, "path", "")))
-    return Session(talk, path, prepared.character_name, prepared.user_name, options.base_url or "the scripted model")
+    return Session(talk, path, prepared.character_name, prepared.user_name, address)
 
 
 def _folder_chat(options: ChatOptions, given: Materials, save: Path | None) -> tuple[Chat, ConversationStore, Prepared]:

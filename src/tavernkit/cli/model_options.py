@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,20 +15,20 @@ if TYPE_CHECKING:
     from tavernkit.models import Model
 
 SCRIPTED = "scripted"
-"""The base URL that means the model that comes with TavernKit."""
+"""The name of the model that comes with TavernKit."""
 
 MODEL = "The model"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """An OpenAI-compatible endpoint, or the scripted model. The key is read from the environment only."""
+    """A provider's model, a model at an address, or the scripted model. Keys are read from the environment only."""
 
     base_url: Annotated[
         str | None,
         typer.Option(
             "--base-url",
-            help="OpenAI-compatible endpoint, or 'scripted' for a model that needs no server.",
+            help="Another server with the provider's protocol (default: OpenAI's); its key is in TAVERNKIT_API_KEY.",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=MODEL,
             show_default=False,
@@ -39,7 +40,7 @@ class ModelOptions:
             "--model",
             "--chat-model",
             metavar="NAME",
-            help="Name of the model at --base-url (default: 'default').",
+            help="provider:name, such as openai:gpt-4o; the name alone, with --base-url; or scripted.",
             envvar="TAVERNKIT_MODEL",
             rich_help_panel=MODEL,
         ),
@@ -52,7 +53,18 @@ class ModelOptions:
     @property
     def scripted(self) -> bool:
         """True if the scripted model is meant."""
-        return self.base_url == SCRIPTED or (self.base_url is None and bool(self.reply))
+        return SCRIPTED in (self.base_url, self.model) or (self.base_url is None and bool(self.reply))
+
+    @property
+    def model_name(self) -> str | None:
+        """The model's own name, without its provider, if it has one: it decides how tokens are counted."""
+        name = split_name(self.model or "")[1]
+        return None if not name or name == SCRIPTED or "://" in name else name
+
+    @property
+    def address(self) -> str:
+        """Where the model is, for messages."""
+        return "the scripted model" if self.scripted else self.base_url or self.model or ""
 
     def connect(self, *, text: bool = False) -> Model:
         """Make the model; ``text`` asks for text completion instead of a chat."""
@@ -61,15 +73,29 @@ class ModelOptions:
 
             replies = self.reply or ['*She looks up.* "Go on. I am listening."']
             return ScriptedModel(*(streamed(*_pieces(reply)) for reply in replies), repeat_last=True)
-        if self.base_url is None:
+        provider, name = split_name(self.model or "")
+        if self.base_url is None and not provider:
             raise typer.BadParameter(
-                "set the model's address with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
+                "name the model with --model provider:name, such as openai:gpt-4o, or its address with --base-url URL; "
+                "--model scripted needs neither"
             )
-        from tavernkit.models import Endpoint, OpenAIModel, TextModel, with_retries
-
         require_models()
-        make = TextModel if text else OpenAIModel
-        return with_retries(make(self.model or "default", Endpoint.from_env(base_url=self.base_url)))
+        from tavernkit.models import Endpoint, OpenAIModel, TextModel, model, with_retries
+
+        if not provider:
+            make = TextModel if text else OpenAIModel
+            return with_retries(make(name or "default", Endpoint.from_env(base_url=self.base_url)))
+        assert self.model is not None
+        key = os.environ.get("TAVERNKIT_API_KEY") if self.base_url is not None else None
+        return model(self.model, base_url=self.base_url, api_key=key)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Divide ``provider:name``; the provider is empty if there is none, as in ``qwen:7b``."""
+    from tavernkit.models._factory import ALIASES, PROVIDERS
+
+    provider, colon, rest = name.partition(":")
+    return (provider, rest) if colon and (provider in PROVIDERS or provider in ALIASES) else ("", name)
 
 
 def require_models() -> None:

@@ -68,15 +68,16 @@ def chat(
 ) -> None:
     r"""Talk to a character in the terminal, following SillyTavern or RisuAI, and save the chat in its format.
 
-    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists the commands. With
-    --from-sillytavern, the
-    chat continues in that folder unless --save names a file; close SillyTavern first.
+    A provider's key is read from its usual environment variable, such as OPENAI_API_KEY; the key for --base-url from
+    TAVERNKIT_API_KEY. In the chat, /help lists the commands. With --from-sillytavern, the chat continues in that folder
+    unless --save names a file; close SillyTavern first.
 
     \b
-    tavernkit chat aria.png --base-url http://localhost:8000 --model my-model --book world.json
-    tavernkit chat aria.png --base-url scripted --platform risu_ai
+    tavernkit chat aria.png --model openai:gpt-4o --book world.json
+    tavernkit chat aria.png --base-url http://localhost:8000 --model my-model
+    tavernkit chat aria.png --model scripted --platform risu_ai
     tavernkit chat --from-sillytavern data/default-user --character Aria --base-url http://localhost:8000
-    tavernkit chat aria.png --base-url scripted --say "Who are you?" --json
+    tavernkit chat aria.png --model scripted --say "Who are you?" --json
     """
     from tavernkit.cli.chat_session import open_session
 

@@ -10,7 +10,7 @@ import typer
 
 from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models
+from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models, split_name
 from tavernkit.cli.option_groups import takes
 from tavernkit.cli.progress import progress_shown
 
@@ -30,7 +30,7 @@ class EvalModelOptions:
         typer.Option(
             "--model",
             metavar="NAME",
-            help="A model, or provider:model; may be repeated (by default: 'default').",
+            help="provider:name, or the name alone with --base-url or --provider; or scripted; may be repeated.",
             envvar="TAVERNKIT_MODEL",
             rich_help_panel=MODEL,
         ),
@@ -48,7 +48,7 @@ class EvalModelOptions:
         str | None,
         typer.Option(
             "--base-url",
-            help="Another server with the provider's protocol, or 'scripted' for a model that needs no server.",
+            help="Another server with the provider's protocol; its key is in TAVERNKIT_API_KEY.",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=MODEL,
             show_default=False,
@@ -90,27 +90,25 @@ class EvalModelOptions:
 
     def catalogue(self) -> tuple[EvalModel, ...]:
         """Return the models by provider and name."""
-        from tavernkit.models._factory import PROVIDERS
         from tavernkit.vibe_tavern._evals.catalogue import EvalModel
 
         found: list[EvalModel] = []
         for name in self.model or ["default"]:
-            provider, colon, rest = name.partition(":")
-            own = bool(colon) and provider in PROVIDERS  # a name may have a colon of its own: qwen:7b
-            found.append(EvalModel(rest if own else name, provider=provider if own else self.provider or "openai"))
+            provider, rest = split_name(name)
+            found.append(EvalModel(rest, provider=provider or self.provider or "openai"))
         return tuple(dict.fromkeys(found))
 
     def connect(self) -> Callable[[EvalModel], Model]:
         """Return what makes the model of a row; all of one provider share its rate, and all the budget."""
         from tavernkit.batching._generation import Budget, GenerateOptions, LocalMeter, Meter, metered
 
-        if self.base_url == SCRIPTED or (self.base_url is None and self.reply):
-            scripted = ModelOptions(base_url=SCRIPTED, reply=self.reply).connect()
+        if self.base_url == SCRIPTED or self.model == [SCRIPTED] or (self.base_url is None and self.reply):
+            scripted = ModelOptions(model=SCRIPTED, reply=self.reply).connect()
             return lambda _: scripted
         if self.base_url is None and self.provider is None and not any(":" in name for name in self.model or ()):
             raise typer.BadParameter(
                 "say where the models are: --base-url URL, --provider NAME or --model provider:name; "
-                "or try --base-url scripted"
+                "or try --model scripted"
             )
         require_models()
         meters: dict[str, LocalMeter] = {}
