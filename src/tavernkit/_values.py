@@ -43,6 +43,9 @@ SCALARS = frozenset({str, int, float, bool, type(None)})
 
 _NO_MAPPINGS = SCALARS | {list, tuple}
 
+_OPEN_PARTS = 32
+"""How many of the last parts of a join may still change: turns change no others."""
+
 MAX_NESTING = 100_000
 """How deeply a copied value may be nested: only a value that contains itself is deeper."""
 
@@ -201,6 +204,24 @@ def same_start(before: tuple[object, ...], now: tuple[object, ...], start: int =
         else:
             end = middle
     return start
+
+
+class GrowingJoin:
+    """Joins lists of bytes of which each begins as the one before: what is joined already is not joined again."""
+
+    def __init__(self, separator: bytes) -> None:
+        self._separator = separator
+        self._parts: list[bytes] = []
+        self._joined = b""
+
+    def join(self, parts: list[bytes]) -> list[bytes]:
+        """Return few parts that are the same when joined with the separator."""
+        known = len(self._parts)
+        if len(parts) > known + 2 * _OPEN_PARTS or parts[:known] != self._parts:  # mostly the same objects
+            self._parts = parts[: max(len(parts) - _OPEN_PARTS, 0)]
+            self._joined = self._separator.join(self._parts)
+            known = len(self._parts)
+        return [self._joined, *parts[known:]] if known else parts
 
 
 class LRUCache(Generic[K, V]):

@@ -459,7 +459,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             if on_piece is not None:
                 on_piece(piece)
 
-        async with self._operation():
+        async with self._operation(turn=True):
             self._exchanges, self._on_piece = [], tell if on_piece is not None else None
             try:
                 self.last = await work()

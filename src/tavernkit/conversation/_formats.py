@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NoReturn
 
 from tavernkit._turns import Chat, Host, OnPiece, ToolOutcome
 from tavernkit._values import Json, JsonObject
 from tavernkit.conversation._stores import SavedChat
-from tavernkit.conversation._undo import IN_THE_FILE, UNDO, UndoHistory
+from tavernkit.conversation._undo import IN_THE_FILE, UNDO, GrowingDigest, UndoHistory
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.prompt._plan import Plan
@@ -46,8 +46,13 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
     if undo is not None and (steps := undo.to_json(snapshot)):
         state[UNDO] = steps
     if set(state) - {GLOBALS, UNDO}:
-        state[FILE] = _digest(file)
+        state[FILE] = (GrowingDigest() if undo is None else undo.file_digest).of(file)
     return SavedChat(file=file, state=state)
+
+
+def turn_of(chat: Chat) -> AbstractContextManager[None]:
+    """Run a turn of a chat: lines that it does not change are looked at once."""
+    return chat.state.turn() if isinstance(chat, SillyTavernChat) else nullcontext()
 
 
 def restore_state(chat: Chat, saved: SavedChat | None) -> None:
@@ -57,7 +62,7 @@ def restore_state(chat: Chat, saved: SavedChat | None) -> None:
     """
     if saved is None or not saved.state:
         return
-    same = saved.state.get(FILE) == _digest(saved.file)
+    same = saved.state.get(FILE) == GrowingDigest().of(saved.file)
     state: dict[str, Json] = {key: value for key, value in saved.state.items() if key == GLOBALS or same}
     for key in (FILE, UNDO):
         state.pop(key, None)
@@ -95,7 +100,3 @@ class _NoHost:
 
 
 NO_HOST: Final[Host] = _NoHost()
-
-
-def _digest(file: bytes) -> str:
-    return hashlib.sha256(file).hexdigest()

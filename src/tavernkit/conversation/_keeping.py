@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from tavernkit._turns import Chat
-from tavernkit.conversation._formats import saved_chat
+from tavernkit.conversation._formats import saved_chat, turn_of
 from tavernkit.conversation._reply_stream import ReplyStream
 from tavernkit.conversation._stores import ConversationStore, SavedChat
 from tavernkit.conversation._undo import UndoHistory
@@ -31,16 +31,24 @@ class ChatKeeper:
         self._closed = False
 
     @asynccontextmanager
-    async def _operation(self) -> AsyncGenerator[None]:
-        """Run a change of the chat: it can be undone, and is saved in any case."""
+    async def _operation(self, *, turn: bool = False) -> AsyncGenerator[None]:
+        """Run a change of the chat: it can be undone, and is saved in any case.
+
+        Args:
+            turn: It is a turn, which changes the newest lines.
+        """
         async with self._exclusive():
-            self._history.begin(self.chat.snapshot())
-            try:
-                yield
-            finally:
-                snapshot = self.chat.snapshot()
-                self._history.end(snapshot)
-                await self._save(saved_chat(self.chat, self._history, snapshot))
+            with turn_of(self.chat) if turn else nullcontext():
+                self._history.begin(self.chat.snapshot())
+                try:
+                    yield
+                finally:
+                    await self._end_operation()
+
+    async def _end_operation(self) -> None:
+        snapshot = self.chat.snapshot()
+        self._history.end(snapshot)
+        await self._save(saved_chat(self.chat, self._history, snapshot))
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:

@@ -25,6 +25,9 @@ UNDO: Final = "undo"
 IN_THE_FILE: Final = frozenset(("chat_id", "header", "chat_metadata", "lines", "chat"))
 """Parts of snapshots that are in the chat's file."""
 
+_OPEN_BYTES: Final = 32_768
+"""How much at the end of data of which a digest is made is expected to change."""
+
 _SEEN: Final = frozenset(("chat_metadata", "lines", "chat"))
 """Parts that stay the same when a chat is saved and opened again."""
 
@@ -32,6 +35,23 @@ _WHOLE: Final = re.compile(r"(?<=\d)\.0(?=[,}\]])")
 """Saves contain floats instead of whole numbers."""
 
 _VALUE, _KEYS, _GONE, _KEEP, _REST = "value", "keys", "gone", "keep", "rest"
+
+
+class GrowingDigest:
+    """The SHA-256 of data that grows: what begins as it did before is not read again from its start."""
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._hash = hashlib.sha256()
+
+    def of(self, data: bytes) -> str:
+        """Return the digest of some data."""
+        if len(data) - len(self._start) > 2 * _OPEN_BYTES or not data.startswith(self._start):
+            self._start = data[: max(len(data) - _OPEN_BYTES, 0)]
+            self._hash = hashlib.sha256(self._start)
+        found = self._hash.copy()
+        found.update(memoryview(data)[len(self._start) :])
+        return found.hexdigest()
 
 
 class UndoHistory:
@@ -48,8 +68,12 @@ class UndoHistory:
         """The chat after the newest operation."""
         self._before: JsonObject | None = None
         """The chat before the operation that runs."""
-        self._lines: tuple[tuple[Json, ...], list[bytes]] = ((), [])
-        """The lines of the last snapshot, and their digests."""
+        self._lines: tuple[Json, ...] = ()
+        """The lines of the last snapshot."""
+        self._line_digests: list[bytes] = []
+        self._lines_digest = GrowingDigest()
+        self.file_digest = GrowingDigest()
+        """Makes the digest of the chat's file."""
         self._digests: deque[tuple[Mapping[str, Json], str]] = deque(maxlen=KNOWN_DIGESTS)
 
     def __len__(self) -> int:
@@ -126,11 +150,11 @@ class UndoHistory:
         digest = hashlib.sha256(_written(seen))
         if is_list(lines):
             # Snapshots share unchanged lines, so only new ones must be written.
-            known, digests = self._lines
-            same = same_start(known, tuple(lines))
-            digests = [*digests[:same], *(hashlib.sha256(_written(line)).digest() for line in lines[same:])]
-            self._lines = tuple(lines), digests
-            digest.update(b"".join(digests))
+            now = tuple(lines)
+            same = same_start(self._lines, now)
+            self._lines = now
+            self._line_digests[same:] = [hashlib.sha256(_written(line)).digest() for line in now[same:]]
+            digest.update(self._lines_digest.of(b"".join(self._line_digests)).encode())
         return digest.hexdigest()
 
     def load(self, saved: Json, chat: Chat) -> None:

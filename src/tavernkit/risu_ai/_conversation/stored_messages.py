@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit._text.js_values import json_stringify
-from tavernkit._values import Json, same_start, thaw
+from tavernkit._values import GrowingJoin, Json, same_start, thaw
 from tavernkit.risu_ai._objects import RisuMessage
 
 
@@ -14,6 +14,7 @@ class StoredMessages:
         self._messages: tuple[RisuMessage, ...] = ()
         self._json: list[Json] = []
         self._written: list[bytes] = []
+        self._joined = GrowingJoin(b",")
 
     def json(self, messages: tuple[RisuMessage, ...]) -> list[Json]:
         """Return messages as JSON, in a list of its own; the messages in it are not to be changed."""
@@ -21,11 +22,11 @@ class StoredMessages:
         return [*self._json]
 
     def written(self, messages: tuple[RisuMessage, ...]) -> list[bytes]:
-        """Return messages as a file has them."""
+        """Return messages as a file has them, to be joined by commas; most are joined already."""
         self._see(messages)
         for message in self._json[len(self._written) :]:
             self._written.append(json_stringify(message).encode("utf-8", "surrogatepass"))
-        return self._written
+        return self._joined.join(self._written)
 
     def _see(self, messages: tuple[RisuMessage, ...]) -> None:
         if messages is self._messages:

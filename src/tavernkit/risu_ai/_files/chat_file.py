@@ -136,15 +136,22 @@ def write_chat(chat: JsonObject, messages: Sequence[bytes]) -> bytes:
         chat: The chat as RisuAI stores it; its ``message`` is not looked at.
         messages: Its messages.
     """
-
-    def member(key: str) -> bytes:
-        name = quote_json(key).encode("utf-8", "surrogatepass")
+    parts: list[bytes] = []
+    for key in own_keys(chat):
+        parts += b",", quote_json(key).encode("utf-8", "surrogatepass"), b":"
         if key == "message":
-            return name + b":[" + b",".join(messages) + b"]"
-        return name + b":" + json_stringify(chat[key]).encode("utf-8", "surrogatepass")
+            parts += b"[", *_separated(messages), b"]"
+        else:
+            parts.append(json_stringify(chat[key]).encode("utf-8", "surrogatepass"))
+    start = b'{"type":"%b","ver":%d,"data":{' % (ONE_CHAT.encode(), WRITTEN_VERSION)
+    # Joined once: a long chat has megabytes.
+    return b"".join([start, *parts[1:], b'},"folders":[]}'])
 
-    data = b",".join([member(key) for key in own_keys(chat)])
-    return b'{"type":"%b","ver":%d,"data":{%b},"folders":[]}' % (ONE_CHAT.encode(), WRITTEN_VERSION, data)
+
+def _separated(parts: Sequence[bytes]) -> list[bytes]:
+    found = [b","] * (2 * len(parts) - 1)
+    found[::2] = parts
+    return found
 
 
 def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> JsonObject:

@@ -122,13 +122,15 @@ class ChatState:
     @contextmanager
     def turn(self) -> Generator[None]:
         """Run a turn, which changes no lines but the first and the newest: the others are not looked at meanwhile."""
-        before = self._in_turn
+        if self._in_turn:
+            yield
+            return
         self.look_at_lines()
         self._in_turn = True
         try:
             yield
         finally:
-            self._in_turn = before
+            self._in_turn = False
 
     def look_at_lines(self) -> None:
         """Look at every line: anybody may have changed any of them."""

@@ -66,7 +66,10 @@ async def run_command(chat: Chat, text: str) -> Turn:
         log_warning(f"the slash command {text!r:.60} is not known: nothing was sent")
         return Turn(kind="send")
     named, rest = _arguments(found["rest"])
-    result = await command(_Call(chat, named, rest))
+    try:
+        result = await command(_Call(chat, named, rest))
+    finally:
+        chat.state.look_at_lines()  # a command may change any of them
     await chat.host.checkpoint()
     return result if isinstance(result, Turn) else Turn(kind="send", text=result)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from tavernkit._values import JsonObject, same_start, thaw_object
+from tavernkit._values import GrowingJoin, JsonObject, same_start, thaw_object
 from tavernkit.cards._json_text import dump_json
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 
@@ -23,9 +23,11 @@ class KnownLines:
         self.version = 0
         """Another number after every change."""
         self._lines: list[JsonObject] = []
-        self._written_version = self._read_version = 0
         self._bytes: list[bytes | None] = []
         self._messages: list[ChatMessage | None] = []
+        self._unwritten = self._unread = 0
+        """The first places for which something may be missing."""
+        self._joined = GrowingJoin(b"\n")
 
     def see(self, lines: list[JsonObject], *, in_turn: bool) -> None:
         """Take notice of the lines as they are now.
@@ -37,15 +39,15 @@ class KnownLines:
         start = 0
         if in_turn and len(self.copies) > NEWEST_LINES and lines[:1] == self.copies[:1]:
             newest = len(self.copies) - NEWEST_LINES
-            if lines[1:newest] == self._lines[1:newest]:  # the same objects
+            if len(lines) >= newest and lines[newest - 1] is self._lines[newest - 1]:  # none was added or removed
                 start = newest
-        if len(lines) == len(self.copies) and lines[start:] == self.copies[start:]:
+        now, copies = tuple(lines[start:]), tuple(self.copies[start:])
+        if now == copies:
             return
-        now, copies = tuple(lines), tuple(self.copies)
-        same = same_start(copies, now, start)
+        same = same_start(copies, now)
         most = min(len(copies), len(now)) - same
         end = same_start(copies[::-1][:most], now[::-1][:most]) if most else 0
-        self._replace(same, len(copies) - end, now[same : len(now) - end])
+        self._replace(start + same, len(self.copies) - end, now[same : len(now) - end])
 
     def _replace(self, start: int, end: int, lines: Sequence[JsonObject]) -> None:
         self.version += 1
@@ -53,27 +55,25 @@ class KnownLines:
         self.copies[start:end] = [thaw_object(line) for line in lines]
         self._bytes[start:end] = [None] * len(lines)
         self._messages[start:end] = [None] * len(lines)
+        self._unwritten, self._unread = min(self._unwritten, start), min(self._unread, start)
 
     def written(self) -> list[bytes]:
-        """Return the lines as their file has them."""
-        if self._written_version != self.version:
-            _fill(self._bytes, self.copies, _written)
-            self._written_version = self.version
-        return cast("list[bytes]", self._bytes)
+        """Return the lines as their file has them, to be joined by line breaks; most are joined already."""
+        self._unwritten = _fill(self._bytes, self._unwritten, self.copies, _written)
+        return self._joined.join(cast("list[bytes]", self._bytes))
 
     def messages(self) -> list[ChatMessage]:
         """Return the lines as messages."""
-        if self._read_version != self.version:
-            _fill(self._messages, self.copies, ChatMessage.from_json)
-            self._read_version = self.version
+        self._unread = _fill(self._messages, self._unread, self.copies, ChatMessage.from_json)
         return cast("list[ChatMessage]", self._messages)
 
 
-def _fill(made: list[T | None], copies: Sequence[JsonObject], make: Callable[[JsonObject], T]) -> None:
-    """Make what is missing in a list."""
-    for place, known in enumerate(made):
-        if known is None:
+def _fill(made: list[T | None], start: int, copies: Sequence[JsonObject], make: Callable[[JsonObject], T]) -> int:
+    """Make what is missing in a list from a place on, and return where it ends."""
+    for place in range(start, len(made)):
+        if made[place] is None:
             made[place] = make(copies[place])
+    return len(made)
 
 
 def _written(line: JsonObject) -> bytes:
