@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tavernkit as tk
-from tavernkit._values import JsonObject
+from tavernkit._values import GrowingJoin, JsonObject
 from tavernkit.cards import Character
 from tavernkit.conversation import _undo as undo
 from tavernkit.silly_tavern import Chat, ChatMessage
@@ -122,7 +123,9 @@ def test_known_lines_are_those_of_the_chat_whatever_happened(count: int, played:
             lines.append({"mes": "More."})
             known.see(lines, in_turn=True)
         assert known.copies == lines
-        assert [json.loads(line) for line in b"\n".join(known.written()).split(b"\n") if line] == [line or ChatMessage().to_json() for line in lines]
+        assert [json.loads(line) for line in b"\n".join(known.written()).split(b"\n") if line] == [
+            line or ChatMessage().to_json() for line in lines
+        ]
         assert [message.mes for message in known.messages()] == [line.get("mes", "") for line in lines]
 
 
@@ -141,3 +144,49 @@ def test_a_tool_may_change_any_line(tmp_path: Path) -> None:
 
     asyncio.run(talk())
     assert "Changed by a tool." in seen
+
+
+def test_a_turn_compares_all_lines_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[bool] = []
+    see = known_lines.KnownLines.see
+
+    def counted(self: known_lines.KnownLines, lines: list[JsonObject], *, in_turn: bool) -> None:
+        looks.append(in_turn)
+        see(self, lines, in_turn=in_turn)
+
+    async def talk() -> None:
+        async with opened(tmp_path / "chat.jsonl") as chat:
+            await chat.send("First?")
+            looks.clear()
+            await chat.send("Second?")
+
+    monkeypatch.setattr(known_lines.KnownLines, "see", counted)
+    asyncio.run(talk())
+    assert looks.count(False) == 1
+
+
+def test_a_command_may_change_any_line(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+
+    async def talk() -> None:
+        async with opened(path) as chat:
+            await chat.send("/hide 3-4")
+            assert "Line 3." not in [message.content for message in chat.preview("Now?").messages]
+            await chat.undo()
+            await chat.send("/hide 7")
+
+    asyncio.run(talk())
+    saved = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][1:]
+    assert [place for place, line in enumerate(saved) if line.get("is_system")] == [7]
+
+
+parts = st.lists(st.binary(max_size=3), max_size=150)
+
+
+@given(seen=st.lists(parts, max_size=4), grown=parts)
+def test_what_grows_is_joined_and_hashed_as_a_whole(seen: list[list[bytes]], grown: list[bytes]) -> None:
+    join, digest = GrowingJoin(b","), undo.GrowingDigest()
+    for part in (*seen, grown, [*grown, b"more"], [*grown[:-1], b"other"], grown * 3, []):
+        assert b",".join(join.join(part)) == b",".join(part)
+        data = b"".join(part) * 700
+        assert digest.of(data) == hashlib.sha256(data).hexdigest()

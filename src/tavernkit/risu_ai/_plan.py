@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object, is_sequence
 from tavernkit.budget._limits import LONG_TEXT_CHARACTERS
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._block import Block
@@ -72,14 +71,17 @@ class RisuPlan(Plan):
 
     __repr__ = Plan.__repr__
 
-    def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
+    def asked_as(
+        self, messages: Sequence[PromptMessage], rules: RequestRules, own: Sequence[PromptMessage]
+    ) -> RisuPlan:
         """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model.
 
         Args:
             messages: The messages that are sent.
             rules: The rules of the model that is asked.
+            own: The messages of this plan, of which those that are sent were made.
         """
-        if rules.model == self.rules.model and list(messages) == unescaped(self.prompt_messages()):
+        if rules.model == self.rules.model and (messages is own or list(messages) == list(own)):  # the same objects
             return self
         blocks = make_blocks(messages, [self._count(message) for message in messages])
         options = {**self.llm_options, "model": rules.model}
@@ -222,19 +224,17 @@ def make_blocks(
         tokens: What each of them costs.
         memory: Blocks of earlier turns.
     """
-    seen: Counter[str] = Counter()
-    shown: dict[int, int] = {}
-    firsts: dict[int, str] = {}
+    seen: dict[str, int] = {}
+    shown: dict[int, tuple[int, str]] = {}
     blocks: list[Block] = []
     for message, count in zip(messages, tokens, strict=True):
         label = message.memo or str(message.source.get("kind", "message"))
-        seen[label] += 1
-        time = shown.get(id(message), 0)
-        shown[id(message)] = time + 1
+        seen[label] = number = seen.get(label, 0) + 1
+        name = label if number == 1 else f"{label}#{number}"
+        time, first = shown.get(id(message), (0, None))
+        shown[id(message)] = time + 1, first or name
         place = message.printed[time] if time < len(message.printed) else ""
-        name = label if seen[label] == 1 else f"{label}#{seen[label]}"
-        blocks.append(_known_block(message, name, place, count, firsts.get(id(message)), memory))
-        firsts.setdefault(id(message), name)
+        blocks.append(_known_block(message, name, place, count, first, memory))
     return blocks
 
 
@@ -247,18 +247,28 @@ def _known_block(
     memory: BlockMemory | None,
 ) -> Block:
     """Take the block of an earlier turn if it is the same; only messages of the chat come again as they were."""
-    content = message.content
+    content, source = message.content, message.source
     if memory is None or type(content) is not str or len(content) > LONG_TEXT_CHARACTERS or message.merged:
         return _block(message, block_id, place, tokens, shown_before)
-    if message.multimodals or message.source.get("stage") != "chat":
+    if message.multimodals or source.get("stage") != "chat":
         return _block(message, block_id, place, tokens, shown_before)
     key = (
-        *(block_id, place, tokens, shown_before, message.role, content, message.name, message.memo),
-        *(message.removable, message.attr, message.thoughts, message.cache_point),
+        block_id,
+        place,
+        tokens,
+        shown_before,
+        message.role,
+        content,
+        message.name,
+        message.memo,
+        message.removable,
+        message.attr,
+        message.thoughts,
+        message.cache_point,
     )
     known = memory.get(key)
-    if known is None or known[0] is not message.source:
-        known = (message.source, _block(message, block_id, place, tokens, shown_before))
+    if known is None or known[0] is not source:
+        known = (source, _block(message, block_id, place, tokens, shown_before))
         memory.put(key, known)
     return known[1]
 
@@ -320,16 +330,16 @@ def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject
 def prompt_message(block: Block) -> PromptMessage:
     """The message a block was made of."""
     metadata = block.metadata
-    memo = metadata.get("memo")
+    memo, attr, thoughts = metadata.get("memo"), metadata.get("attr"), metadata.get("thoughts")
     return PromptMessage(
         role=block.role or None,
         content=block.content,
         name=block.name,
         memo=memo if isinstance(memo, str) else None,
         removable=bool(metadata.get("removable")),
-        attr=tuple(str(each) for each in cast("Sequence[object]", metadata.get("attr") or ())),
+        attr=tuple(map(str, attr)) if is_sequence(attr) else (),
         multimodals=tuple(block.attachments or ()),
-        thoughts=tuple(str(each) for each in cast("Sequence[object]", metadata.get("thoughts") or ())),
+        thoughts=tuple(map(str, thoughts)) if is_sequence(thoughts) else (),
         cache_point=bool(metadata.get("cache_point")),
         source=cast("FrozenObject", metadata.get("source") or EMPTY_OBJECT),
     )

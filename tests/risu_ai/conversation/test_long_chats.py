@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tavernkit as tk
 from tavernkit.conversation import FileStore
 from tavernkit.risu_ai import Chat, RisuChat, RisuMessage
+from tavernkit.risu_ai import _plan as prompt_plan
 from tavernkit.risu_ai._conversation import stored_messages
 from tavernkit.risu_ai._files.chat_file import ChatFile, read_chats, write_chats
 from tests.risu_ai.building.scene import inputs
@@ -85,3 +86,20 @@ def test_the_file_is_the_one_that_is_written_of_the_whole_chat(
                 pass
         assert chat.file_bytes() == write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
         assert json.dumps(chat.snapshot()["chat"]) == json.dumps(chat.stored)
+
+
+def test_a_request_that_no_trigger_changes_is_asked_with_the_plan_that_was_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[object] = []
+    make = prompt_plan.prompt_message
+    monkeypatch.setattr(prompt_plan, "prompt_message", lambda block: (made.append(block), make(block))[1])
+
+    async def talk() -> int:
+        model = tk.model("scripted", replies=["One."])
+        async with tk.Conversation(opened(40), model=model) as chat:
+            turn = await chat.send("First?")
+            assert turn.plan is not None
+            return len(turn.plan.blocks)
+
+    assert asyncio.run(talk()) == len(made)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import to_string, trim
+from tavernkit._text.js_values import WHITESPACE, to_string, trim
 from tavernkit._text.traced import added
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw
 from tavernkit.cache._volatile import volatile_macros
@@ -85,8 +85,10 @@ class PromptMessage:
 
     @property
     def blank(self) -> bool:
-        """True if there is nothing to send: no text and no media."""
-        return not self.multimodals and not trim(self.content)
+        """Whether there is nothing to send: no text and no media."""
+        content = self.content
+        # Most begin with something else than white space, which is quicker to see than to trim them.
+        return not self.multimodals and (not content or content[0] in WHITESPACE) and not trim(content)
 
 
 def source_of(stage: str, kind: str, reason: str, *, name: str = "", **more: FrozenJson) -> FrozenObject:

@@ -257,7 +257,7 @@ class Send(Operation):
         for number, model in enumerate(models, start=1):
             messages = original
             for _ in range(settings.request_retries + 1):
-                messages, answer = yield from self._attempt(state, messages, model)
+                messages, answer = yield from self._attempt(state, messages, model, original)
                 if not isinstance(answer, Failure):
                     break
             blank = isinstance(answer, Reply) and self._is_too_blank(answer.text)
@@ -273,7 +273,7 @@ class Send(Operation):
         return bool(self._context.settings.raw.get("fallbackWhenBlankResponse")) and not trim(reply)
 
     def _attempt(
-        self, state: RisuState, messages: list[PromptMessage], model: str
+        self, state: RisuState, messages: list[PromptMessage], model: str, original: list[PromptMessage]
     ) -> Generator[Ask, Answer, tuple[list[PromptMessage], Answer]]:
         """One request, repeated while the reply has letters the user does not want."""
         settings, plan = self._context.settings, state.need_plan()
@@ -290,7 +290,7 @@ class Send(Operation):
                 messages=request_messages(messages, rules, warn=self._warn, strict=self._context.strict),
                 options=thaw_object(plan.llm_options),
                 stream=settings.use_streaming and not state.fields.escape_output,
-                plan=plan.asked_as(messages, rules),
+                plan=plan.asked_as(messages, rules, original),
                 streamable=not state.fields.escape_output,
                 prompt=tuple(messages),
                 rules=rules,

@@ -164,5 +164,4 @@ def _trim(state: RisuState) -> None:
     state.dropped = trimmed.dropped
     if trimmed.required_tokens is not None:
         state.refuse(trimmed.required_tokens)
-    kept = [message for message in trimmed.messages if not is_frozen(message)]
-    state.last_memory = kept[0].memo if kept else None
+    state.last_memory = next((message.memo for message in trimmed.messages if not is_frozen(message)), None)
