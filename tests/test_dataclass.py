@@ -16,7 +16,7 @@ import pytest
 
 import tavernkit
 from tavernkit import _dataclass
-from tavernkit._dataclass import INSTANCES_WITHOUT_FUNCTION, dataclass
+from tavernkit._dataclass import INSTANCES_WITHOUT_FUNCTION, copy_with, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,3 +242,13 @@ def test_builders_define_their_classes_with_it() -> None:
     files = [path for room in rooms for path in room.rglob("*.py")]
     assert files
     assert [path for path in files if standard.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_a_copy_with_other_values() -> None:
+    point = Point(3, tags=["a"])
+    copied = copy_with(point, y=5)
+    assert (copied.x, copied.y, copied.tags, copied.double) == (3, 5, ["a"], 6)
+    assert type(copy_with(Named(1, name="n"), name="m")) is Named
+    assert point == Point(3)
+    with pytest.raises(TypeError, match="Point has no field 'z'"):
+        copy_with(point, z=1)

@@ -133,6 +133,37 @@ def _with_slots(cls: type, names: Iterable[str]) -> type:
     return made
 
 
+def copy_with(record: _T, **changes: object) -> _T:
+    """Copy an instance of a class with slots, with other values for some fields.
+
+    Several times as fast as ``dataclasses.replace()``, as neither ``__init__`` nor ``__post_init__`` is called.
+
+    Args:
+        record: The instance.
+        changes: The fields that differ.
+
+    Raises:
+        TypeError: There is no such field.
+    """
+    cls = type(record)
+    read, setters = _access(cls)
+    copy = object.__new__(cls)
+    for set_field, value in zip(setters.values(), read(record), strict=True):
+        set_field(copy, value)
+    for name, value in changes.items():
+        if name not in setters:
+            raise TypeError(f"{cls.__name__} has no field {name!r}")
+        setters[name](copy, value)
+    return copy
+
+
+@cache
+def _access(cls: type) -> tuple[Callable[[object], tuple[object, ...]], dict[str, Callable[[object, object], None]]]:
+    """Return what reads all fields, and what sets each."""
+    names = [each.name for each in _all_fields(cls)]
+    return _reader(names), {name: getattr(cls, name).__set__ for name in names}
+
+
 def _freeze(cls: Any, *, slots: bool) -> None:
     """Do what ``frozen=True`` does, with functions instead of source text that must be compiled."""
     names = frozenset(cls.__dataclass_fields__)

@@ -197,6 +197,9 @@ class WorkerPool:
     def note_use(self, session: Session) -> None:
         """Mark the worker of a session as recently used; only a few are kept."""
         with self._lock:
+            newest = next(reversed(self._sessions.values()), None)
+            if newest is not None and newest() is session:
+                return
             self._sessions.pop(id(session), None)
             self._sessions[id(session)] = weakref.ref(session)
             spare = [key for key, found in self._sessions.items() if found() is None]
@@ -255,23 +258,30 @@ class Session:
         self.lock = threading.RLock()
         self.generation = 0
 
-    def open(self) -> None:
-        """Take a worker process, unless the session has one with its state."""
+    @property
+    def is_open(self) -> bool:
+        """True if the session has a worker process with its state."""
+        return self._lease is not None and self._lease.worker.is_alive
+
+    def open(self) -> int:
+        """Take a worker process, unless the session has one with its state; return the generation."""
         with self.lock:
-            if self._lease is None or not self._lease.worker.is_alive:
+            if not self.is_open:
                 self.close()
                 pool.expect(self._job)
                 self._lease = _Lease(pool.take())
                 self._end = weakref.finalize(self, _let_go, self._lease)
                 self._fresh = True
                 self.generation += 1
-            pool.note_use(self)
+            return self.generation
 
     def request(self, payload: bytes, seconds: float, answer: Answer) -> tuple[bytes, float]:
         """Run the job; see ``Worker.request()``. Also returns the processor time."""
         with self.lock:
-            self.open()
+            if self._lease is None:
+                self.open()
             assert self._lease is not None
+            pool.note_use(self)
             worker = self._lease.worker
             fresh, self._fresh = self._fresh, False
             self._depth += 1

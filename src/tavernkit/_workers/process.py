@@ -42,6 +42,9 @@ ASKED, ANSWERED = 0, 1
 READY, QUESTION, DONE, FAILED = 0, 1, 2, 3
 """Kinds of messages from the process."""
 
+CHUNK = 1 << 16
+"""How many bytes are read at once at least, if they are there: what a pipe holds."""
+
 _STARTED = struct.Struct("<B")
 
 
@@ -100,13 +103,12 @@ class _Process:
                 self.load(name)
         while True:
             self._end_after(0 if self._keeps_state else self._idle_seconds)
-            self._read(1)
-            self._answer()
+            self._answer(self._message())
 
-    def _answer(self) -> None:
-        header = bytes([ASKED]) + self._read(REQUEST.size - 1)
-        _, name_size, cpu, wall, state, size = REQUEST.unpack(header)
-        name, payload = self._read(name_size).decode(), self._read(size)
+    def _answer(self, message: bytes) -> None:
+        _, name_size, cpu, wall, state, _ = REQUEST.unpack_from(message)
+        payload_at = REQUEST.size + name_size
+        name, payload = message[REQUEST.size : payload_at].decode(), message[payload_at:]
         self._keeps_state = bool(state & KEPT)
         if not self._depth:
             self._end_after(wall)
@@ -124,8 +126,7 @@ class _Process:
         self._depth -= 1
         if not self._depth:
             self._timers.setitimer(self._timers.ITIMER_PROF, 0)
-        self._write(REPLY.pack(kind, process_time() - used, len(reply)))
-        self._write(reply)
+        self._write(REPLY.pack(kind, process_time() - used, len(reply)) + reply)
 
     def load(self, name: str) -> None:
         """Load the file of a job; this does not count towards the time of a request."""
@@ -143,31 +144,39 @@ class _Process:
     def _ask(self, question: bytes) -> bytes:
         left = self._end_after(0)  # how long an answer takes does not count
         self._write(REPLY.pack(QUESTION, 0, len(question)) + question)
-        while self._read(1)[0] == ASKED:
-            self._answer()
-        size = ANSWER.unpack(bytes([ANSWERED]) + self._read(ANSWER.size - 1))[1]
-        answer = self._read(size)
+        while (message := self._message())[0] == ASKED:
+            self._answer(message)
         self._end_after(left)
-        return answer
+        return message[ANSWER.size :]
 
     def _end_after(self, seconds: float) -> float:
         """Set an alarm that ends this process, if the system has timers; return the time left on the previous one."""
         return self._timers.setitimer(self._timers.ITIMER_REAL, seconds)[0]
 
+    def _message(self) -> bytes:
+        """Read a message. The two sides take turns, so there is one at a time."""
+        data = self._read(1)
+        header = REQUEST if data[0] == ASKED else ANSWER
+        if len(data) < header.size:
+            data += self._read(header.size - len(data))
+        sizes = header.unpack_from(data)
+        size = header.size + sizes[-1] + (sizes[1] if header is REQUEST else 0)
+        return data if len(data) == size else data + self._read(size - len(data))
+
     def _read(self, size: int) -> bytes:
+        """Read so many bytes at least, and what has come with them."""
         parts: list[bytes] = []
-        while size:
-            part = os.read(self._input, size)
-            if not part:
+        while size > 0:
+            parts.append(os.read(self._input, max(size, CHUNK)))
+            if not parts[-1]:
                 os._exit(0)
-            parts.append(part)
-            size -= len(part)
+            size -= len(parts[-1])
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._output, rest) :]
+        written = os.write(self._output, data)
+        while written < len(data):
+            written += os.write(self._output, memoryview(data)[written:])
 
 
 def _load(name: str) -> type[_Handler]:

@@ -75,10 +75,14 @@ class Worker:
         if sys.platform != "win32":
             # A write larger than the pipe's buffer must return, so that it can be cancelled.
             os.set_blocking(self._input.fileno(), False)
+            self._poll = _poll(self._output.fileno(), select.POLLIN)
 
     @property
     def is_alive(self) -> bool:
         """True if the process is running."""
+        if self._ready and sys.platform != "win32":
+            # Nothing is expected from it now: if there is something to read, it is the end.
+            return not self._poll.poll(0)
         return self._process.poll() is None
 
     @property
@@ -86,7 +90,7 @@ class Worker:
         """True if the process is known to have started."""
         if self._ready or sys.platform == "win32":
             return self._ready
-        return _is(self._output.fileno(), select.POLLIN, 0)
+        return bool(self._poll.poll(0))
 
     @property
     def is_overdue(self) -> bool:
@@ -131,7 +135,8 @@ class Worker:
         outer = self._deadline, self._nested
         if not self._nested:
             self._deadline = time.monotonic() + wall
-            self._limit_time(seconds)
+            if self._job is not None:  # where the process cannot limit its processor time itself
+                self._job.limit_time(seconds)
         self._nested = True
         try:
             self._write(header + name + payload)
@@ -147,20 +152,12 @@ class Worker:
             raise
         finally:
             self._nested = outer[1]
-            if not self._nested:
-                self._limit_time(None)
-
-    def _limit_time(self, seconds: float | None) -> None:
-        """Let the system limit the processor time, if the process cannot do that itself."""
-        if self._job is not None:
-            self._job.limit_time(seconds)
+            if not self._nested and self._job is not None:
+                self._job.limit_time(None)
 
     def _reply(self, answer: Answer | None) -> bytes:
         while True:
-            kind, used, size = process.REPLY.unpack(self._read(process.REPLY.size))
-            if size > limits.MAX_MESSAGE:
-                raise WorkerError("the worker process answered with too much")
-            payload = self._read(size)
+            kind, used, payload = self._message()
             if kind == process.QUESTION and answer is not None:
                 self._answer(answer, payload)
                 continue
@@ -168,6 +165,19 @@ class Worker:
             if kind == process.DONE:
                 return payload
             raise JobFailedError(payload.decode("utf-8", "replace"))
+
+    def _message(self) -> tuple[int, float, bytes]:
+        """Read a message: kind, processor time, payload. The two sides take turns, so there is one at a time."""
+        data = self._read_some(process.CHUNK)
+        if len(data) < process.REPLY.size:
+            data += self._read(process.REPLY.size - len(data))
+        kind, used, size = process.REPLY.unpack_from(data)
+        missing = process.REPLY.size + size - len(data)
+        if size > limits.MAX_MESSAGE or missing < 0:
+            raise WorkerError("the worker process answered with too much")
+        if missing:
+            data += self._read(missing)
+        return kind, used, data[process.REPLY.size :]
 
     def _answer(self, answer: Answer, question: bytes) -> None:
         """Answer a question; the time this takes does not count."""
@@ -183,36 +193,38 @@ class Worker:
         return None
 
     def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
         try:
-            while rest:
-                rest = rest[self._write_some(rest) :]
+            written = self._write_some(data)
+            while written < len(data):
+                written += self._write_some(memoryview(data)[written:])
         except OSError as error:
             raise WorkerError("the worker process is gone") from error
 
-    def _write_some(self, data: memoryview) -> int:
+    def _write_some(self, data: bytes | memoryview) -> int:
         if sys.platform == "win32":
             return self._or_kill(lambda: os.write(self._input.fileno(), data))
-        with contextlib.suppress(BlockingIOError):
+        try:
             return os.write(self._input.fileno(), data)
-        self._wait_for(self._input.fileno(), select.POLLOUT)
-        return 0
+        except BlockingIOError:
+            self._wait_for(self._input.fileno(), select.POLLOUT)
+            return 0
 
     def _read(self, size: int) -> bytes:
         parts: list[bytes] = []
         while size:
-            part = self._read_some(size)
-            if not part:
-                raise WorkerError("the worker process ended without an answer")
-            parts.append(part)
-            size -= len(part)
+            parts.append(self._read_some(size))
+            size -= len(parts[-1])
         return b"".join(parts)
 
     def _read_some(self, size: int) -> bytes:
         if sys.platform == "win32":
             return self._or_kill(lambda: os.read(self._output.fileno(), size))
-        self._wait_for(self._output.fileno(), select.POLLIN)
-        return os.read(self._output.fileno(), size)
+        if not self._poll.poll(max(self._deadline - time.monotonic(), 0) * 1000):
+            raise _LateError
+        data = os.read(self._output.fileno(), size)
+        if not data:
+            raise WorkerError("the worker process ended without an answer")
+        return data
 
     def _or_kill(self, action: Callable[[], T]) -> T:
         """Read or write on systems that cannot wait for pipes: a timer kills the process, which ends the action."""
@@ -247,6 +259,7 @@ class Worker:
         self._process.returncode = 0
 
     def _close(self) -> None:
+        self._ready = False
         if self._job is not None:
             self._job.close()
         for pipe in (self._input, self._output):
@@ -254,7 +267,7 @@ class Worker:
                 pipe.close()
 
     def _wait_for(self, file: int, event: int) -> None:
-        if not _is(file, event, max(self._deadline - time.monotonic(), 0)):
+        if not _poll(file, event).poll(max(self._deadline - time.monotonic(), 0) * 1000):
             raise _LateError
 
 
@@ -271,8 +284,8 @@ def _job_object(started: subprocess.Popen[bytes]) -> JobObject:
     return JobObject(handle, limits.MEMORY)
 
 
-def _is(file: int, event: int, seconds: float) -> bool:
-    """Return True if a pipe becomes ready within some time: for reading or writing, or because it was closed."""
+def _poll(file: int, event: int) -> select.poll:
+    """Return a poll object for a pipe, which is ready for reading or writing, or because it was closed."""
     poll = select.poll()
     poll.register(file, event)
-    return bool(poll.poll(seconds * 1000))
+    return poll

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit._workers import StuckError, noting_degraded
+from tavernkit._workers import BusyError, StuckError, noting_degraded
 from tavernkit._workers import pool as pools
 from tavernkit._workers.pool import Session, WorkerPool
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
@@ -97,6 +97,27 @@ def test_a_stuck_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         outcome = run(lua("function onStart(id) end"))
     assert reasons == ["a Lua script did not end within 50 seconds on this machine"]
     assert "the machine is too busy" in outcome.warnings[0]
+
+
+def test_no_free_worker_ends_only_the_script(own: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy() -> None:
+        raise BusyError("its worker did not start within 30 seconds")
+
+    monkeypatch.setattr(own, "take", busy)
+    outcome = run(lua("function onStart(id) end"))
+    assert "the machine is too busy (its worker did not start within 30 seconds)" in outcome.warnings[0]
+
+
+def test_a_script_starts_anew_when_its_process_was_killed() -> None:
+    engine = TriggerEngine()
+    counting = lua("n = 0 function onStart(id) n = n + 1 setChatVar(id, 'n', n) end")
+    assert [run(counting, engine=engine)["n"] for _ in range(2)] == [1, 2]
+    session = engine._lua.session
+    assert session._lease is not None
+    session._lease.worker._process.kill()
+    session._lease.worker._process.wait()
+    assert not session.is_open
+    assert run(counting, engine=engine)["n"] == 1
 
 
 def test_a_harmless_trigger_takes_less_than_a_millisecond() -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, TypedDict, Unpack
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import copy_with, dataclass
 from tavernkit._macros.budget import BuildBudget
 from tavernkit._text.js_values import to_string
 from tavernkit._values import Json
@@ -135,7 +135,9 @@ class CBSContext:
 
     def replace(self, **changes: Unpack[RisuContextChanges]) -> CBSContext:
         """Return a changed copy; the variable store, the clock and the dice stay shared."""
-        return dataclasses.replace(self, **changes)
+        if "char" in changes:
+            return dataclasses.replace(self, **changes)
+        return copy_with(self, **changes)
 
     @property
     def persona(self) -> RisuPersona | None:

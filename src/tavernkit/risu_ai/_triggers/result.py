@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal
@@ -131,7 +130,7 @@ class TriggerResult:
         state = ScriptState.over(self.stored.context.variables)
         state.changes = {**self.variables, **dict.fromkeys(self.removed_variables, UNDEFINED)}
         return StoredState(
-            context=dataclasses.replace(self.stored.context, chat=self.chat, variables=state),
+            context=self.stored.context.replace(chat=self.chat, variables=state),
             variables=self.variables,
             removed=self.removed_variables,
         )

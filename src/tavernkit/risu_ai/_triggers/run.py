@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import field
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 from tavernkit._dataclass import dataclass
@@ -211,6 +212,9 @@ class Run:
 
     def result_chat(self) -> RisuChat:
         """The run's chat."""
+        before = self.chat.messages
+        if len(before) == len(self.messages) and all(map(is_, before, self.messages)):
+            return self.chat
         return dataclasses.replace(self.chat, messages=tuple(self.messages))
 
     # The character

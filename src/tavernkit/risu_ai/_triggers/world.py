@@ -43,8 +43,7 @@ class World:
         selected_persona: int = 0,
     ) -> None:
         self.variables = ScriptState.over(context.variables)
-        self._context = dataclasses.replace(
-            context,
+        self._context = context.replace(
             variables=self.variables,
             speaker=acting_character(context),
             writes="keep",
@@ -190,7 +189,7 @@ class World:
     def stored(self) -> StoredState:
         """What the application has to keep."""
         return StoredState(
-            context=dataclasses.replace(self._context, variables=self.variables.copy()),
+            context=self._context.replace(variables=self.variables.copy()),
             variables=self.variables.changed(),
             removed=self.variables.removed(),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import threading
-import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -47,6 +47,7 @@ OUT_OF_MEMORY = "it used more memory than it may"
 _SOURCES: Final = ("budget", "json", "libraries", "api", "patterns")
 _MAX_DISPLAY_KEYS = 1000
 _MAX_INTEGER = 2**63
+_read_json = json.JSONDecoder().raw_decode
 
 
 @cache
@@ -171,12 +172,11 @@ class LuaSandbox:
 
     def _reply(self, call: LuaCall, request: dict[str, object]) -> dict[str, Any]:
         budget, session = call.world.budget, self._sandboxes.session
-        session.open()
-        self.generation = session.generation
+        seconds = budget.limits.lua_seconds * LUA_GRACE
         try:
-            payload = json.dumps(request, ensure_ascii=False).encode()
-            seconds = budget.limits.lua_seconds * LUA_GRACE
-            reply, used = session.request(payload, seconds, lambda question: self._answer(call, question))
+            if not self.generation:
+                self.generation = session.open()
+            reply, used = session.request(marshal.dumps(request), seconds, lambda asked: self._answer(call, asked))
         except OutOfTimeError:
             raise self._stopped(self._out_of_time(call)) from None
         except StuckError as error:
@@ -187,7 +187,7 @@ class LuaSandbox:
         except WorkerError as error:
             raise self._stopped(f"its process could not go on ({error})") from None
         budget.spend(used)
-        return json.loads(reply)
+        return _read_json(reply.decode())[0]
 
     def _out_of_time(self, call: LuaCall) -> str:
         limits = call.world.budget.limits
@@ -201,7 +201,7 @@ class LuaSandbox:
 
     def _answer(self, call: LuaCall, question: bytes) -> bytes:
         """Answer a script. What the application raises is raised again as soon as Lua has ended."""
-        asked = json.loads(question)
+        asked = _read_json(question.decode())[0]
         try:
             answer = self._wanted(call, asked["wanted"]) if "wanted" in asked else self._dispatch(call, asked)
         except (TavernKitError, TriggerFailedError, RecursionError) as error:
@@ -209,7 +209,7 @@ class LuaSandbox:
         except BaseException as error:  # noqa: BLE001  # see above
             self._crash = error
             answer = {"problem": "the application failed"}
-        return json.dumps(answer, ensure_ascii=False).encode()
+        return marshal.dumps(answer)
 
     def _wanted(self, call: LuaCall, what: str) -> dict[str, object]:
         """Return the time, or a random number."""
@@ -300,8 +300,7 @@ class LuaSandboxes:
         """True if its process is still the same. One that could not be loaded has nothing to lose."""
         if sandbox.failed is not None or not sandbox.generation:
             return True
-        self.session.open()
-        return sandbox.generation == self.session.generation
+        return sandbox.generation == self.session.generation and self.session.is_open
 
     def drop(self, mode: str, sandbox: LuaSandbox) -> None:
         """Forget an sandbox; the next call makes a new one."""
@@ -336,5 +335,5 @@ class LuaSandboxes:
         """A key for one call. It only has to differ from all others: scripts are kept apart by their sandboxes."""
         with self.lock:
             self._key_count += 1
-            digest = hashlib.sha256(f"{self._key_count}:{mode}".encode("utf-8", "replace")).digest()
-        return str(uuid.UUID(bytes=digest[:16], version=4))
+            digest = hashlib.sha256(f"{self._key_count}:{mode}".encode("utf-8", "replace")).hexdigest()
+        return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
