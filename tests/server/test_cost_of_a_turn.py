@@ -47,6 +47,9 @@ def statements(client: Client) -> Generator[list[str]]:
 
     database = client.service.database
     engine = database.engine.sync_engine
+    writer = database._writer._opened if database._writer is not None else None
+    if writer is not None:
+        writer[1].direct.set_trace_callback(note)
     event.listen(engine, "before_cursor_execute", note_first)
     event.listen(engine, "checkout", begin)
     event.listen(engine, "checkin", end)
@@ -56,6 +59,8 @@ def statements(client: Client) -> Generator[list[str]]:
         event.remove(engine, "before_cursor_execute", note_first)
         event.remove(engine, "checkout", begin)
         event.remove(engine, "checkin", end)
+        if writer is not None:
+            writer[1].direct.set_trace_callback(None)
 
 
 async def say(client: Client, text: str) -> None:

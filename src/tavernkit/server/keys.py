@@ -106,7 +106,7 @@ class Keys:
             return
         now = time.time()
         window = int(now // RATE_WINDOW_SECONDS)
-        async with self._database.write() as connection:
+        async with self._database.write(together=True) as connection:
             requests = await _count(connection, client.owner, window, sqlite_=self._database.sqlite)
         if requests > limit:
             wait = (window + 1) * RATE_WINDOW_SECONDS - now

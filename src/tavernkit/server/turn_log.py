@@ -139,7 +139,7 @@ class TurnLog:
     async def _open_once(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
         if request.session is None and request.chat_id is None:
             return await self._open_stateless(request)
-        async with self._database.write() as connection:
+        async with self._database.write(together=True) as connection:
             chat = await self._chat(connection, request)
             known = await known_turn(connection, request)
             if isinstance(known, TurnOutcome):
@@ -196,14 +196,14 @@ class TurnLog:
     async def note_said(self, opened: OpenTurn, said: list[JsonObject]) -> None:
         """Store what a running turn has said so far; if that fails, the turn goes on."""
         try:
-            async with self._database.write() as connection:
+            async with self._database.write(together=True) as connection:
                 await turns.note_said(connection, opened.turn_id, said)
         except Exception:
             logger.warning("what a turn has said could not be stored", exc_info=True)
 
     async def recover(self, chat_id: str) -> None:
         """Put what a dead process had said into its chat, if no one has since."""
-        async with self._database.write() as connection:
+        async with self._database.write(together=True) as connection:
             chat = await chats.get_chat(connection, chat_id, lock=True)
             if chat.turn_id is None or chat.busy(time.time()):
                 return
@@ -284,7 +284,7 @@ class TurnLog:
             cast = await self._library.cast(connection, request.selection)
         lines = self._talks.new_lines(request.messages, cast, self._config.user_name)
         if request.idempotency_key is not None:
-            async with self._database.write() as connection:
+            async with self._database.write(together=True) as connection:
                 known = await known_turn(connection, request)
                 if isinstance(known, TurnOutcome):
                     return known
@@ -346,13 +346,13 @@ class TurnLog:
         status = turns.PARTIAL if result.reply.interrupted else turns.DONE
         uses = opened.uses(result.plan)
         if opened.chat is None:
-            async with self._database.write() as connection:
+            async with self._database.write(together=True) as connection:
                 if opened.stored:
                     await turns.update_turn(connection, opened.turn_id, status=status, response=response)
                 await self._accounts.add(connection, opened.payer, uses)
             return
         chat = opened.chat
-        async with self._database.write() as connection:
+        async with self._database.write(together=True) as connection:
             changes = {"details": result.details, "variables": {"local": result.local_variables}}
             placed, position = chats.place_lines(chat, opened.lines, result.lines)
             if not await chats.end_turn(connection, chat, next_position=position, **changes):
@@ -372,7 +372,7 @@ class TurnLog:
         if not opened.stored and not opened.exchanged:
             return
         with suppress(Exception):
-            async with self._database.write() as connection:
+            async with self._database.write(together=True) as connection:
                 if opened.chat is not None:
                     chat = await chats.get_chat(connection, opened.chat.id, lock=True)
                     if chat.turn_id == opened.turn_id:
@@ -387,7 +387,7 @@ class TurnLog:
     async def _renew(self, opened: OpenTurn, listener: Listener) -> None:
         while opened.stored:
             try:
-                async with self._database.write() as connection:
+                async with self._database.write(together=True) as connection:
                     until = time.time() + self._config.lease_seconds
                     chat_id = opened.chat.id if opened.chat is not None else None
                     kept = await turns.renew(connection, opened.turn_id, chat_id, until)

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +20,7 @@ from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage.columns import dump_json
 from tavernkit.server.storage.sqlite_driver import BUSY_MILLISECONDS, PromptConnection, connector
+from tavernkit.server.storage.sqlite_writer import SQLiteWriter
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -63,8 +64,7 @@ class Database:
             )
         except (SQLAlchemyError, ModuleNotFoundError) as error:
             raise ConfigError(f"the database cannot be used: {error}", code="INVALID_DATABASE") from error
-        # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
-        self._writers = asyncio.Lock() if self.sqlite else None
+        self._writer = SQLiteWriter(self.engine) if self.sqlite else None
         if self.sqlite:
             event.listen(self.engine.sync_engine, "connect", _prepare_sqlite)
             event.listen(self.engine.sync_engine, "begin", _begin_sqlite)
@@ -75,29 +75,15 @@ class Database:
         async with self.engine.connect() as connection:
             yield connection
 
-    @asynccontextmanager
-    async def write(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that is committed at the end, or rolled back by an exception."""
-        if self._writers is None:
-            async with self.engine.begin() as connection:
-                yield connection
-            return
-        async with self._writers, self.engine.connect() as connection:
-            driver = driver_of(connection)
-            assert isinstance(driver, PromptConnection)
-            await driver.begin_writing()
-            try:
-                yield connection
-            except BaseException:
-                await driver.rollback()
-                raise
-            try:
-                await driver.end_writing()
-            except BaseException:
-                await connection.invalidate()  # its thread may still be about to commit
-                raise
-            if connection.in_transaction():
-                await connection.commit()  # nothing is left to commit, which SQLAlchemy cannot know
+    def write(self, *, together: bool = False) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that is committed at the end, or rolled back by an exception.
+
+        Args:
+            together: Whether it is short and may share its flush with others that come at the same time.
+        """
+        if self._writer is None:
+            return self.engine.begin()
+        return self._writer.together() if together else self._writer.alone()
 
     async def migrate(self) -> None:
         """Bring the tables up to date."""
@@ -125,6 +111,8 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections."""
+        if self._writer is not None:
+            await self._writer.close()
         await self.engine.dispose()
 
 

@@ -64,27 +64,33 @@ class PromptConnection(aiosqlite.Connection):
     async def begin_writing(self) -> None:
         """Begin a transaction that no other one writes beside."""
         until, pause = time.monotonic() + BUSY_MILLISECONDS / 1000, FIRST_PAUSE
-        while not self._try_to_begin(last=time.monotonic() >= until):
+        while not self.try_to_begin(last=time.monotonic() >= until):
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 1.5, LAST_PAUSE)
 
-    def _try_to_begin(self, *, last: bool) -> bool:
-        self._conn.execute("PRAGMA busy_timeout=0")
+    def try_to_begin(self, *, last: bool = False) -> bool:
+        """Begin a transaction; gives False if another process writes, or raises if this was the ``last`` try."""
         try:
             self._conn.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if last or "locked" not in str(error):
                 raise
             return False
-        finally:
-            self._conn.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
         return True
 
     async def end_writing(self) -> None:
         """Commit: at once while the disk is quick."""
-        if not self._pace.is_quick():
+        if self.commits_quickly():
+            self.commit_now()
+        else:
             await self.commit()
-            return
+
+    def commits_quickly(self) -> bool:
+        """Return True if the next commit need not wait in the thread."""
+        return self._pace.is_quick()
+
+    def commit_now(self) -> None:
+        """Commit while everything else waits."""
         began = time.perf_counter()
         self._conn.commit()
         self._pace.note(time.perf_counter() - began)
