@@ -57,6 +57,7 @@ class Database:
         pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
             options = {"async_creator": connector(parsed.database)}
+            pool["pool_size"] += 1  # the one that writes is never given back
         # Errors are logged: the values of their statements are prompts, replies and hashes of keys.
         try:
             self.engine = create_async_engine(
