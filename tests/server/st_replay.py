@@ -3,74 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tavernkit.testing import ScriptedModel, failure
+from tavernkit.testing import ScriptedModel, answer, failure
 from tests.conformance.adapters.silly_tavern.conversations import defaults, merged
 from tests.conformance.adapters.silly_tavern.folder_inputs import RED_PIXEL, write_bytes, write_card, write_json
 from tests.server.conftest import Client
 
 MISSING: Mapping[str, str] = {
-    "quiet": "prompts beside the chat are not kept: clients send messages of their own",
     "slash": "a text that begins with a slash is sent as it is",
-    "hide": "messages are edited and removed, not hidden",
-    "unhide": "messages are edited and removed, not hidden",
-    "trigger": "REST has no turn without a message besides regenerate, swipe, continue and impersonate",
-    "delete_swipe": "swipes are chosen, not removed",
-    "set_persona": "a session names its persona by its id here, not by its picture",
-    "lock_persona": "a session names its persona",
-    "settings": "settings are the folder's, or those of PUT /api/settings",
-    "reload": "nothing is loaded again: the database has the chat",
+    "quiet options": "a quiet prompt is asked as it is",
+    "lock_persona": "a session names its persona, and nothing else changes it",
     "tools": "clients run their tools themselves (tests/server/test_sessions.py)",
-    "empty": "a message has a text",
     "command": "a text that begins with a slash is sent as it is",
     "added text": "continue takes no text",
-    "older swipe": "only the last message is swiped",
-    "random": "random numbers are drawn from a seed",
     "clock": "the clock is the server's",
     "several choices": "one reply is asked for",
-    "streaming": "replies are cleaned up as a whole",
-    "reasoning": "reasoning is kept of every provider; SillyTavern reads none of this source",
-    "error": "the first request that fails is the turn's failure, and nothing is stored of it",
-    "automatic": "a client asks for another reply, or for more of it, itself",
-    "chat": "an imported chat is another session than a new one (tests/server/test_imported_folders.py)",
 }
 """Operations, forms of them and inputs that the service does not have, and why."""
 
-_UNREPEATABLE = {"{{random": "random", "{{roll": "random", "{{pick": "random", "{{idle": "clock", "{{time": "clock"}
+_UNREPEATABLE = {"{{idle": "clock", "{{time": "clock"}
 
 
 def missing(case: Any) -> set[str]:
     """What a case needs that the service does not have: keys of the table above."""
     given, text = case["input"], json.dumps(case)
     found = {why for word, why in _UNREPEATABLE.items() if word in text}
-    found |= {name for name in ("tools", "streaming", "chat") if given.get(name)}
-    power_user = given.get("power_user", {})
-    if power_user.get("auto_swipe") or power_user.get("auto_continue", {}).get("enabled"):
-        found.add("automatic")
-    if power_user.get("continue_on_send"):
-        found.add("empty")
-    if any(step.get("draws") for step in case["expected"]["steps"]):
-        found.add("random")
-    for operation, step in zip(given["operations"], case["expected"]["steps"], strict=True):
+    found |= {"tools"} if given.get("tools") else set[str]()
+    for operation in given["operations"]:
         kind = operation["op"]
         if kind in MISSING:
             found.add(kind)
-        if kind == "send" and not operation.get("text"):
-            found.add("empty")
         if kind == "send" and operation.get("text", "").startswith("/"):
             found.add("command")
         if kind == "continue" and operation.get("text"):
             found.add("added text")
-        if kind == "swipe" and "index" in operation:
-            found.add("older swipe")
-        for reply in replies_of(operation):
-            if isinstance(reply, dict):
-                named = {"error": "error", "more": "several choices", "reasoning": "reasoning", "tool_calls": "tools"}
-                found |= {named[key] for key in named if key in reply}
-        del step
+        if kind == "quiet" and operation.get("options"):
+            found.add("quiet options")
+        if any("more" in reply for reply in replies_of(operation) if isinstance(reply, dict)):
+            found.add("several choices")
     return found
 
 
@@ -81,16 +54,38 @@ def replies_of(operation: Any) -> list[Any]:
 class RecordedModel(ScriptedModel):
     """Answers what the operation that is replayed was answered."""
 
-    def __init__(self, *, text: bool) -> None:
+    def __init__(self, given: Any) -> None:
         super().__init__(self._next, name="gpt-4o", repeat_last=True)
-        self.dialect = "text" if text else "openai"
+        self.dialect = "text" if "api" in given else "openai"
         self.replies: list[Any] = []
+        # SillyTavern reads no reasoning from replies of OpenAI's own models.
+        self.reasons = given.get("preset", {}).get("chat_completion_source", "openai") != "openai"
 
     def _next(self, _body: object) -> Any:
         reply = self.replies.pop(0) if self.replies else "No canned reply was given."
-        if isinstance(reply, dict):
-            return failure(400) if "error" in reply else reply.get("content", "".join(reply.get("chunks", ())))
-        return reply
+        if not isinstance(reply, dict):
+            return reply
+        if "error" in reply:
+            return failure(400)
+        text = "".join(reply["chunks"]) if "chunks" in reply else reply.get("content", "")
+        reasoning = reply.get("reasoning", "") if self.reasons else ""
+        return answer(text, reasoning=reasoning)
+
+
+class Dice:
+    """The random numbers of a recording."""
+
+    def __init__(self, numbers: Sequence[float] | None) -> None:
+        self._numbers = numbers or [0.42]
+        self._drawn = 0
+
+    def begin(self) -> None:
+        """Start with the first number."""
+        self._drawn = 0
+
+    def __call__(self) -> float:
+        self._drawn += 1
+        return self._numbers[(self._drawn - 1) % len(self._numbers)]
 
 
 def write_folder(folder: Path, given: Any) -> None:
@@ -103,7 +98,7 @@ def write_folder(folder: Path, given: Any) -> None:
     settings = {
         "username": given["user_name"],
         "user_avatar": "user.png",
-        "power_user": {**power_user, "personas": {}, "default_persona": None},
+        "power_user": {**power_user, **_personas(given), "default_persona": None},
         "max_context": given.get("max_context", defaults()["max_context"]),
         "amount_gen": given.get("amount_gen", defaults()["amount_gen"]),
         "main_api": given.get("api", "openai"),
@@ -113,52 +108,112 @@ def write_folder(folder: Path, given: Any) -> None:
         "extension_settings": merged(defaults()["extension_settings"], given.get("extension_settings", {})),
     }
     write_json(folder / "settings.json", settings)
-    write_bytes(folder / "User Avatars" / "user.png", RED_PIXEL)
+    for avatar in ("user.png", *given.get("personas", ())):
+        write_bytes(folder / "User Avatars" / avatar, RED_PIXEL)
     for card in given.get("cards") or [given["card"]]:
         write_card(folder, card)
     for name, book in given.get("books", {}).items():
         write_json(folder / "worlds" / f"{name}.json", book)
+    if "chat" in given:
+        header = {"chat_metadata": given.get("chat_metadata", {})}
+        place = "group chats" if "group" in given else f"chats/{given['card']['data']['name']}"
+        lines = "\n".join(json.dumps(line) for line in [header, *given["chat"]])
+        write_bytes(folder / place / f"{given['chat_id']}.jsonl", lines.encode())
     if "group" in given:
-        group = {"id": "group", "name": "Group", **given["group"]}
+        group = {"id": "group", "name": "Group", "chat_id": given["chat_id"], "chats": [given["chat_id"]]}
+        group |= given["group"]
         for key in ("members", "disabled_members"):
             group[key] = [f"{name}.png" for name in group.get(key, [])]
         write_json(folder / "groups" / "group.json", group)
 
 
+def _personas(given: Any) -> Any:
+    listed = given.get("personas", {})
+    return {
+        "personas": {avatar: persona["name"] for avatar, persona in listed.items()},
+        "persona_descriptions": {avatar: {"depth": 2, "role": 0, **persona} for avatar, persona in listed.items()},
+    }
+
+
 class Replay:
     """A recorded conversation, played through the REST API."""
 
-    def __init__(self, client: Client, given: Any) -> None:
+    def __init__(self, client: Client, case: Any, folder: Path) -> None:
         self.client = client
-        self.given = given
+        self.given = dict(case["input"])
         self.base = ""
+        self._folder = folder
+        headers = (step["metadata"] for step in case["expected"]["steps"])
+        self._hash = next((header["chat_id_hash"] for header in headers if "chat_id_hash" in header), None)
 
     async def begin(self) -> None:
-        """Begin a new chat with the character, or the group."""
+        """Begin a new chat with the character or the group, or open the one that the folder has."""
         kind = "groups" if "group" in self.given else "characters"
         item = (await self.client.get(f"/api/{kind}")).json()["data"][0]
         self.item = item["id"]
-        model = f"group:{item['id']}" if kind == "groups" else item["id"]
-        made = await self.client.post("/api/sessions", json={"model": model})
-        assert made.status_code == 201, made.text
-        self.base = f"/api/sessions/{made.json()['id']}"
-        if "chat_metadata" in self.given:
-            await self._change_details(self.given["chat_metadata"])
+        if "chat" in self.given:
+            session = (await self.client.get("/api/sessions")).json()["data"][0]["id"]
+        else:
+            model = f"group:{item['id']}" if kind == "groups" else item["id"]
+            made = await self.client.post("/api/sessions", json={"model": model})
+            assert made.status_code == 201, made.text
+            session = made.json()["id"]
+        self.base = f"/api/sessions/{session}"
+        # SillyTavern's {{pick}} depends on the name of the chat's file.
+        named = {"chat_id_hash": self._hash} if self._hash is not None else {}
+        await self._change_details({**self.given.get("chat_metadata", {}), **named})
 
     async def operate(self, operation: Any) -> None:
         """Do what a user did."""
         client, base, kind = self.client, self.base, operation["op"]
+        failed = any("error" in each for each in replies_of(operation) if isinstance(each, dict))
         match kind:
+            case "send" if operation.get("text"):
+                body = {"content": operation["text"], "stream": bool(self.given.get("streaming"))}
+                answer = await client.post(f"{base}/messages", json=body)
             case "send":
-                answer = await client.post(f"{base}/messages", json={"content": operation["text"]})
+                continues = self.given.get("power_user", {}).get("continue_on_send") and "group" not in self.given
+                said = await self.messages()
+                last = said[-1]["role"] if said else ""
+                answer = await self._turn("continue" if continues and last == "assistant" else "generate")
+            case "trigger":
+                answer = await self._turn("generate", speaker=operation["member"])
             case "regenerate" | "continue" | "impersonate":
-                answer = await client.post(f"{base}/{kind}", json={})
+                answer = await self._turn(kind)
+            case "quiet":
+                answer = await self._turn(kind, prompt=operation["prompt"])
             case "swipe":
-                await self._swipe(1 if operation.get("direction", "right") == "right" else -1)
+                if operation.get("index", -1) not in (-1, len(await self.messages()) - 1):
+                    return  # SillyTavern's arrows are on the last message
+                await self._swipe(1 if operation.get("direction", "right") == "right" else -1, failed=failed)
                 return
             case "edit":
                 path = await self._line(operation["index"])
                 answer = await client.patch(path, json={"content": operation["text"]})
+            case "hide" | "unhide":
+                first, _, last = str(operation["range"]).partition("-")
+                lines = (await self.messages())[int(first) : int(last or first) + 1]
+                for line in lines if int(last or first) < len(await self.messages()) else ():
+                    path = f"{base}/messages/{line['id']}"
+                    assert (await client.patch(path, json={"hidden": kind == "hide"})).is_success
+                return
+            case "delete_swipe":
+                path = await self._line(operation.get("index", -1))
+                answer = await client.delete(f"{path}/swipes/{operation['swipe']}")
+                failed = answer.status_code == 422  # the only one stays
+            case "set_persona":
+                listed = (await client.get("/api/personas")).json()["data"]
+                name = self.given["personas"][operation["avatar"]]["name"]
+                persona = next(each["id"] for each in listed if each["name"] == name)
+                answer = await client.patch(base, json={"persona": persona})
+            case "settings":
+                for key in ("power_user", "preset"):
+                    self.given[key] = merged(self.given.get(key, {}), operation.get(key, {}))
+                write_folder(self._folder, self.given)
+                await client.service.folders.read(self._folder)
+                return
+            case "reload":
+                return  # whatever is asked for next is read from the database
             case "delete_message" | "delete_from":
                 following = kind == "delete_from"
                 answer = await client.delete(await self._line(operation["index"]), params={"following": following})
@@ -180,33 +235,37 @@ class Replay:
                 answer = await self._change_group(operation)
             case other:
                 raise AssertionError(other)
-        assert answer.is_success or answer.status_code == 409, answer.text
+        assert answer.is_success or answer.status_code == 409 or failed, answer.text
 
     async def messages(self) -> list[Any]:
         """The messages of the chat that is open."""
         return (await self.client.get(f"{self.base}/messages")).json()["data"]
 
     async def stored(self) -> list[tuple[object, ...]]:
-        """Who said what in it, and instead of what."""
+        """Who said what in it, instead of what, and whether prompts leave it out."""
         return [
-            (line["role"] == "user", line["content"], line.get("swipes") or [line["content"]])
+            (line["role"] == "user", line["content"], line.get("swipes") or [line["content"]], line["hidden"])
             for line in await self.messages()
         ]
 
-    async def _swipe(self, step: int) -> None:
+    async def _swipe(self, step: int, *, failed: bool) -> None:
         """One of the arrows: replies that are there are shown, and another is asked for behind the last."""
         last = (await self.messages() or [None])[-1]
-        if last is None:
+        if last is None or last["role"] == "user":
             return
         swipes, shown = last["swipes"] or [last["content"]], (last["swipe"] or 0) + step
         details = (await self.client.get(self.base)).json()["details"]
         only_greeting = len(await self.messages()) == 1 and not details.get("tainted")
-        if shown < len(swipes) or only_greeting:  # the arrows go round
+        if shown < len(swipes) or only_greeting or last["hidden"]:  # the arrows go round
             path = f"{self.base}/messages/{last['id']}/swipe"
             assert (await self.client.put(path, json={"swipe": shown % len(swipes)})).is_success
         else:
-            answer = await self.client.post(f"{self.base}/swipe", json={})
-            assert answer.is_success or answer.status_code == 409, answer.text  # there is no reply yet
+            answer = await self._turn("swipe")
+            assert answer.is_success or answer.status_code == 409 or failed, answer.text  # there is no reply
+
+    async def _turn(self, kind: str, **body: Any) -> Any:
+        body["stream"] = bool(self.given.get("streaming"))
+        return await self.client.post(f"{self.base}/{kind}", json=body)
 
     async def _line(self, index: int) -> str:
         return f"{self.base}/messages/{(await self.messages())[index]['id']}"

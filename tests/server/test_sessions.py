@@ -265,3 +265,81 @@ async def test_both_platforms_keep_sessions(start: StartApp, platform: str) -> N
             assert reply.status_code == 200
         lines = [line[1] for line in await lines_of(client)]
     assert lines[-6:] == ["m0", "One.", "m1", "Two.", "m2", "Three."]
+
+
+async def messages(client: Client, base: str) -> list[Any]:
+    return (await client.get(f"{base}/messages")).json()["data"]
+
+
+async def _talk(client: Client, *, platform: str = "silly_tavern") -> str:
+    body = {"model": "aria", "tavernkit": {"platform": platform}}
+    made = await client.post("/api/sessions", json=body)
+    assert made.status_code == 201, made.text
+    base = f"/api/sessions/{made.json()['id']}"
+    assert (await client.post(f"{base}/messages", json={"content": "The secret is blue."})).is_success
+    return base
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_hidden_messages_are_left_out_of_prompts(start: StartApp, platform: str) -> None:
+    model = ScriptedModel("Noted.", "No idea.", "Blue.", name="gpt-4o")
+    async with start(model) as client:
+        base = await _talk(client, platform=platform)
+        said = next(each for each in await messages(client, base) if each["role"] == "user")
+        assert not said["hidden"]
+        for hidden in (True, False):
+            changed = await client.patch(f"{base}/messages/{said['id']}", json={"hidden": hidden})
+            assert changed.json()["hidden"] is hidden
+            assert (await client.post(f"{base}/messages", json={"content": "Which colour?"})).is_success
+            assert ("blue" in str(model.requests[-1]["messages"])) is not hidden
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_swipes_can_be_removed_but_for_the_only_one(start: StartApp, platform: str) -> None:
+    async with start(ScriptedModel("one", "two", "three", name="gpt-4o")) as client:
+        base = await _talk(client, platform=platform)
+        for _ in range(2):
+            assert (await client.post(f"{base}/swipe", json={})).is_success
+        last = (await messages(client, base))[-1]
+        path = f"{base}/messages/{last['id']}/swipes"
+        gone = await client.delete(f"{path}/2")
+        assert (gone.json()["content"], gone.json()["swipes"]) == ("two", ["one", "two"])
+        left = await client.delete(f"{path}/0")
+        assert (left.json()["content"], left.json()["swipes"], left.json()["swipe"]) == ("two", ["two"], 0)
+        assert (await client.delete(f"{path}/0")).json()["error"]["code"] == "only_swipe"
+        assert (await client.delete(f"{path}/7")).json()["error"]["code"] == "no_such_swipe"
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_a_quiet_prompt_leaves_the_chat_as_it_is(start: StartApp, platform: str) -> None:
+    model = ScriptedModel("Hm.", "A summary.", name="gpt-4o")
+    async with start(model) as client:
+        base = await _talk(client, platform=platform)
+        before = await messages(client, base)
+        answer = await client.post(f"{base}/quiet", json={"prompt": "Sum up."})
+        assert answer.json()["text"] == "A summary."
+        assert await messages(client, base) == before
+        assert "Sum up." in str(model.requests[-1]["messages"])
+        assert (await client.post(f"{base}/quiet", json={"prompt": ""})).status_code == 422
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_a_reply_can_be_asked_for_without_a_message(start: StartApp, platform: str) -> None:
+    async with start(ScriptedModel("one", "two", name="gpt-4o")) as client:
+        base = await _talk(client, platform=platform)
+        assert (await client.post(f"{base}/generate", json={})).json()["text"] == "two"
+        assert [each["content"] for each in await messages(client, base)][-2:] == ["one", "two"]
+
+
+async def test_lines_name_the_persona_who_spoke(start: StartApp) -> None:
+    model = ScriptedModel("Hm.", "Oh.", name="gpt-4o")
+    async with start(model) as client:
+        ids = [(await client.post("/api/personas", json={"name": each})).json()["id"] for each in ("Ann", "Tom")]
+        made = await client.post("/api/sessions", json={"model": "aria", "tavernkit": {"persona": ids[0]}})
+        base = f"/api/sessions/{made.json()['id']}"
+        assert (await client.post(f"{base}/messages", json={"content": "I am here."})).is_success
+        assert (await client.patch(base, json={"persona": ids[1]})).is_success
+        assert (await client.post(f"{base}/messages", json={"content": "So am I."})).is_success
+    said = [each["content"] for each in sent_to(model, 1) if each["role"] == "user"]
+    assert "Ann: I am here." in said
+    assert "So am I." in said

@@ -1,4 +1,4 @@
-"""Changes of stored chats by their owners: edit, delete, swipe, branch."""
+"""Changes of stored chats by their owners: edit, hide, delete, swipe, branch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,9 +18,8 @@ from tavernkit.server.library import RISU_AI
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
-from tavernkit.server.swipes import swipes_of, with_text
-
-T = TypeVar("T")
+from tavernkit.server.swipes import swipes_of, with_swipe, with_text, without_swipe
+from tavernkit.server.talks.talk import LineChange
 
 COPIED_AT_ONCE = 1000
 """Messages of a branch that are read and written together."""
@@ -31,17 +30,32 @@ def owned_by(client: Client) -> str | None:
     return None if client.may("admin") else client.owner
 
 
-Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, T], Awaitable[tuple[ChatLine, JsonObject]]]
-"""Gives a message with another text or swipe, as the platform stores it, and the chat's variables."""
+Rewrite: TypeAlias = Callable[
+    [AsyncConnection, ChatState, ChatLine, LineChange], Awaitable[tuple[ChatLine, JsonObject, JsonObject]]
+]
+"""Gives a changed message as the platform stores it, and the chat's details and variables."""
 
 
-async def edit_message(
-    database: Database, client: Client, chat_id: str, message_id: str, content: str, rewrite: Rewrite[str]
+async def change_message(
+    database: Database, client: Client, chat_id: str, message_id: str, change: LineChange, rewrite: Rewrite
 ) -> ChatLine:
-    """Replace the text of a message."""
+    """Give a message another text, show or remove one of its swipes, hide it, or show it again.
+
+    Args:
+        database: The database.
+        client: Who asks.
+        chat_id: The chat.
+        message_id: The message.
+        change: The change.
+        rewrite: What the platform makes of it.
+    """
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
-        changed, variables = await rewrite(connection, chat, line, content)
-        return await _store(connection, chat, line, changed, variables={**chat.variables, "local": variables})
+        _refuse_impossible(line, change)
+        changed, details, variables = await rewrite(connection, chat, line, change)
+        changed = replace(changed, status=chats.COMPLETE)
+        await chats.store_lines(connection, chat.id, [line], [changed])
+        await chats.update_chat(connection, chat, details=details, variables={**chat.variables, "local": variables})
+        return changed
 
 
 async def remove_messages(
@@ -50,19 +64,8 @@ async def remove_messages(
     """Remove a message, or everything from it on."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
         await chats.remove_lines(connection, chat.id, line, following=following)
-        await chats.update_chat(connection, chat)
-
-
-async def pick_swipe(
-    database: Database, client: Client, chat_id: str, message_id: str, swipe: int, rewrite: Rewrite[int]
-) -> ChatLine:
-    """Show another of a message's replies."""
-    async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
-        found = swipes_of(line.native)
-        if found is None or swipe >= len(found[0]):
-            raise ServiceError(422, f"the message has no swipe {swipe}", code="no_such_swipe", param="swipe")
-        changed, variables = await rewrite(connection, chat, line, swipe)
-        return await _store(connection, chat, line, changed, variables={**chat.variables, "local": variables})
+        tainted: JsonObject = {} if chat.selection.platform == RISU_AI else {"tainted": True}  # as SillyTavern has it
+        await chats.update_chat(connection, chat, details={**chat.details, **tainted})
 
 
 async def branch_chat(
@@ -118,13 +121,36 @@ async def _editing(
         yield connection, chat, await chats.get_line(connection, chat_id, message_id)
 
 
-async def _store(
-    connection: AsyncConnection, chat: ChatState, line: ChatLine, changed: ChatLine, **columns: object
-) -> ChatLine:
-    changed = replace(changed, status=chats.COMPLETE)
-    await chats.store_lines(connection, chat.id, [line], [changed])
-    await chats.update_chat(connection, chat, **columns)
-    return changed
+def _refuse_impossible(line: ChatLine, change: LineChange) -> None:
+    found = swipes_of(line.native)
+    swipes = len(found[0]) if found is not None else 0
+    for swipe in (change.swipe, change.removed_swipe):
+        if swipe is not None and swipe >= swipes:
+            raise ServiceError(422, f"the message has no swipe {swipe}", code="no_such_swipe", param="swipe")
+    if change.removed_swipe is not None and swipes < 2:
+        raise ServiceError(422, "the only reply cannot be removed: remove the message", code="only_swipe")
+    if change.hidden is not None and "metadata" in line.native:
+        raise ServiceError(422, "calls of tools and their results cannot be hidden", code="not_hidden", param="hidden")
+
+
+def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> ChatLine:
+    """A changed line on which no macro and no script runs.
+
+    Args:
+        chat: Its chat.
+        line: The line.
+        change: The change.
+    """
+    native, content = line.native, line.content if change.content is None else change.content
+    if change.swipe is not None:
+        native = with_swipe(native, change.swipe)
+    if change.removed_swipe is not None:
+        native = without_swipe(native, change.removed_swipe)
+    if change.content is None and (found := swipes_of(native)) is not None:
+        content = found[0][found[1]]
+    if change.hidden is not None:
+        native = {**native, ("disabled" if chat.selection.platform == RISU_AI else "is_system"): change.hidden}
+    return with_content(chat, line, native, content)
 
 
 def with_content(chat: ChatState, line: ChatLine, native: JsonObject, content: str) -> ChatLine:

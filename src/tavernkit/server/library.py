@@ -81,6 +81,18 @@ class Cast:
         return self.folder.avatars.get(character, character) if self.folder is not None else character
 
     @property
+    def user_avatar(self) -> str | None:
+        """The file of the persona in use, which lines of the user name: one of the folder's, or the persona's id."""
+        power_user = self.folder.settings.source.get("power_user") if self.folder is not None else None
+        named = power_user.get("personas") if is_mapping(power_user) else None
+        names = named if is_mapping(named) else dict[str, object]()
+        if self.persona is None:
+            own = self.folder.settings.user_avatar if self.folder is not None else None
+            return own if own in names else None
+        known = next((avatar for avatar, name in names.items() if name == self.persona.name), None)
+        return known or f"{self.selection.persona}.png"
+
+    @property
     def name(self) -> str:
         """Who the user talks with."""
         if self.group is not None:

@@ -23,6 +23,21 @@ def with_swipe(native: JsonObject, number: int) -> JsonObject:
     return {**native, (RISU_SWIPE if RISU_SWIPES in native else "swipe_id"): number}
 
 
+def without_swipe(native: JsonObject, number: int) -> JsonObject:
+    """The message with a reply less; if it was shown, the one behind it is. Its text is the caller's business.
+
+    Args:
+        native: The message, which has several replies.
+        number: The number of the reply.
+    """
+    swipes, shown = swipes_of(native) or ([], 0)
+    listed: list[Json] = [*swipes[:number], *swipes[number + 1 :]]
+    keys = (RISU_SWIPES, RISU_SWIPE) if RISU_SWIPES in native else ("swipes", "swipe_id")
+    info = native.get("swipe_info")
+    fewer: JsonObject = {"swipe_info": [*info[:number], *info[number + 1 :]]} if is_list(info) else {}
+    return {**native, keys[0]: listed, keys[1]: min(shown - (number < shown), len(listed) - 1), **fewer}
+
+
 def with_new_swipe(native: JsonObject, shown: str, text: str) -> JsonObject:
     """The message with one reply more, which is shown; its text is the caller's business.
 

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.server.accounts import Accounts, Exchanged, uses_of
-from tavernkit.server.chat_edits import with_content
+from tavernkit.server.chat_edits import plainly_changed, with_content
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.known_lines import KnownLines
@@ -29,10 +29,10 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import Use
-from tavernkit.server.swipes import swipes_of, with_new_swipe, with_swipe
+from tavernkit.server.swipes import with_new_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
-from tavernkit.server.talks.talk import TalkInput, TalkResult
+from tavernkit.server.talks.talk import LineChange, TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 
 logger = logging.getLogger("tavernkit.server")
@@ -420,52 +420,36 @@ class TurnLog:
             connection, owner, external_id, selection, lines, details=details, options=options
         )
 
-    async def edited(
-        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str
-    ) -> tuple[ChatLine, JsonObject]:
-        """An edited message as it is stored, and the chat's variables. If the character is gone, no macro runs."""
-        local = chat.variables.get("local")
-        variables = local if is_object(local) else {}
-        try:
-            cast = await self._library.cast(connection, chat.selection)
-        except ServiceError:
-            return with_content(chat, line, line.native, content), variables
-        talk = self._talks.of(chat.selection.platform)
-        name = self._config.user_name
-        return await talk.edited(line, content, cast, user_name=name, variables=variables)
-
-    async def with_swipe(
-        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, swipe: int
-    ) -> tuple[ChatLine, JsonObject]:
-        """A message that shows another swipe, and the chat's variables. If the character is gone, no macro runs.
+    async def changed(
+        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, change: LineChange
+    ) -> tuple[ChatLine, JsonObject, JsonObject]:
+        """A changed message, and the chat's details and variables. If the character is gone, no macro runs.
 
         Args:
             connection: The database.
             chat: The chat.
             line: The message.
-            swipe: The number of a swipe that it has.
+            change: What is changed of it.
         """
         local = chat.variables.get("local")
         variables = local if is_object(local) else {}
-        swipes, _ = swipes_of(line.native) or ([line.content], 0)
-        plain = with_content(chat, line, with_swipe(line.native, swipe), swipes[swipe])
-        try:
-            cast = await self._library.cast(connection, chat.selection)
-        except ServiceError:
-            return plain, variables
         talk = self._talks.of(chat.selection.platform)
-        if not isinstance(talk, SillyTavernTalk):
-            return plain, variables
-        alone = len(await chats.read_lines(connection, chat.id, limit=2)) == 1
-        given = TalkInput(
-            cast=cast,
-            chat_id=chat.id,
-            lines=[line],
-            details=chat.details,
-            user_name=self._config.user_name,
-            local_variables=variables,
-        )
-        return await talk.with_swipe(given, swipe, alone=alone)
+        if isinstance(talk, SillyTavernTalk) and "metadata" not in line.native:
+            with suppress(ServiceError):
+                cast = await self._library.cast(connection, chat.selection)
+                lines, unread = await self._chat_lines(connection, chat)
+                given = TalkInput(
+                    cast=cast,
+                    chat_id=chat.id,
+                    lines=lines if any(each.id == line.id for each in lines) else [line, *lines],
+                    unread=unread,
+                    pending=line.id,
+                    details=chat.details,
+                    user_name=self._config.user_name,
+                    local_variables=variables,
+                )
+                return await talk.changed(given, change)
+        return plainly_changed(chat, line, change), chat.details, variables
 
     async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
         known = self._lines.get(chat.id)

@@ -39,6 +39,8 @@ class TurnRequest:
     platform: str | None = None
     """The platform that the client names, if it does: a stored chat has its own."""
     kind: TurnKind = "normal"
+    prompt: str = ""
+    """What a quiet turn asks."""
     idempotency_key: str | None = None
     speaker: str | None = None
     options: JsonObject = field(default_factory=dict[str, Json])
@@ -63,6 +65,7 @@ class TurnRequest:
             self.options,
             repr(self.selection),
             [self.upstream, self.dialect, self.seed, self.context_length, *([self.kept] if self.kept else [])],
+            *([self.prompt] if self.prompt else []),
         ]
         text = json.dumps(shown, sort_keys=True, ensure_ascii=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -35,7 +35,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.summaries import Summaries
 from tavernkit.server.talks.registry import Talks, pending_line
-from tavernkit.server.talks.talk import BuiltPrompt, Caching, Spoken, TalkInput, TalkResult
+from tavernkit.server.talks.talk import BESIDE, BuiltPrompt, Caching, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstream import CANCELLED, Upstream, left_out
@@ -187,7 +187,7 @@ class Turns:
     async def _talk(self, request: TurnRequest, opened: OpenTurn, route: Route, listener: Listener) -> TurnOutcome:
         given = await self._talk_input(request, opened, route[0][0])
         keeping: KeepingListener | None = None
-        if listener.streaming and opened.chat is not None and request.kind != "impersonate":
+        if listener.streaming and opened.chat is not None and request.kind not in BESIDE:
             listener = keeping = KeepingListener(listener, lambda said: self.log.note_said(opened, said))
         asked = 0.0
         speakers = 0
@@ -278,6 +278,7 @@ class Turns:
             unread=opened.unread,
             kind=request.kind,
             pending=opened.pending,
+            prompt=request.prompt,
             details=chat.details if chat is not None else {},
             local_variables=local if is_object(local) else {},
             global_variables=opened.global_variables,

@@ -211,6 +211,8 @@ class MessageOut(BaseModel):
     swipes: list[str] | None
     swipe: int | None
     name: str | None
+    hidden: bool = False
+    """Whether prompts leave it out."""
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     created_at: float
@@ -231,6 +233,7 @@ class MessageOut(BaseModel):
             swipes=swipes[0] if swipes is not None else None,
             swipe=swipes[1] if swipes is not None else None,
             name=name if isinstance(name, str) else None,
+            hidden=bool(line.native.get("is_system") or line.native.get("disabled")),
             tool_calls=[call for call in calls if is_object(call)] if is_sequence(calls) else None,
             tool_call_id=call_id if isinstance(call_id, str) else None,
             created_at=line.created_at,
@@ -269,6 +272,12 @@ class TurnIn(BaseModel):
     stream: bool = False
 
 
+class QuietIn(TurnIn):
+    """A question beside the chat."""
+
+    prompt: Annotated[str, Field(min_length=1), AfterValidator(storable)]
+
+
 class SpokenOut(BaseModel):
     """One of several replies of a turn."""
 
@@ -298,11 +307,13 @@ class TurnOut(BaseModel):
 
 
 class MessagePatch(BaseModel):
-    """An edited message."""
+    """An edited message: what is not given stays."""
 
     model_config = ConfigDict(extra="forbid")
 
-    content: Text
+    content: Text | None = None
+    hidden: bool | None = None
+    """Whether prompts leave it out."""
 
 
 class SwipeIn(BaseModel):

@@ -7,7 +7,7 @@ import time
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from tavernkit.server import logs
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
@@ -20,6 +20,7 @@ from tavernkit.server.api.rest_types import (
     MessageList,
     MessageOut,
     MessagePatch,
+    QuietIn,
     SessionIn,
     SessionOut,
     SessionPage,
@@ -29,14 +30,16 @@ from tavernkit.server.api.rest_types import (
     TurnOut,
 )
 from tavernkit.server.api.turn_streams import answer
-from tavernkit.server.chat_edits import branch_chat, edit_message, owned_by, pick_swipe, remove_messages
+from tavernkit.server.chat_edits import branch_chat, change_message, owned_by, remove_messages
 from tavernkit.server.chat_files import chat_file
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_PAGE
+from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable_json
-from tavernkit.server.talks.talk import TurnKind
+from tavernkit.server.talks.talk import LineChange, TurnKind
 from tavernkit.server.turn_request import NewMessage, TurnRequest
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
@@ -161,15 +164,21 @@ async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut
     return await _turn(caller, session_id, body, "normal", message)
 
 
+@router.post("/{session_id}/quiet", response_model=TurnOut, responses=STREAMED)
+async def quiet(session_id: PathId, body: QuietIn, caller: TheCaller) -> TurnOut | Response:
+    """Ask something beside the chat; the answer is not stored."""
+    return await _turn(caller, session_id, body, "quiet", prompt=body.prompt)
+
+
 @router.post("/{session_id}/{kind}", response_model=TurnOut, responses=STREAMED)
 async def turn(
     session_id: PathId,
-    kind: Literal["regenerate", "swipe", "continue", "impersonate"],
+    kind: Literal["generate", "regenerate", "swipe", "continue", "impersonate"],
     body: TurnIn,
     caller: TheCaller,
 ) -> TurnOut | Response:
-    """Replace the last reply, add another beside it, go on with it, or let the model write for the user."""
-    return await _turn(caller, session_id, body, kind)
+    """Ask for a reply to the chat as it is, replace the last one, add another, go on with it, or write for the user."""
+    return await _turn(caller, session_id, body, "normal" if kind == "generate" else kind)
 
 
 @router.post("/{session_id}/actions/branch", status_code=201)
@@ -184,11 +193,11 @@ async def branch(session_id: PathId, body: BranchIn, service: TheService, client
 async def edit(
     session_id: PathId, message_id: PathId, body: MessagePatch, service: TheService, client: ChatClient
 ) -> MessageOut:
-    """Change the text of a message."""
-    changed = await edit_message(
-        service.database, client, session_id, message_id, body.content, service.turns.log.edited
-    )
-    return MessageOut.of(changed)
+    """Change the text of a message, or hide it from prompts."""
+    if body.content is None and body.hidden is None:
+        raise ServiceError(422, "pass a content, or hidden", code="invalid_request", param="content")
+    change = LineChange(content=body.content, hidden=body.hidden)
+    return await _changed(service, client, session_id, message_id, change)
 
 
 @router.delete("/{session_id}/messages/{message_id}", status_code=204)
@@ -205,12 +214,35 @@ async def choose_swipe(
     session_id: PathId, message_id: PathId, body: SwipeIn, service: TheService, client: ChatClient
 ) -> MessageOut:
     """Show another of the replies to a message."""
-    rewrite = service.turns.log.with_swipe
-    return MessageOut.of(await pick_swipe(service.database, client, session_id, message_id, body.swipe, rewrite))
+    return await _changed(service, client, session_id, message_id, LineChange(swipe=body.swipe))
+
+
+@router.delete("/{session_id}/messages/{message_id}/swipes/{swipe}")
+async def delete_swipe(
+    session_id: PathId,
+    message_id: PathId,
+    swipe: Annotated[int, Path(ge=0, le=100_000)],
+    service: TheService,
+    client: ChatClient,
+) -> MessageOut:
+    """Remove one of the replies to a message."""
+    return await _changed(service, client, session_id, message_id, LineChange(removed_swipe=swipe))
+
+
+async def _changed(
+    service: Service, client: Client, session_id: str, message_id: str, change: LineChange
+) -> MessageOut:
+    rewrite = service.turns.log.changed
+    return MessageOut.of(await change_message(service.database, client, session_id, message_id, change, rewrite))
 
 
 async def _turn(
-    caller: Caller, session_id: str, body: MessageIn | TurnIn, kind: TurnKind, *messages: NewMessage
+    caller: Caller,
+    session_id: str,
+    body: MessageIn | TurnIn,
+    kind: TurnKind,
+    *messages: NewMessage,
+    prompt: str = "",
 ) -> TurnOut | Response:
     service, client = caller.service, caller.client
     logs.session_id.set(session_id)
@@ -223,6 +255,7 @@ async def _turn(
         messages=messages,
         chat_id=chat.id,
         kind=kind,
+        prompt=prompt,
         idempotency_key=caller.idempotency_key,
         speaker=body.speaker,
         options=storable_json(body.options),

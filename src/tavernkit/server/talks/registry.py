@@ -37,7 +37,8 @@ class Talks:
         """Lines of what a client adds to a chat."""
         talk = self.of(cast.selection.platform)
         name = cast.persona.name if cast.persona is not None else user_name
-        return [_line(talk, message, name) for message in messages]
+        avatar = cast.user_avatar
+        return [_line(talk, message, name, avatar) for message in messages]
 
     def partial_line(self, said: JsonObject, cast: Cast) -> ChatLine:
         """A reply of which no more than this is known."""
@@ -50,9 +51,9 @@ class Talks:
         return silly_tavern_lines.partial_reply(text, speaker, avatar=avatar, reason="the server stopped")
 
 
-def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str) -> ChatLine:
+def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str, avatar: str | None) -> ChatLine:
     if message.role == "user" and not message.metadata:
-        return talk.user_line(message.content, user_name=user_name)
+        return talk.user_line(message.content, user_name=user_name, avatar=avatar)
     metadata = message.metadata
     extra = metadata.get("extra")
     if message.role == "user":
@@ -62,6 +63,7 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str)
             user_name=user_name,
             extra=extra if is_object(extra) else None,
             name=name if isinstance(name, str) else "",
+            avatar=avatar,
         )
     if isinstance(talk, RisuTalk) and message.role == "assistant" and not metadata.get("tool_calls"):
         return talk.reply_line(message.content)

@@ -19,10 +19,10 @@ from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
-from tavernkit.server.swipes import with_text
 from tavernkit.server.talks import risu_ai_groups as groups
 from tavernkit.server.talks import risu_ai_lines as lines_of_chats
 from tavernkit.server.talks.talk import (
+    BESIDE,
     Ask,
     BuiltPrompt,
     Spoken,
@@ -67,16 +67,6 @@ class RisuTalk:
         del cast, user_name
         return [], {lines_of_chats.GREETING: index - 1}
 
-    async def edited(
-        self, line: ChatLine, content: str, cast: Cast, *, user_name: str, variables: JsonObject
-    ) -> tuple[ChatLine, JsonObject]:
-        """An edited message as it is typed: RisuAI's scripts run when it is sent or shown."""
-        del cast, user_name
-        native = {**with_text(line.native, content), "data": content}
-        if "metadata" in line.native:
-            native = {**line.native, "content": content}
-        return dataclasses.replace(line, content=content, native=native), variables
-
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
         host = _Host(given, ask_nobody)
@@ -86,7 +76,7 @@ class RisuTalk:
 
         def preview() -> risu_ai.RisuPlan:
             try:
-                return chat.preview(sent, kind=kind, speaker=speaker)
+                return chat.preview(given.prompt or sent, kind=kind, speaker=speaker)
             except risu_ai.PromptTemplateError:
                 if given.cast.group is None or speaker is not None:
                     raise
@@ -198,6 +188,8 @@ async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
             return await chat.continue_reply(speaker=speaker)
         case "impersonate":
             return await chat.impersonate()
+        case "quiet":
+            return await chat.quiet(given.prompt)
         case "normal" if sent:
             return await chat.send(sent, speaker=speaker, commands=False)
         case "normal" if speaker is not None:
@@ -283,7 +275,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
     spoken: list[Spoken] = []
     reply_id: str | None = None
     text = last.text
-    if given.kind == "impersonate":
+    if given.kind in BESIDE:
         lines = given.lines
     elif last.tool_calls:
         calling = lines_of_chats.calling_line(last)
@@ -293,7 +285,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
         text = next((line.content for line in lines if line.id == reply_id and given.kind != "continue"), text)
     speaker = given.cast.name
     reply = dataclasses.replace(last, interrupted=interrupted or last.interrupted)
-    if given.cast.group is not None and given.kind != "impersonate":
+    if given.cast.group is not None and given.kind not in BESIDE:
         lines = groups.with_speakers(lines, given.cast)
         speaker = next((groups.speaker_of(line) for line in reversed(lines) if line.id == reply_id), "") or speaker
     if groups.is_round(given) and not last.tool_calls:

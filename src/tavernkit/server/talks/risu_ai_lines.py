@@ -26,11 +26,14 @@ GREETING, NO_GREETING = "fmIndex", -2
 """Where a chat keeps its greeting, and one that does not exist: a chat that names none would get the first."""
 
 
-def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "") -> ChatLine:
+def user_line(
+    text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "", avatar: str | None = None
+) -> ChatLine:
     """A line of the user, as it is typed; pictures are named in the text, as RisuAI has them.
 
     RisuAI's chats have one user: the name of another stands before the words.
     """
+    del avatar
     if name and name != user_name:
         text = f"{name}: {text}"
     pictures = _pictures(extra or {})

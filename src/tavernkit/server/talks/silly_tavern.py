@@ -16,14 +16,16 @@ from tavernkit.prompt._plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
 from tavernkit.server.listeners import ClientDisconnectedError
-from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_line
+from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines, earlier_messages, unchanged
 from tavernkit.server.talks.silly_tavern_long_chats import moved
 from tavernkit.server.talks.talk import (
+    BESIDE,
     Ask,
     BuiltPrompt,
+    LineChange,
     Spoken,
     TalkInput,
     TalkResult,
@@ -34,6 +36,8 @@ from tavernkit.server.talks.talk import (
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
 
 T = TypeVar("T")
+_HIDDEN: JsonObject = {"is_user": True, "is_system": True, "mes": ""}
+"""Stands for messages that say nothing about a change of another."""
 
 
 class SillyTavernTalk:
@@ -64,36 +68,35 @@ class SillyTavernTalk:
         lines = [new_line("assistant", str(line.get("mes") or ""), line) for line in chat.lines]
         return lines, chat.metadata
 
-    async def edited(
-        self, line: ChatLine, content: str, cast: Cast, *, user_name: str, variables: JsonObject
-    ) -> tuple[ChatLine, JsonObject]:
-        """An edited message as it is stored, and the chat's variables, which its macros may change."""
-        if NEUTRAL in line.native:
-            native = {**line.native, "content": content}
-            return dataclasses.replace(line, content=content, native=native), variables
-        given = TalkInput(cast=cast, chat_id="", lines=[line], user_name=user_name, local_variables=variables)
-        host = _Host(given, ask_nobody)
-        chat = self._chat(host, [dict(line.native)])
-        await self._build_executor.run((cast.key, "edited"), lambda: chat.edit(0, content))
-        native = chat.lines[0]
-        changed = dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
-        return changed, chat.variables.to_dict().get("local", {})
-
-    async def with_swipe(self, given: TalkInput, swipe: int, *, alone: bool) -> tuple[ChatLine, JsonObject]:
-        """The message of ``given`` as it shows another of its swipes, and the chat's variables.
+    async def changed(self, given: TalkInput, change: LineChange) -> tuple[ChatLine, JsonObject, JsonObject]:
+        """The pending message of ``given`` after a change, and the details and variables that the chat has then.
 
         Args:
-            given: The chat, with this message only.
-            swipe: The number of the swipe.
-            alone: Whether it is the only message: the macros of a greeting run when it is shown.
+            given: The chat.
+            change: The change.
         """
-        line = given.lines[-1]
-        lines: list[JsonObject] = [dict(line.native)]
-        chat = self._chat(_Host(given, ask_nobody), lines if alone else [{"is_user": True, "mes": ""}, *lines])
-        await self._build_executor.run((given.cast.key, "swipe"), lambda: chat.show_swipe(swipe))
-        native = chat.lines[-1]
-        changed = dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
-        return changed, chat.variables.to_dict().get("local", {})
+        at = next(at for at, line in enumerate(given.lines) if line.id == given.pending)
+        before = given.lines[at]
+        lines = [_HIDDEN if NEUTRAL in line.native else line.native for line in given.lines]
+        if change.swipe is not None and at < len(lines) - 1:  # a chat shows swipes of its last message
+            lines, at = [_HIDDEN, before.native], 1
+        chat = self._chat(_Host(given, ask_nobody), lines)
+
+        def operate() -> None:
+            if change.content is not None:
+                chat.edit(at, change.content)
+            if change.swipe is not None:
+                chat.show_swipe(change.swipe)
+            if change.removed_swipe is not None:
+                chat.delete_swipe(change.removed_swipe, at)
+            if change.hidden is not None:
+                (chat.hide if change.hidden else chat.unhide)(at)
+
+        await self._build_executor.run((given.cast.key, "change"), operate)
+        native = chat.lines[at]
+        line = dataclasses.replace(before, content=str(native.get("mes") or ""), native=native)
+        details = {key: value for key, value in chat.metadata.items() if key != "variables"}
+        return line, moved(details, given.unread), chat.variables.to_dict().get("local", {})
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
@@ -104,12 +107,14 @@ class SillyTavernTalk:
         def preview() -> st.ChatPlan:
             sent = pending_line(given)
             kind = given.kind
+            if kind == "quiet":
+                return chat.state.build(kind, options={"quiet_prompt": given.prompt})
             if kind == "regenerate" and given.cast.group is not None:
                 chat.remove_last_round()
                 kind = "normal"
             if sent is not None and typed_line(given) is None:
                 chat.add_message(sent.content, **lines_of_chats.added_keys(sent))
-            if kind == "normal" and typed_line(given) is None:
+            if kind == "normal" and typed_line(given) is None and (sent is not None or _answers_tools(given)):
                 return chat.state.build(kind, "", _chosen_speaker(given), {"tool_recursion": 1})
             return chat.state.build(kind, sent.content if sent is not None else "", _chosen_speaker(given))
 
@@ -159,6 +164,7 @@ class SillyTavernTalk:
         chat = st.Chat(
             host,
             builder=self._builds.builder(given.cast),
+            user_avatar=given.cast.user_avatar,
             run_tools=False,
             clean_up=self._clean_up,
             work=work,
@@ -196,13 +202,22 @@ async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
             return await chat.continue_reply()
         case "impersonate":
             return await chat.impersonate()
+        case "quiet":
+            return await chat.quiet(given.prompt)
         case "normal":
             sent = pending_line(given)
             if sent is not None and typed_line(given) is not None:
                 return await chat.send(sent.content, speaker=_chosen_speaker(given))
             if sent is not None:
                 await chat.state.work(lambda: chat.add_message(sent.content, **lines_of_chats.added_keys(sent)))
+            elif not _answers_tools(given):
+                return await chat.send(speaker=_chosen_speaker(given))
             return await chat.answer(speaker=_chosen_speaker(given))
+
+
+def _answers_tools(given: TalkInput) -> bool:
+    """Return True if the chat ends with what only a client brings along: results of tools, say."""
+    return bool(given.lines) and NEUTRAL in given.lines[-1].native
 
 
 class _Host:
@@ -251,13 +266,13 @@ def _result(
     """Everything that is stored together."""
     cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
     plan = last.plan if last is not None else None
-    calling = last is not None and bool(last.reply.tool_calls) and given.kind != "impersonate"
+    calling = last is not None and bool(last.reply.tool_calls) and given.kind not in BESIDE
     lines = stored.lines_after(chat.lines, pending_line(given))
     if calling and last is not None:
         said = lines.pop() if given.kind in ("normal", "regenerate") else None
         lines.append(lines_of_chats.calling_line(last.reply, said.content if said is not None else ""))
     spoken: list[Spoken] = []
-    if given.kind != "impersonate":
+    if given.kind not in BESIDE:
         answers = lines[len(lines) - len(turn.exchanges) :] if turn.exchanges else []
         for exchange, line in zip(turn.exchanges, answers, strict=True):
             spoken.append(_spoken(exchange, line, cast, given.kind, begun))

@@ -162,9 +162,9 @@ def typed_line(given: TalkInput) -> ChatLine | None:
     come with lines only.
     """
     sent = pending_line(given)
-    if sent is None or not sent.content or sent.content.lstrip().startswith("/") or has_media(sent) or is_named(sent):
+    if sent is None or not sent.content or sent.content.lstrip().startswith("/") or has_media(sent):
         return None
-    return sent
+    return None if is_named(sent, given.cast.user_avatar) else sent
 
 
 def card_of(cast: Cast, speaker: str | None) -> Character | None:

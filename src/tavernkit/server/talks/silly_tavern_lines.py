@@ -13,6 +13,7 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.silly_tavern._conversation.lines import PERSONA_AVATAR
 
 NEUTRAL = "role"
 """A key that only neutral messages have: tool calls and their results, and what a client brings along."""
@@ -26,9 +27,13 @@ def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
     return dict(line.native) if NEUTRAL in line.native else st.ChatMessage.from_json(line.native)
 
 
-def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "") -> ChatLine:
+def user_line(
+    text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "", avatar: str | None = None
+) -> ChatLine:
     """A line of the user, as it is typed; ``name`` says that it is somebody else's, as another persona's is."""
-    avatar = f"User Avatars/{name}.png" if name and name != user_name else None
+    if name and name != user_name:
+        avatar = f"{name}.png"
+    avatar = PERSONA_AVATAR.format(avatar) if avatar is not None else None
     # What a turn makes of it: mostly the line need not be stored again at its end.
     extra = {"isSmallSys": False, "reasoning": "", **(extra or {})}
     message = st.ChatMessage(
@@ -54,9 +59,10 @@ def has_media(line: ChatLine) -> bool:
     return is_mapping(extra) and bool(extra.get("media"))
 
 
-def is_named(line: ChatLine) -> bool:
-    """True if a line says which of several users speaks."""
-    return bool(line.native.get("force_avatar"))
+def is_named(line: ChatLine, avatar: str | None) -> bool:
+    """Return True if a line says that another user speaks than the one with this avatar."""
+    named = line.native.get("force_avatar")
+    return bool(named) and (avatar is None or named != PERSONA_AVATAR.format(avatar))
 
 
 def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:

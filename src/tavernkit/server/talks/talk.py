@@ -21,7 +21,9 @@ from tavernkit.server.vectors import Embed
 PARTS = "tavernkit_parts"
 """Where the sounds and files of a message are kept in it, as OpenAI's API has them."""
 
-TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate"]
+TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate", "quiet"]
+BESIDE: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
+"""Turns whose reply goes to the client and not into the chat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,18 @@ class Caching:
     lore: str = "reference"
     volatile: str = "reference"
     profile: str = "openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChange:
+    """What a user changes of a message: one of these."""
+
+    content: str | None = None
+    swipe: int | None = None
+    """The swipe to show."""
+    removed_swipe: int | None = None
+    hidden: bool | None = None
+    """Whether prompts leave the message out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +63,8 @@ class TalkInput:
     """How many lines of the chat come before these."""
     kind: TurnKind = "normal"
     pending: str | None = None
+    prompt: str = ""
+    """What a quiet turn asks."""
     details: JsonObject = field(default_factory=dict[str, Json])
     local_variables: JsonObject = field(default_factory=dict[str, Json])
     global_variables: JsonObject = field(default_factory=dict[str, Json])

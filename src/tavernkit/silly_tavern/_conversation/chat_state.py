@@ -76,7 +76,7 @@ class ChatState:
         """Runs builds and other long work, perhaps in a thread."""
         self.speakers: tuple[str, ...] = ()
         """Who speaks in the group's round that runs, or ran last."""
-        self.round = 0
+        self.round = chat_lines.last_round(self.lines)
         """Number of the last round of a group."""
 
     @property
@@ -172,7 +172,7 @@ class ChatState:
         )
         names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")
         self.branches = {str(name) for name in names} if is_list(names) else {self.chat_id}
-        self.round = number if isinstance(number, int) else 0
+        self.round = number if isinstance(number, int) else chat_lines.last_round(self.lines)
         if is_list(muted):
             self.change_group(disabled_members=tuple(str(each) for each in muted))
 

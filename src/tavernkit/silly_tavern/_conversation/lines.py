@@ -128,6 +128,16 @@ def arrive_at_swipe(line: JsonObject, at: int) -> None:
         line.update((key, info[key]) for key in ("send_date", "gen_started", "gen_finished") if key in info)
 
 
+def last_round(lines: Sequence[JsonObject]) -> int:
+    """Return the number of the last round of a group that the lines know of; 0 if there was none."""
+    for line in reversed(lines):
+        extra = line.get("extra")
+        number = extra.get("gen_id") if is_object(extra) else None
+        if isinstance(number, int):
+            return number
+    return 0
+
+
 def delete_swipe(line: JsonObject, at: int) -> bool:
     """Delete a swipe; the only one stays. Returns True if it was deleted."""
     swipes, shown = swipes_of(line), swipe_id_of(line)
