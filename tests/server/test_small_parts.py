@@ -72,6 +72,24 @@ def test_workers_get_the_same_settings(tmp_path: Path) -> None:
     assert ServerConfig.model_validate(handed_over) == config
 
 
+def test_an_upstream_is_named_as_a_model_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("OPENROUTER_API_KEY", "secret")
+    name, upstream = parse_upstream("openrouter:deepseek/deepseek-chat")
+    config = load_config(environment={}, overrides={"upstream": name, "upstreams": {name: upstream}})
+    found = config.upstreams["openrouter"]
+    assert (found.dialect, found.base_url, found.api_prefix) == ("openai", "https://openrouter.ai/api", "/v1")
+    assert found.model == "deepseek/deepseek-chat"
+    assert found.api_key is not None
+    assert found.api_key.get_secret_value() == "secret"
+    with pytest.raises(ConfigError, match="set ANTHROPIC_API_KEY"):
+        parse_upstream("anthropic:claude-sonnet-4-5")
+    with pytest.raises(ConfigError, match="did you mean 'anthropic:x'"):
+        parse_upstream("antropic:x")
+    with pytest.raises(ConfigError, match="dialect=https"):
+        parse_upstream("cohere:command-r")
+
+
 def record(error: BaseException | None = None, **fields: object) -> logging.LogRecord:
     info = (type(error), error, None) if error is not None else None
     made = logging.LogRecord("tavernkit.server", logging.WARNING, "file.py", 1, "%s is late", ("Ann",), info)

@@ -168,9 +168,7 @@ def model(
         return ScriptedModel(*(replies or ()), name=model_name or "scripted-model")
     if replies is not None:
         raise ConfigError("replies are for the scripted model: tk.model('scripted', replies=[…])")
-    known = PROVIDERS.get(ALIASES.get(provider, provider))
-    if known is None:
-        raise ConfigError(_unknown(name, provider), code="UNKNOWN_PROVIDER")
+    known = find_provider(name)
     if _ADDRESS.match(model_name):
         base_url, model_name = base_url or model_name, ""
     variables = os.environ if environment is None else environment
@@ -188,6 +186,19 @@ def model(
     wanted = known.keys[0] if not known.local and endpoint.base_url == known.base_url else ""
     made = known.make(model_name, endpoint, warn=warn, key_variable=wanted, provider=known.title, fields=fields)
     return with_retries(made, retries=max_retries)
+
+
+def find_provider(name: str) -> Provider:
+    """Return the provider of ``provider:name``.
+
+    Raises:
+        ConfigError: The provider is unknown.
+    """
+    provider = name.partition(":")[0]
+    known = PROVIDERS.get(ALIASES.get(provider, provider))
+    if known is None:
+        raise ConfigError(_unknown(name, provider), code="UNKNOWN_PROVIDER")
+    return known
 
 
 def _unknown(name: str, provider: str) -> str:

@@ -292,13 +292,18 @@ def load_config(
 
 
 def parse_upstream(text: str) -> tuple[str, dict[str, object]]:
-    """Read ``--upstream``: ``scripted``, ``https://host/v1`` or ``dialect=https://host/v1``, with ``#model`` at will.
+    """Read ``--upstream``: ``scripted``, ``provider:model``, ``https://host/v1#model`` or ``dialect=https://…#model``.
 
     >>> parse_upstream("anthropic=https://api.anthropic.com#claude-opus")
     ('anthropic', {'dialect': 'anthropic', 'base_url': 'https://api.anthropic.com', 'model': 'claude-opus'})
+
+    Raises:
+        ConfigError: The provider is unknown, its key is missing, or the service does not speak its protocol.
     """
     if text == SCRIPTED:
         return SCRIPTED, {"dialect": SCRIPTED}
+    if "://" not in text:
+        return _upstream_of_provider(text)
     dialect, separator, address = text.partition("=")
     if not separator or dialect.startswith("http"):
         dialect, address = "openai", text
@@ -307,6 +312,23 @@ def parse_upstream(text: str) -> tuple[str, dict[str, object]]:
     if model:
         found["model"] = model
     return dialect, found
+
+
+def _upstream_of_provider(text: str) -> tuple[str, dict[str, object]]:
+    """Read ``provider:model``; the key comes from the provider's usual environment variable."""
+    from tavernkit.models._factory import find_provider
+    from tavernkit.server.upstream import MODELS
+
+    name, model = text.partition(":")[::2]
+    provider = find_provider(text)
+    dialect = next((each for each, made in MODELS.items() if made is provider.make), None)
+    if dialect is None or provider.base_url is None:
+        raise ConfigError(f"the service cannot use {text!r}: pass dialect=https://host/v1#model", code="NO_UPSTREAM")
+    key = next((value for each in provider.keys if (value := os.environ.get(each))), None)
+    if key is None and not provider.local:
+        raise ConfigError(f"there is no API key for {text!r}: set {provider.keys[0]}", code="API_KEY_REQUIRED")
+    found: dict[str, object] = {"dialect": dialect, "base_url": provider.base_url, "api_prefix": provider.api_prefix}
+    return name, found | {"model": model or None, "api_key": key}
 
 
 def is_loopback(host: str) -> bool:

@@ -40,7 +40,8 @@ from tavernkit.server.upstream_errors import as_service_error, is_outage
 CANCELLED = "client_disconnected"
 OPENAI_HOST = "api.openai.com"
 _notes: ContextVar[list[str] | None] = ContextVar("_notes", default=None)
-_MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel, "text": TextModel}
+MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel, "text": TextModel}
+"""What speaks each dialect."""
 
 
 class GuardedModel(ModelWrapper):
@@ -230,7 +231,7 @@ def make_model(config: UpstreamConfig, *, api_key: str | None = None) -> Model:
 
         return ExampleModel(latency=config.latency)
     own = config.api_key.get_secret_value() if config.api_key is not None else None
-    kind = _MODELS[config.dialect]
+    kind = MODELS[config.dialect]
     usual = kind.default_endpoint if config.dialect in ("anthropic", "google") else Endpoint()
     endpoint = Endpoint(
         base_url=config.base_url or usual.base_url,

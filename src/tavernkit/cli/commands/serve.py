@@ -31,7 +31,7 @@ def serve(
         str | None,
         typer.Option(
             "--upstream",
-            help="Where the model is: scripted, https://host/v1#model, anthropic=https://…#model, google=…, "
+            help="The model: scripted, provider:name (openai:gpt-4o), https://host/v1#name, anthropic=https://…#name, "
             "or the name of an upstream in the config file.",
         ),
     ] = None,
@@ -72,7 +72,8 @@ def serve(
 
     \b
     tavernkit serve
-    tavernkit serve --upstream https://openrouter.ai/api/v1#deepseek/deepseek-chat
+    tavernkit serve --upstream openrouter:deepseek/deepseek-chat
+    tavernkit serve --upstream http://localhost:8000/v1#my-model
     tavernkit serve --characters ~/cards --watch
     tavernkit serve --from-sillytavern ~/SillyTavern/data/default-user
     tavernkit serve --from-sillytavern ~/SillyTavern/data/default-user --watch --write-back
@@ -90,7 +91,7 @@ def serve(
     given |= {"characters": characters, "from_sillytavern": from_sillytavern, "watch": watch or None}
     given["write_back"] = write_back or None
     overrides: dict[str, object] = {name: value for name, value in given.items() if value is not None}
-    if upstream is not None and (upstream == "scripted" or "://" in upstream):
+    if upstream is not None and (upstream == "scripted" or ":" in upstream):
         name, settings = parse_upstream(upstream)
         overrides |= {"upstream": name, "upstreams": {name: settings}}
     elif upstream is not None:
