@@ -46,10 +46,10 @@ demo: $(or $(wildcard $(READY)),$(BASE_READY)) ## Build a prompt from the shippe
 serve: $(READY) ## Serve the shipped example to OpenAI clients (ARGS="--port 9000")
 	@$(BIN)/python -m tavernkit serve $(ARGS)
 
-test: $(READY) ## Run all tests, the conformance vectors included
+test: $(READY) ## Run all tests, including the conformance vectors
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-test-browser: $(READY) ## Click through Studio and the HTML report in headless Chromium (Debian's package, installed if need be)
+test-browser: $(READY) ## Click through Studio and the HTML report in headless Chromium (Debian's package, installed if necessary)
 	@command -v chromedriver >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
 
@@ -59,7 +59,7 @@ test-postgres: $(READY) ## Run the service's tests on PostgreSQL
 test-crashes: $(READY) ## Kill the service again and again, on both databases (CRASHES=200)
 	TAVERNKIT_CRASHES=$(CRASHES) $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
 
-test-matrix: $(READY) ## Run the tests on other versions of Python, fetched if need be (PYTHONS="3.12 3.14" ARGS="tests/cards")
+test-matrix: $(READY) ## Run the tests on other versions of Python, downloaded if necessary (PYTHONS="3.12 3.14" ARGS="tests/cards")
 	$(BIN)/python -m pip install --quiet uv
 	@for version in $(PYTHONS); do \
 	  echo "Python $$version" && \
@@ -85,7 +85,7 @@ check-page: ## Check format, lint and types of the studio's page (skipped withou
 	@if command -v npm >/dev/null; then $(PAGE_TOOLS_READY) && node check.mjs $(CURDIR) $(ARGS); \
 	else echo "check-page: SKIPPED, npm is not installed"; fi
 
-vendor-page: ## Make the studio's vendored libraries anew (needs node)
+vendor-page: ## Make the studio's vendored libraries again (needs node)
 	@$(PAGE_TOOLS_READY) && node vendor.mjs $(CURDIR)
 
 # Nothing of node's stays in the repository: its packages live in a folder that git ignores.
@@ -103,7 +103,7 @@ conformance: $(READY) ## Run the conformance vectors and print a table (ARGS="--
 bench: $(READY) ## Run the benchmarks and print a table
 	$(BIN)/python -m pytest -q benchmarks --benchmark-enable --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=fullname -o python_files='bench_*.py'
 
-bench-cache: $(READY) ## Replay two chats and print how much of their prompts a prompt cache holds
+bench-cache: $(READY) ## Replay two chats and print how much of their prompts is cached
 	@$(BIN)/python -m benchmarks.bench_cache
 
 bench-growth: $(READY) ## Measure every operation at three sizes and print what its cost grows with
@@ -112,7 +112,7 @@ bench-growth: $(READY) ## Measure every operation at three sizes and print what 
 bench-batch: $(READY) ## Measure batches: a core, two cores, two nodes of a Ray cluster (if Ray is installed)
 	@$(BIN)/python -m benchmarks.batch
 
-fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
+fuzz: $(READY) ## Run property tests and fuzzing (ROUNDS=100000 for longer)
 	TAVERNKIT_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -n $(WORKERS) fuzz -o python_files='fuzz_*.py'
 	$(BIN)/python -m fuzz.guided --runs $(ROUNDS)
 
@@ -123,13 +123,13 @@ tables: $(READY) ## Write the generated pages of the docs: compatibility, comman
 	@$(BIN)/python -m tests.docs.compatibility
 	@$(BIN)/python -m tests.docs.options
 
-lock: $(READY) ## Make the lock files anew from pyproject.toml
+lock: $(READY) ## Make the lock files from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra all --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package tavernkit --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra all --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
 
-coverage: $(READY) ## Measure which lines of src the tests run, subprocesses included
+coverage: $(READY) ## Measure which lines of src the tests run, including subprocesses
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist worksteal
 	$(BIN)/coverage combine --quiet
@@ -141,8 +141,8 @@ mutation: $(READY) ## Change code and see whether tests notice (ARGS="trimmer"; 
 dist: $(READY) ## Build wheel and sdist, and run the quickstart from them in a clean environment
 	$(BIN)/python -m tests.release
 
-dist-extras: $(READY) ## The same, then each extra alone in a clean environment of its own (EXTRAS="lua server")
+dist-extras: $(READY) ## The same, then each extra alone in its own clean environment (EXTRAS="lua server")
 	$(BIN)/python -m tests.release --extras $(EXTRAS)
 
-clean: ## Remove everything that the targets made
+clean: ## Remove everything that the targets create
 	rm -rf $(VENV) .venvs $(PAGE_TOOLS) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist

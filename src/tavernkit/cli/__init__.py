@@ -1,4 +1,4 @@
-"""The command line: commands, and nothing that another program could want."""
+"""The command line. Other programs should not import it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from tavernkit import __version__
 
 GARBAGE_THRESHOLD = 50_000
-"""Objects between two looks for garbage: a command imports much, of which nothing is garbage, and ends soon."""
+"""Garbage collection threshold: a command imports many objects, none of which is garbage, and ends soon."""
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments == ["--version"]:  # which scripts ask: it needs nothing that takes time to import
+    if arguments == ["--version"]:  # often used in scripts: needs no slow imports
         print(__version__)
         return 0
     from tavernkit.cli.app import run

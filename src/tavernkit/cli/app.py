@@ -1,4 +1,4 @@
-"""The command: its subcommands, and what becomes of errors."""
+"""The command, its subcommands, and error handling."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ EPILOG = (
 HELP_NAMES = ["-h", "--help"]
 
 WORDS: dict[object, str] = {bool: "", str: "TEXT", int: "NUMBER", float: "NUMBER", datetime: "TIME", Path: "FILE"}
-"""What a value of a type is called in the help."""
+"""Names of types in the help."""
 
 
 def make_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Put commands together."""
+    """Make the application with its commands."""
     app = typer.Typer(
         name="tavernkit",
         help="Build, explain and check the prompts of SillyTavern and RisuAI, from their own files.",
@@ -74,18 +74,18 @@ def make_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 
 
 def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the one command that is asked for, as preparing the others takes longer than running it.
+    """Return the requested command, because preparing all others takes longer than running it.
 
-    Without one, or with one that is not known, all are: for the help, and to say which was meant.
+    Without a known command, return all, for the help and for suggestions.
     """
     name = next((each for each in arguments if not each.startswith("-")), None)
     return (name,) if name in COMMANDS else COMMANDS
 
 
 def _lay_out_examples(app: typer.Typer) -> None:
-    r"""Keep the lines of examples, and of nothing else.
+    r"""Keep the line breaks of examples only.
 
-    A docstring marks them with ``\b``, which the help wants as a character; it would keep the lines of texts, too.
+    Docstrings mark examples with ``\b``, which the help needs as a control character.
     """
     for command in app.registered_commands:
         doc = cleandoc(command.callback.__doc__ or "") if command.callback is not None else ""
@@ -98,7 +98,7 @@ def _lay_out_examples(app: typer.Typer) -> None:
 
 
 def _name_values(command: object) -> None:
-    """Call what options take by a word for people where typer would show Python's types."""
+    """Show readable names of option types instead of Python's types."""
     for parameter in getattr(command, "params", ()):
         described = getattr(parameter, "type_descriptor", None)
         if described is not None and parameter.metavar is None and parameter.param_type_name == "option":
@@ -171,7 +171,7 @@ def _explain(error: Exception) -> int:
 def _explain_usage(error: Exception) -> int:
     from tavernkit.cli.terminal import complain
 
-    if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed by now
+    if type(error).__name__ != "NoArgsIsHelpError":  # its help has been printed
         message = str(getattr(error, "format_message")())  # noqa: B009  # see above
         context = getattr(error, "ctx", None)
         help_of = f" (see {context.command_path} --help)" if context is not None else ""
@@ -213,7 +213,7 @@ def _root(
 
 
 class _WarningHandler(logging.Handler):
-    """Shows what the library logs as one line a warning, each once."""
+    """Shows the library's warnings as one line each, without duplicates."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""What a lore book loses when it is written for another program."""
+"""What a lorebook loses when it is converted for another program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tavernkit._values import JsonObject, is_mapping, is_sequence
 from tavernkit.cli.platforms import CHARACTER_BOOK, Platform
 
 _KEPT_BY_RISU_AI = frozenset({"key", "comment", "content", "constant", "order", "addMemo", "selective"})
-"""Fields of a world's entries that RisuAI's import takes, or that only SillyTavern's editor looks at."""
+"""Fields of a world's entries that RisuAI imports, or that only SillyTavern's editor uses."""
 
 _OF_THE_EDITOR = frozenset({"uid", "displayIndex", "extensions"})
 _OTHER_NAMES = frozenset(
@@ -17,16 +17,16 @@ _OTHER_NAMES = frozenset(
         *("forceActivation", "secondary_keys", "enabled", "id", "lastUpdatedAt"),
     }
 )
-"""What NovelAI and Agnai call fields that imports take, and what says nothing about lore."""
+"""NovelAI's and Agnai's names of imported fields, and fields that do not matter."""
 
 _TAKEN_AS_DECORATORS = frozenset({"useProbability", "probability", "delay", "match_whole_words"})
 """Members of a card entry's ``extensions`` that RisuAI writes as decorators when it imports the card."""
 
 _OF_THE_BOOK = ("description", "scan_depth", "token_budget", "recursive_scanning")
-"""Settings of a card's book that a file of its own has no place for."""
+"""Settings of a card's book that a separate file cannot contain."""
 
 _KNOWN_DECORATORS = ("@@activate", "@@dont_activate")
-"""Decorators that SillyTavern follows."""
+"""Decorators that SillyTavern supports."""
 
 NOT_ENABLED = "enabled: false (RisuAI cannot switch entries off)"
 
@@ -34,7 +34,7 @@ _SHOWN = 3
 
 
 def losses(book: JsonObject, to: str) -> list[str]:
-    """Say what the import of a book by the program leaves out: a line for each setting, with the entries it is of."""
+    """Return what the program's import of a book leaves out: one line per setting, with the entries."""
     from tavernkit.cards import CharacterBook
 
     entries, data = book.get("entries"), book.get("data")

@@ -1,4 +1,4 @@
-"""Lore books as a command line names them."""
+"""Lorebooks on the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_risu_lore(path: Path) -> list[JsonObject]:
 
 
 def read_book(path: Path) -> JsonObject:
-    """The JSON of a book: of a world file, an export of RisuAI's, a card's own book or a module's."""
+    """Return the JSON of a book: a world file, a RisuAI export, a card's book or a module's."""
 
     def warn(message: str) -> None:
         log_warning(message if shown(path) in message else f"{shown(path)}: {message}")

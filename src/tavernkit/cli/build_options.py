@@ -1,4 +1,4 @@
-"""What a prompt is built from, as options."""
+"""The inputs of a prompt, as options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tavernkit.cli.platforms import Platform, choice_option
 FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", "Straight from an installation"
 
 TEXT = "text"
-"""The dialect of models without chat."""
+"""The dialect of text-completion models."""
 TEMPLATES = ("context_template", "instruct", "system_prompt")
 READ = ("card", "preset", "book", *TEMPLATES, "regex_script", "module", "chat", "from_risuai")
 """Options that name files to read."""
@@ -23,7 +23,7 @@ OF_ONE_PLATFORM = {
     **dict.fromkeys(("regex_script", "allow_scripts", "from_sillytavern", "group", *TEMPLATES), Platform.SILLY_TAVERN),
     **dict.fromkeys(("module", "from_risuai"), Platform.RISU_AI),
 }
-"""Options that mean nothing on the other platform."""
+"""Options that do not apply to the other platform."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,13 +221,13 @@ class BuildOptions:
 
     @property
     def chosen_platform(self) -> Platform:
-        """The platform asked for, else the one the inputs belong to."""
+        """Return the chosen platform, else the one that the inputs belong to."""
         if self.platform is not None:
             return self.platform
         return Platform.RISU_AI if self.from_risuai is not None else Platform.SILLY_TAVERN
 
     def refuse_misplaced(self) -> None:
-        """Raise if an option would be left out, or find nothing to read."""
+        """Raise if an option would be ignored, or a file does not exist."""
         for name, platform in OF_ONE_PLATFORM.items():
             if getattr(self, name) and platform is not self.chosen_platform:
                 raise typer.BadParameter(f"--{name.replace('_', '-')} is for --platform {platform.value}")

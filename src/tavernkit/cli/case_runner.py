@@ -1,4 +1,4 @@
-"""Runs the tests of authors: each is a build like any other command's, and then a comparison."""
+"""Runs authors' tests: each builds a prompt like other commands, and compares it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._regex_scripts import ScriptMode
 
 _MARK = "\u2063tavernkit\u2063"
-"""Stands around a macro in a message, so that its value is found again in the prompt."""
+"""Marks around a macro in a message, so that its value can be found in the prompt."""
 _MARKED = re.compile(f"{_MARK}(.*?){_MARK}", re.DOTALL)
 MAX_ROWS = 1_000_000
-"""Entries that are looked at: all of them, also those that no text touches."""
+"""The number of entries to list: all, including those without any match."""
 _RISU_MODES: Mapping[str, ScriptMode] = {
     "user_input": "editinput",
     "ai_output": "editoutput",
@@ -40,7 +40,7 @@ _ROLES = {"user": "user", "char": "assistant"}
 
 
 def run_file(path: Path) -> Iterator[CaseResult]:
-    """Run all tests of a file; one that cannot be read is a result with an error."""
+    """Run all tests of a file; an unreadable file is a result with an error."""
     try:
         cases = read_cases(path)
     except TavernKitError as error:
@@ -90,12 +90,12 @@ def _options(case: PromptCase, folder: Path) -> BuildOptions:
         given.pop(name, None)
     if platform is Platform.RISU_AI:
         given.pop("allow_scripts", None)
-    # A test of a prompt that does not fit looks at what fits.
+    # A test of a prompt that does not fit checks what fits.
     return BuildOptions(**fields, **given, on_overflow="return")  # pyright: ignore[reportArgumentType]  # checked by the reader
 
 
 def stub_card(folder: Path) -> Path:
-    """A card with a name and nothing else, for tests of books and presets alone."""
+    """Return a card with only a name, for tests of books and presets."""
     path = folder / "character.json"
     path.write_text(json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Character"}}))
     return path
@@ -138,7 +138,7 @@ def _scripts(case: PromptCase, options: BuildOptions) -> Iterator[Check]:
 
 
 def _risu_scripts(case: PromptCase, prepared: Prepared, history: dict[str, Any]) -> Iterator[Check]:
-    """Run the scripts of the preset, the character and its modules, as RisuAI does when a message comes or goes."""
+    """Run the scripts of the preset, the character and its modules, as RisuAI does for each message."""
     from tavernkit.risu_ai import Builder
     from tavernkit.risu_ai._regex_scripts import RegexScriptRunner, scripts_of
     from tavernkit.stores import InMemoryVariablesStore

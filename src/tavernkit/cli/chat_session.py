@@ -1,4 +1,4 @@
-"""Options of ``tavernkit chat`` into a conversation."""
+"""Opens a conversation from the options of ``tavernkit chat``."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ SUFFIXES = {Platform.SILLY_TAVERN: ".jsonl", Platform.RISU_AI: ".json"}
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A conversation and who takes part in it."""
+    """A conversation and its participants."""
 
     chat: BlockingConversation
     path: Path
     character_name: str
     user_name: str
     address: str
-    """Where the model is."""
+    """The address of the model."""
 
 
 def open_session(options: ChatOptions, save: Path | None) -> Session:
-    """Open the chat that a command asks for.
+    """Open the chat that the options select.
 
     Args:
         options: The options.
-        save: Where it is saved, if not in the chat's own file.
+        save: The file to save to, if not the chat's own.
     """
     if options.dialect not in ("openai", TEXT):
         raise typer.BadParameter(
@@ -66,7 +66,7 @@ def open_session(options: ChatOptions, save: Path | None) -> Session:
 
 
 def _folder_chat(options: ChatOptions, given: Materials, save: Path | None) -> tuple[Chat, ConversationStore, Prepared]:
-    """A chat of SillyTavern's data folder, which is saved there unless another file is named."""
+    """Open a chat of SillyTavern's data folder; it is saved there unless another file is given."""
     assert options.from_sillytavern is not None
     folder = DataFolder(options.from_sillytavern)
     character = options.character or (options.card.name if options.card is not None else None)
@@ -86,7 +86,7 @@ def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tup
     own = Path(options.chat) if named and options.chat is not None else None
     if save is None and own is not None and own.suffix.lower() != suffix:
         raise typer.BadParameter(f"{own} is not in the format of {options.chosen_platform.value}: name one with --save")
-    if save is not None and save.exists():  # it goes on there
+    if save is not None and save.exists():  # it continues there
         options = options if options.from_risuai is not None else dataclasses.replace(options, chat=None)
     prepared = prepare(options)
     path = save or own or free_path(prepared.character_name, suffix)
@@ -100,7 +100,7 @@ def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tup
 
 
 def free_path(name: str, suffix: str) -> Path:
-    """A file of its own for a new chat: those that are there are other chats."""
+    """Return an unused file name for a new chat."""
     from tavernkit.cards._silly_tavern.names import sanitize
 
     stem = sanitize(name) or "chat"

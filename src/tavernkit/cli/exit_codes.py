@@ -1,4 +1,4 @@
-"""What the exit code of every command means."""
+"""The exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ class ExitCode(IntEnum):
     """The exit codes."""
 
     OK = 0
-    """Done, and nothing to complain about."""
+    """Success."""
     PROBLEMS = 1
-    """Done, and problems were found (``lint``), something is lost (``convert``) or not so (``lore test``)."""
+    """Problems were found (``lint``), something was lost (``convert``), or a check failed (``lore test``)."""
     USAGE = 2
-    """The command was called in a wrong way, or an input cannot be read."""
+    """Wrong usage, or an input cannot be read."""
     OVER_BUDGET = 3
-    """What must be in the prompt does not fit its token budget."""
+    """The required parts of the prompt do not fit the token budget."""
     MODEL = 4
     """The model or its endpoint failed."""
     INTERNAL = 70
-    """A defect of this program."""
+    """A bug in this program."""
     INTERRUPTED = 130
     """Ended by Ctrl+C."""
     UNREAD = 141
-    """The reader of the output went away (``| head``)."""
+    """The reader of the output closed it (``| head``)."""

@@ -1,4 +1,4 @@
-"""Files as a command line names them: ``-`` is stdin, and every error says which file it is about."""
+"""Files on the command line: ``-`` is stdin, and every error names the file."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from tavernkit.cards import Bundle, Character
 
 STDIN = "-"
-"""What stands for stdin where a file can be given."""
+"""The name that means stdin."""
 
 _STDIN_TWICE = f"{STDIN} is given twice: only one file can be read from stdin"
 _STDIN_READ: ContextVar[list[Path]] = ContextVar("stdin_read")
 
 
 def shown(path: Path) -> str:
-    """What a file is called in messages."""
+    """Return the name of a file for messages."""
     return "stdin" if str(path) == STDIN else str(path)
 
 
 @contextmanager
 def naming(path: Path) -> Generator[None]:
-    """Let errors about a file's content name the file."""
+    """Add the file's name to errors about its content."""
     try:
         yield
     except FileFormatError as error:
@@ -41,7 +41,7 @@ def naming(path: Path) -> Generator[None]:
 
 @contextmanager
 def stdin_once() -> Generator[None]:
-    """Let stdin be one file of a command line, and no more."""
+    """Allow stdin for only one file of a command."""
     token = _STDIN_READ.set([])
     try:
         yield
@@ -50,20 +50,20 @@ def stdin_once() -> Generator[None]:
 
 
 def refuse_two_stdins(*given: str | Path | Sequence[Path] | None) -> None:
-    """Raise if more than one of the files of a command is stdin, before the wrong one is read from it."""
+    """Raise if more than one file of a command is stdin, before anything is read."""
     paths = [path for each in given for path in ([each] if isinstance(each, (str, Path)) else each or ())]
     if sum(str(path) == STDIN for path in paths) > 1:
         raise typer.BadParameter(_STDIN_TWICE)
 
 
 def readable(path: str | Path) -> Path | bytes:
-    """What loaders take: the path of a file, or the content of stdin or a pipe, which cannot be read again."""
+    """Return what loaders accept: the path of a file, or the content of stdin or a pipe, which cannot be read twice."""
     path = Path(path)
     return read_bytes(path) if str(path) == STDIN or _is_pipe(path) else path
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file, a pipe or stdin as a whole."""
+    """Read a whole file, pipe or stdin."""
     from tavernkit.cards import DEFAULT_LIMITS
 
     most = DEFAULT_LIMITS.max_file_bytes
@@ -90,7 +90,7 @@ def _is_pipe(path: Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Read a text as a whole; bytes that are not UTF-8 are replaced, and named."""
+    """Read a whole text; invalid UTF-8 is replaced and reported."""
     data = read_bytes(path)
     try:
         return data.decode("utf-8-sig")
@@ -100,7 +100,7 @@ def read_text(path: Path) -> str:
 
 
 def check_free(target: Path, *, force: bool | None = None) -> None:
-    """Refuse to write over a file unless asked to; ``None`` means that no option allows it."""
+    """Refuse to overwrite a file unless allowed; ``None`` means that no option allows it."""
     if target.exists() and not force:
         raise typer.BadParameter(
             f"{target} is there already" + (": use --force to overwrite it" if force is False else "")
@@ -108,7 +108,7 @@ def check_free(target: Path, *, force: bool | None = None) -> None:
 
 
 def character_of(bundle: Bundle, path: Path) -> Character:
-    """The character of a card file; says what the file is instead, and which commands read that."""
+    """Return the character of a card file; the error for other files says which commands read them."""
     if bundle.card is not None:
         return bundle.card
     what = "RisuAI module" if bundle.module is not None else "lore book"
@@ -116,7 +116,7 @@ def character_of(bundle: Bundle, path: Path) -> Character:
 
 
 def load_card(path: Path, *, strict: bool = False) -> Bundle:
-    """Open a card; its warnings are reported. A pipe is read as a whole, as it cannot be read again."""
+    """Open a card; its warnings are reported. A pipe is read completely, because it cannot be read twice."""
     from tavernkit.cards import load
 
     def warn(message: str) -> None:

@@ -1,4 +1,4 @@
-"""Files and options into a builder."""
+"""Makes a builder from files and options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A builder with everything but this turn; ``build`` takes what changes (``history``, ``message``, …)."""
+    """A builder with everything except this turn; ``build`` takes the rest (``history``, ``message``, …)."""
 
     platform: Platform
     character_name: str
@@ -53,7 +53,7 @@ def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
 
 
 def build_plan(options: BuildOptions, **inputs: object) -> Plan:
-    """Build the prompt a command asks for."""
+    """Build the prompt of a command."""
     return prepare(options).build(**inputs)
 
 
@@ -75,7 +75,7 @@ def _common(options: BuildOptions, quiet: bool) -> CommonInputs:
 
 
 def fixed_clock(moment: datetime) -> Callable[[], datetime]:
-    """A clock that stands still; a time without a zone is UTC."""
+    """Return a stopped clock; a time without a zone is UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return lambda: aware
 
@@ -120,7 +120,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
     if options.user is not None or options.persona is not None or options.from_sillytavern is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     if options.persona is not None:
-        inputs["persona"] = None  # the text given takes the place of the folder's persona
+        inputs["persona"] = None  # the given text replaces the folder's persona
     inputs["preset"] = _limited(preset, options)
     if options.dialect == TEXT:
         inputs |= _text_inputs(options)
@@ -130,7 +130,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
 
 
 def _character(folder: DataFolder, wanted: str | None) -> str | None:
-    """The file of a character of an installation, whether its ending and capitals are given or not."""
+    """Return the file of a character in an installation, with or without its extension, in any case."""
     if wanted is None:
         return None
     names = folder.characters()
@@ -144,7 +144,7 @@ def _character(folder: DataFolder, wanted: str | None) -> str | None:
 
 
 def _refuse_installation(folder: DataFolder) -> None:
-    """Say which folder to give instead of one above it: every user of an installation has one."""
+    """Say which folder to pass instead of the installation: every user has one."""
     if (folder.path / "settings.json").exists() or (folder.path / "characters").exists():
         return
     users = [
@@ -158,7 +158,7 @@ def _refuse_installation(folder: DataFolder) -> None:
 
 
 def _group(folder: DataFolder, wanted: str) -> str:
-    """The id of a group of an installation, by id or name."""
+    """Return the id of a group in an installation, by id or name."""
     from tavernkit.conversation._installations import find_chat
     from tavernkit.errors import ConfigError
 
@@ -169,7 +169,7 @@ def _group(folder: DataFolder, wanted: str) -> str:
 
 
 def _last_chat(folder: DataFolder, character: str) -> str | None:
-    """The chat that SillyTavern would open: the one used last; nothing if there is none."""
+    """Return the chat that SillyTavern would open: the most recent one; None if there is none."""
     from tavernkit.conversation._installations import find_chat
 
     return find_chat(folder, character, None).stored_name
@@ -188,7 +188,7 @@ def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
 
 
 def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
-    """A chat as SillyTavern starts it: with the character's greeting of that number, its macros expanded."""
+    """Return a new chat as SillyTavern starts it: with the chosen greeting, its macros expanded."""
     from tavernkit.silly_tavern import ChatFile, ChatMessage, MacroEngine, MacroEnvironment
 
     card = bundle.character
@@ -201,7 +201,7 @@ def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
 
 
 def _greetings(bundle: Bundle, wanted: int) -> list[str]:
-    """All greetings of a card, which must have the wanted one."""
+    """Return all greetings of a card, which must include the requested one."""
     card = bundle.character
     greetings = [card.first_mes, *card.alternate_greetings]
     if wanted >= len(greetings):
@@ -215,13 +215,13 @@ def _user_of(history: ChatFile) -> str | None:
 
 
 def scripts_of(options: BuildOptions) -> tuple[RegexScripts, str]:
-    """The regex scripts of a command that run, and the character's name."""
+    """Return the active regex scripts of a command, and the character's name."""
     bundle = load_card(_card_path(options))
     return _scripts(options, bundle, _preset(options)), bundle.character.name
 
 
 def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScripts:
-    """The scripts given, and those that come with the files if they may run."""
+    """Return the given scripts, and those inside the files if they are allowed."""
     from tavernkit.cards._json_text import parse_json
     from tavernkit.silly_tavern import RegexScripts
 
@@ -238,7 +238,7 @@ def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScri
 
 
 def _text_inputs(options: BuildOptions) -> SillyTavernInputs:
-    """What one text is put together with, instead of a list of messages."""
+    """Return the inputs for text completion."""
     from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, SystemPrompt
 
     found: SillyTavernInputs = {"dialect": TEXT}
@@ -322,7 +322,7 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
 
 
 def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, str | None]:
-    """The chat so far, and what its user is called if it says so."""
+    """Return the chat so far, and its user's name if known."""
     if options.chat is None:
         if options.greeting < 0:
             raise typer.BadParameter("RisuAI's prompts always have a greeting: --greeting is 0 or more")
@@ -336,7 +336,7 @@ def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, 
 
 
 def _silly_tavern_user(content: Path | bytes) -> str | None:
-    """What the user is called in a chat of SillyTavern's; RisuAI's chats do not say."""
+    """Return the user's name in a SillyTavern chat; RisuAI's chats do not have it."""
     from tavernkit.silly_tavern import ChatFile
 
     if isinstance(content, Path) and content.suffix.lower() != ".jsonl":
@@ -373,7 +373,7 @@ def _module(path: Path) -> RisuModule:
 
 
 def _book_module(path: Path) -> RisuModule:
-    """A book is switched on as a module of its own."""
+    """Return a book as a separate module, which is how RisuAI switches it on."""
     from tavernkit.risu_ai._objects import RisuModule
 
     return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": read_risu_lore(path)})

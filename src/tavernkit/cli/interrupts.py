@@ -1,4 +1,4 @@
-"""Ctrl+C at a prompt, whenever it comes."""
+"""Handles Ctrl+C at an input prompt."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_SECONDS = 0.1
-"""How long Ctrl+C may go unnoticed before it is sent again."""
+"""How long to wait before an unnoticed Ctrl+C is sent again."""
 MAX_SIGNALS = 50
 
 
 @contextmanager
 def heeding_interrupts() -> Generator[None]:
-    """Let Ctrl+C end a wait for the keyboard at once.
+    """Let Ctrl+C interrupt keyboard input at once.
 
-    A signal that comes just before ``input`` begins to wait does not wake it up: it would be noticed with the next
-    line. So a thread sends the signal again until it is noticed.
+    A signal that arrives just before ``input`` starts waiting does not wake it up, and would be noticed only with the
+    next line. So a thread repeats the signal until it is noticed.
     """
     known = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not known or not hasattr(signal, "pthread_kill") or threading.current_thread() is not threading.main_thread():

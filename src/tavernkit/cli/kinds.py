@@ -23,7 +23,7 @@ _WANTED: dict[str, tuple[str, frozenset[FileKind]]] = {
     "system_prompt": ("a system prompt", frozenset()),
     "regex_script": ("a regex script", frozenset({FileKind.REGEX})),
 }
-"""What an option wants: in words, and the kinds of files that are taken."""
+"""What an option expects: a description, and the accepted kinds of files."""
 
 _OPTION_OF = {
     FileKind.CARD: "the card comes first, without an option",
@@ -38,7 +38,7 @@ _OPTION_OF = {
 
 
 def refuse_mistaken(options: BuildOptions) -> None:
-    """Raise for files that are certainly something else than the option they came with."""
+    """Raise for files that are certainly of the wrong kind for their option."""
     for name, path in _given(options):
         words, wanted = _WANTED[name]
         if path.suffix.lower() == ".jsonl" and name != "chat":
@@ -56,7 +56,7 @@ def _given(options: BuildOptions) -> Iterator[tuple[str, Path]]:
     for name in _WANTED:
         value: object = getattr(options, name)
         for each in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]  # of paths
-            if isinstance(each, (str, Path)) and Path(each).is_file():  # others are names, pipes, or missing
+            if isinstance(each, (str, Path)) and Path(each).is_file():  # others are names, pipes or missing files
                 yield name, Path(each)
 
 

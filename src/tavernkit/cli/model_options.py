@@ -67,7 +67,7 @@ class ModelOptions:
         return "the scripted model" if self.scripted else self.base_url or self.model or ""
 
     def connect(self, *, text: bool = False) -> Model:
-        """Make the model; ``text`` asks for text completion instead of a chat."""
+        """Make the model; ``text`` selects text completion instead of chat."""
         if self.scripted:
             from tavernkit.testing import ScriptedModel, streamed
 
@@ -99,7 +99,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def require_models() -> None:
-    """Raise if models cannot be asked, before anything else is done."""
+    """Raise early if the extra for models is missing."""
     try:
         importlib.import_module("httpx")
     except ModuleNotFoundError as error:
@@ -107,6 +107,6 @@ def require_models() -> None:
 
 
 def _pieces(text: str) -> list[str]:
-    """A reply word by word, as a model would stream it."""
+    """Yield a reply word by word, as a model would stream it."""
     words = text.split(" ")
     return [word if number == 0 else f" {word}" for number, word in enumerate(words)]

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def takes(group: type[Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Give a command the options of a dataclass; it gets them as its first argument, made into one object."""
+    """Add the fields of a dataclass to a command as options; it gets the object as its first argument."""
 
     def decorate(command: Callable[..., T]) -> Callable[..., T]:
         hints = get_type_hints(group, include_extras=True)

@@ -1,4 +1,4 @@
-"""The programs whose rules and formats the commands know."""
+"""The platforms and formats that commands support."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import typer
 
 
 class Platform(StrEnum):
-    """Whose rules a prompt is built by, or whose format a file is written in."""
+    """The program whose rules or format are used."""
 
     SILLY_TAVERN = "silly_tavern"
     RISU_AI = "risu_ai"
 
 
 CHARACTER_BOOK = "character_book"
-"""A format of books that belongs to no program: the one cards have inside."""
+"""The format of books inside cards, which belongs to no program."""
 
 
 def choice_option(choices: Sequence[str], *names: str, help: str, panel: str | None = None) -> object:  # noqa: A002  # typer's word
-    """An option that takes one of the choices however its words are joined: ``silly_tavern``, ``SillyTavern``."""
+    """Make an option that accepts its choices in any spelling: ``silly_tavern``, ``SillyTavern``."""
     known = {_joined(each): each for each in choices}
 
     def read(value: str) -> str:

@@ -1,4 +1,4 @@
-"""How far a long run is: a bar on a terminal, lines of JSON elsewhere."""
+"""The progress of long runs: a bar on a terminal, lines of JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 SECONDS_BETWEEN_LINES: Final = 10.0
 SHOWN_FROM = 8
-"""Fewer things are done before a bar could be read."""
+"""With fewer items, no bar is shown."""
 
 
 class ProgressLines:
@@ -25,12 +25,12 @@ class ProgressLines:
     def __init__(
         self, stream: TextIO, *, every: float = SECONDS_BETWEEN_LINES, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin to count.
+        """Start counting.
 
         Args:
             stream: Where lines go.
-            every: Seconds between two lines; the first comes after so many.
-            clock: Gives seconds.
+            every: Seconds between lines, and before the first one.
+            clock: Returns seconds.
         """
         self._stream = stream
         self._every = every
@@ -55,10 +55,10 @@ class ProgressLines:
 
 
 def following(things: Sequence[T], what: str) -> Iterator[T]:
-    """Go through things and show on a terminal how far it got.
+    """Iterate over items and show progress on a terminal.
 
     Args:
-        things: The things.
+        things: The items.
         what: What is done with them.
     """
     from rich.progress import track
@@ -73,7 +73,7 @@ def following(things: Sequence[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def progress_shown() -> Generator[Callable[[BatchProgress], None]]:
-    """Show progress with rate and time left, on stderr: what a command prints stays as it is."""
+    """Show progress with rate and time left on stderr, without changing the command's output."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from tavernkit.cli.terminal import console

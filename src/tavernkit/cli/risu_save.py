@@ -1,4 +1,4 @@
-"""One character of a RisuAI save with one of its chats, as the user names them."""
+"""Selects a character of a RisuAI save and one of its chats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ChosenChat:
 
 
 def read_save(path: Path, character: str | None, chat: str | None) -> ChosenChat:
-    """Read a save; without a chat's name the one that is open is taken."""
+    """Read a save; the default is the open chat."""
     with naming(path):
         save = Save.load(path if path.is_dir() else readable(path))
     if character is None:

@@ -1,4 +1,4 @@
-"""What is written to, before anything is: its encoding, whether somebody still reads, whether a program does."""
+"""Sets up the output streams: encoding, closed pipes, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from tavernkit.cli.exit_codes import ExitCode
 
 COMPLAINTS_AS_JSON: ContextVar[bool] = ContextVar("complaints_as_json", default=False)
-"""True if warnings and errors are written for a program: as one JSON object a line."""
+"""True if warnings and errors are written as JSON, one object per line."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def complaining_as_json(wanted: bool) -> Generator[None]:
 
 
 def prepare_streams() -> None:
-    """Write UTF-8 to files and pipes on every system; what a terminal cannot show is escaped, and never fails."""
+    """Write UTF-8 to files and pipes on every system; characters that a terminal cannot show are escaped."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             encoding_is_set = stream.isatty() or bool(os.environ.get("PYTHONIOENCODING"))
@@ -34,10 +34,10 @@ def prepare_streams() -> None:
 
 
 def delivered(code: int) -> int:
-    """Hand the output over; another exit code if the reader has gone."""
+    """Flush the output; return another exit code if the reader has closed it."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own flush at the end is quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's flush at exit does not fail
         return ExitCode.UNREAD
     return code

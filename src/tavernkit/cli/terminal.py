@@ -1,4 +1,4 @@
-"""Where output goes: text for people, JSON for programs, complaints to stderr."""
+"""Output: text for people, JSON for programs, warnings and errors on stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tavernkit._text.visible import visible
 from tavernkit.cli.streams import COMPLAINTS_AS_JSON
 
 SCHEMA_VERSION = 1
-"""Grows when the JSON of a command changes in a way that programs notice; documented with the command line."""
+"""Increases when the JSON of a command changes incompatibly; documented with the command line."""
 
 PIPE_WIDTH = 120
 """Columns of tables outside a terminal: the same on every machine."""
@@ -27,9 +27,9 @@ _JSON_CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 class _SafeConsole(Console):
-    """Shows control characters in whatever is printed: only what rich itself sends may steer the terminal.
+    """Escapes control characters in all output: only rich itself may control the terminal.
 
-    Texts are made visible before they are laid out; one that was forgotten is here, at the price of its layout.
+    Texts are escaped before layout; this catches texts that were missed, at the cost of their layout.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -41,34 +41,34 @@ class _SafeConsole(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for what the process writes to now. Without a terminal there is neither colour nor folding by it."""
+    """Return a console for the current stream. Without a terminal, it uses no colour and a fixed width."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
     return _SafeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def show(*parts: RenderableType) -> None:
-    """Print to stdout; plain text is shown as it is, never read as markup."""
+    """Print to stdout; plain text is never parsed as markup."""
     out = console()
     for part in parts:
         out.print(Text(visible(part)) if isinstance(part, str) else part)
 
 
 def show_text(text: str) -> None:
-    """Print a text that may be the input of another program: as it is, without folding."""
+    """Print a text that may be the input of another program, unchanged and without wrapping."""
     stream = sys.stdout
     stream.write(visible(text) if stream.isatty() else text.encode("utf-8", "replace").decode())
     stream.write("\n")
 
 
 def show_piece(text: str) -> None:
-    """Print a piece of a text that goes on, at once and without folding."""
+    """Print a piece of a text at once, without a line end and without wrapping."""
     sys.stdout.write(visible(text))
     sys.stdout.flush()
 
 
 def show_line(text: str) -> None:
-    """Print a line for people at once, wherever it goes and without folding."""
+    """Print a line for people at once, without wrapping."""
     show_piece(f"{text}\n")
 
 
@@ -83,18 +83,18 @@ def show_report(report: Mapping[str, object]) -> None:
 
 
 def _json(value: object, stream: TextIO, *, indent: int | None = None) -> str:
-    """JSON that any reader of the stream gets right, and that cannot steer a terminal."""
+    """Return JSON that every reader of the stream can parse, and that cannot control a terminal."""
     unicode = (stream.encoding or "utf-8").lower().startswith("utf")
     return visible_json(json.dumps(value, ensure_ascii=not unicode, indent=indent))
 
 
 def visible_json(text: str) -> str:
-    """Write the control characters in a JSON text as escapes: it says the same and cannot steer a terminal."""
+    """Escape the control characters in a JSON text: it means the same and cannot control a terminal."""
     return _JSON_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def complain(message: str, *, kind: str = "warning") -> None:
-    """Print one line to stderr: for people, or as a JSON object where a program reads."""
+    """Print one line to stderr: for people, or as a JSON object for programs."""
     message = " ".join(line.strip() for line in message.splitlines())
     if COMPLAINTS_AS_JSON.get():
         sys.stderr.write(_json({"kind": kind, "message": message}, sys.stderr) + "\n")
@@ -105,12 +105,12 @@ def complain(message: str, *, kind: str = "warning") -> None:
 
 
 def counted(number: int, word: str, plural: str = "") -> str:
-    """A number of things in words."""
+    """Return a count with its noun, such as "2 files"."""
     return f"{number} {word if number == 1 else plural or word + 's'}"
 
 
 def table(*columns: str, rows: Iterable[Iterable[str | Text]], title: str | None = None) -> Table:
-    """A plain table; cells are shown as they are. A column that starts with ``>`` is aligned to the right."""
+    """Return a plain table. A column that starts with ``>`` is right-aligned."""
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         right = column.startswith(">")

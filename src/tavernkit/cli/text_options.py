@@ -1,4 +1,4 @@
-"""What one text is expanded with, as options: macros and CBS are tried in the same way."""
+"""Options for expanding one text, shared by macros and CBS."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class TextOptions:
 
 
 class Found(Protocol):
-    """Something that was wrong with the text."""
+    """A problem in the text."""
 
     @property
     def kind(self) -> str:
-        """What sort of thing it is."""
+        """The kind of problem."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Found(Protocol):
 
     @property
     def position(self) -> int | None:
-        """Where in the text."""
+        """The position in the text."""
         ...
 
 
@@ -78,7 +78,7 @@ def named_values(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def show_expanded(options: TextOptions, text: str, diagnostics: Sequence[Found]) -> None:
-    """Print an expanded text and what there was to say about it."""
+    """Print an expanded text and its warnings."""
     from tavernkit.cli.terminal import complain, show_report, show_text
 
     if options.as_json:

@@ -1,4 +1,4 @@
-"""Studio: a page on which authors see the prompt, change what it is made of, and see it change."""
+"""Studio: a page that shows the prompt while authors edit its inputs."""
 
 from tavernkit._lazy import lazy_exports
 

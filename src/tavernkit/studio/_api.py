@@ -44,7 +44,7 @@ PREFIX = "/api/studio"
 
 
 class StudioResponse(JSONResponse):
-    """JSON of documents that anybody may have written: halves of characters and odd numbers included."""
+    """JSON of untrusted documents, including lone surrogates and odd numbers."""
 
     def render(self, content: Any) -> bytes:
         """Write the body."""
@@ -63,7 +63,7 @@ def _finite(value: Json) -> Json:
 
 
 class StudioRoute(APIRoute):
-    """A route whose errors of documents and builds are answers for the page, in whatever application it is."""
+    """A route that turns errors of documents and builds into answers for the page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler."""
@@ -75,7 +75,7 @@ class StudioRoute(APIRoute):
             except StudioError as error:
                 return StudioResponse(error_body(error.status, str(error), error.code), status_code=error.status)
             except TavernKitError as error:
-                if hasattr(error, "status"):  # the service's own, which it answers itself
+                if hasattr(error, "status"):  # the service's own errors, which it handles itself
                     raise
                 code = str(getattr(error, "code", None) or "cannot_do_this").lower()
                 return StudioResponse(error_body(422, str(error), code), status_code=422)
@@ -84,12 +84,12 @@ class StudioRoute(APIRoute):
 
 
 async def studio_of(request: Request) -> Studio:
-    """Return the Studio of a client; the application knows which one that is."""
+    """Return the Studio of a client; the application decides which."""
     find = cast("Callable[[Request], Awaitable[Studio]]", request.app.state.find_studio)
     return await find(request)
 
 
-# What Studio is made of is loaded with the first one: a service without visitors starts sooner.
+# Studio's modules are loaded with the first client: a service without visitors starts sooner.
 if TYPE_CHECKING:
     TheStudio = Annotated[Studio, Depends(studio_of)]
 else:
@@ -105,7 +105,7 @@ async def _answer(studio: Studio, changed: Changed, *, build: bool, since: str |
 
 @router.get("/workspace")
 async def workspace(studio: TheStudio, data: bool = True) -> Response:
-    """All documents, which are active, and what there is to choose from."""
+    """All documents, which of them are active, and the available choices."""
     return StudioResponse(studio.describe(data=data))
 
 
@@ -130,7 +130,7 @@ async def undo(studio: TheStudio, body: StepIn) -> Response:
 
 @router.post("/redo")
 async def redo(studio: TheStudio, body: StepIn) -> Response:
-    """Do again what was taken back."""
+    """Redo the last undone step."""
     return await _answer(studio, studio.workspace.redo(), build=body.build, since=body.since)
 
 
@@ -162,7 +162,7 @@ async def difference(studio: TheStudio, document_id: str) -> Response:
 
 @router.post("/documents/{document_id}/save")
 async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
-    """Write a document to its file; what was there is kept beside it."""
+    """Write a document to its file; the old file is kept next to it."""
     saved, backup = await studio.save(document_id, overwrite=body.overwrite)
     answer: JsonObject = {
         "document": saved.to_dict(data=False),
@@ -189,7 +189,7 @@ async def download(studio: TheStudio, document_id: str) -> Response:
 
 @router.post("/build")
 async def build(studio: TheStudio, body: BuildIn) -> Response:
-    """Build the prompt of the documents as they are."""
+    """Build the prompt of the current documents."""
     return StudioResponse(await studio.build(body.since))
 
 
@@ -213,13 +213,13 @@ async def request(studio: TheStudio, body: RequestIn) -> Response:
 
 @router.post("/cache")
 async def cache(studio: TheStudio, body: CacheIn) -> Response:
-    """What of a prompt a provider's cache has after the turns before."""
+    """What a provider's cache has of a prompt after the previous turns."""
     return StudioResponse(await studio.cache(body.plan, body.profile))
 
 
 @router.post("/lore/scan")
 async def lore_scan(studio: TheStudio, body: ScanIn) -> Response:
-    """What every lore entry does when a text is said."""
+    """Which lore entries fire for a text, and why others do not."""
     return StudioResponse(await studio.scan_lore(body.text, with_chat=body.with_chat))
 
 
@@ -244,19 +244,19 @@ async def compare_sides(studio: TheStudio, body: CompareIn) -> Response:
 
 @router.post("/play/macros")
 async def play_macros(studio: TheStudio, body: MacrosIn) -> Response:
-    """What macros or CBS make of a text: tree, values, warnings, variables."""
+    """The expansion of a text with macros or CBS: tree, values, warnings, variables."""
     return StudioResponse(await studio.try_macros(body.text, body.engine))
 
 
 @router.post("/play/regex")
 async def play_regex(studio: TheStudio, body: RegexIn) -> Response:
-    """What a regex script makes of a text, and what it matches."""
+    """The result of a regex script on a text, and its matches."""
     return StudioResponse(await studio.try_script(body.script, body.text, body.engine))
 
 
 @router.get("/lint")
 async def lint(studio: TheStudio) -> Response:
-    """What lint finds in the documents as they are now."""
+    """Lint findings in the current documents."""
     return StudioResponse(await studio.lint())
 
 
@@ -268,6 +268,6 @@ async def folder(studio: TheStudio) -> Response:
 
 @router.post("/open")
 async def open_character(studio: TheStudio, body: OpenIn) -> Response:
-    """Open another character in place of all documents."""
+    """Open another character instead of all documents."""
     await studio.open(body, discard=body.discard)
     return StudioResponse(studio.describe())

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_TEXT = 4_000_000
-"""Characters of a text that is tried out or searched."""
+"""Maximum characters of a text to try or search."""
 MAX_UPLOAD = 48_000_000
-"""Characters of a file in Base64."""
+"""Maximum characters of a file in Base64."""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Name = Annotated[str, Field(max_length=300)]
@@ -21,7 +21,7 @@ class _In(BaseModel):
 
 
 class EditIn(_In):
-    """One edit, as JSON Patch writes it."""
+    """One edit, in the form of JSON Patch."""
 
     document: Name
     op: Literal["add", "replace", "remove", "move"]
@@ -31,7 +31,7 @@ class EditIn(_In):
 
 
 class EditsIn(_In):
-    """Edits that are one step of undo."""
+    """Edits that form one undo step."""
 
     edits: Annotated[list[EditIn], Field(min_length=1, max_length=2000)]
     group: Annotated[str | None, Field(max_length=4000)] = None
@@ -71,7 +71,7 @@ class ActivateIn(_In):
 
 
 class SaveIn(_In):
-    """True if to write over changes of another program."""
+    """Whether to overwrite changes of another program."""
 
     overwrite: bool = False
 
@@ -114,7 +114,7 @@ class CaseIn(_In):
 
 
 class EmptyIn(_In):
-    """Nothing but the question."""
+    """An empty body."""
 
 
 class TurnIn(_In):

@@ -1,4 +1,4 @@
-"""Studio as an application of its own, for one person on one machine."""
+"""Studio as a separate application, for one person on one machine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def create_app(studio: Studio, *, token: str) -> FastAPI:
     """Make the application.
 
     Args:
-        studio: What the page works on.
-        token: What the page must know.
+        studio: The Studio of the page.
+        token: The secret that the page must send.
     """
     app = FastAPI(title="TavernKit Studio", version=__version__, openapi_url=None)
 

@@ -1,4 +1,4 @@
-"""Documents into inputs of builds. What was made of a document is kept until the document changes."""
+"""Makes inputs of builds from documents. Converted values are cached until their document changes."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ BOOK_SLOTS: Final = ("books", "character_books", "chat_books", "persona_books")
 
 
 class Inputs:
-    """Makes the inputs of builds, and builds. One builder per platform keeps what it has compiled."""
+    """Makes the inputs of builds, and builds. One builder per platform keeps compiled data."""
 
     def __init__(self, base: SillyTavernBuilder | None = None) -> None:
         """Make it.
 
         Args:
-            base: A builder that has what documents do not say: the settings of an installation.
+            base: A builder with inputs that are not documents, such as the settings of an installation.
         """
         self.base = base
         self.silly_tavern_builder = base or SillyTavernBuilder()
@@ -63,10 +63,10 @@ class Inputs:
         self._made: LRUCache[tuple[str, str, int], tuple[Json, object]] = LRUCache(400)
 
     def build(self, state: State) -> Plan:
-        """Build the prompt that the documents ask for.
+        """Build the prompt of the documents.
 
         Raises:
-            TavernKitError: A document cannot be used, or what must be in the prompt does not fit.
+            TavernKitError: A document cannot be used, or the required parts of the prompt do not fit.
         """
         if Turn.of(state).platform == RISU_AI:
             return self._risu_ai_builder.replace(**self.risu_ai(state)).build()
@@ -260,7 +260,7 @@ class Inputs:
         return found
 
     def _of(self, document: Document | None, what: str, make: Callable[[Document], T]) -> T:
-        """Return what was made of a document's data, or make it."""
+        """Return the cached value of a document's data, or make it."""
         if document is None:
             raise StudioError(422, "a document is missing that the prompt needs", code="incomplete")
         key = (document.id, what, id(document.data))
@@ -288,7 +288,7 @@ def _character(document: Document) -> Character:
 
 
 def _avatar(document: Document) -> str:
-    """The file name that SillyTavern knows a card by; two cards of one name need two."""
+    """Return a card's file name, which is SillyTavern's id for it; cards with the same name get different ones."""
     return document.path.name if document.path is not None else f"{document.title} {document.id}.png"
 
 
@@ -309,7 +309,7 @@ def _risu_group(members: Sequence[RisuCharacter]) -> RisuCharacter:
 def _world(document: Document) -> WorldBook:
     data = _object(document)
     if document.format == WORLD_INFO:
-        # Documents are never changed in place, so that the book needs no copy of ten thousand entries.
+        # Documents are never changed in place, so a book of ten thousand entries need not be copied.
         return WorldBook(document.name, data)
     return world_book(data, document.name)
 

@@ -1,4 +1,4 @@
-"""What lint finds in the documents as they are now."""
+"""Lint findings in the current documents."""
 
 from __future__ import annotations
 

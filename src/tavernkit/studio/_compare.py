@@ -1,4 +1,4 @@
-"""Two prompts side by side: versions of documents, other documents, or the two programs."""
+"""Compares two prompts: versions of documents, other documents, or the two programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compare(studio: Studio, left: Side, right: Side) -> JsonObject:
     """Build two prompts and return both with their differences.
 
     Args:
-        studio: Has the documents.
+        studio: The Studio with the documents.
         left: One side.
         right: The other.
     """
@@ -84,7 +84,7 @@ def _look(studio: Studio, state: State) -> Look | TavernKitError:
 
 
 def _documents(state: State, left: State, right: State) -> list[Json]:
-    """What differs between the documents of both sides."""
+    """Return the differences between the documents of both sides."""
     rows: list[Json] = []
     for key in state.documents:
         one, other = left.documents[key], right.documents[key]

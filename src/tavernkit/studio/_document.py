@@ -1,4 +1,4 @@
-"""The documents that Studio edits: JSON, whatever file it came from, and the way back to a file."""
+"""The documents that Studio edits: JSON read from any file format, and how to write it back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 def as_kind(name: str | None) -> Kind | None:
-    """Return a kind by its name; nothing if there is none."""
+    """Return a kind by its name; None if there is none."""
     return next((each for each in KINDS if each == name), None)
 
 
@@ -62,9 +62,9 @@ _INDENT = re.compile(r"\n([ \t]+)\"")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One thing that is edited. ``data`` is never changed in place: an edit makes a new document.
+    """One edited file. ``data`` is never changed in place: an edit makes a new document.
 
-    ``original`` is the data as it is on the disk, ``digest`` that of the file it was read from.
+    ``original`` is the data on disk, ``digest`` that of the file it was read from.
     """
 
     id: str
@@ -75,9 +75,9 @@ class Document:
     """What people call it."""
     data: Json
     format: str = JSON
-    """How the file is written: ``json``, ``jsonl``, ``world_info``, …"""
+    """The format of the file: ``json``, ``jsonl``, ``world_info``, …"""
     path: Path | None = None
-    """The file that it was read from; None for one that was never saved."""
+    """The file that it was read from; None if it was never saved."""
     original: Json = None
     digest: str = ""
     indent: str | int | None = 4
@@ -85,15 +85,15 @@ class Document:
     newline: bool = False
     """True if the file ends with a line feed."""
     bundle: Bundle | None = None
-    """The file of a card that is more than JSON: its picture and assets are written again."""
+    """The loaded card file, if it is more than JSON: its picture and assets are written again."""
     item: str = ""
-    """The id of what it is in the service's library."""
+    """Its id in the service's library."""
     slot: str = ""
     """For a book of an installation: the input of a build that it belongs to."""
     warnings: tuple[str, ...] = ()
-    """What was odd about the file."""
+    """Warnings about the file."""
     revision: int = 1
-    """Grows with every edit."""
+    """Increases with every edit."""
 
     @property
     def saved(self) -> bool:
@@ -114,7 +114,7 @@ class Document:
 
     @property
     def title(self) -> str:
-        """What people call it: a card or persona by the name it has now."""
+        """A readable title: for a card or persona, its current name."""
         if self.kind in ("card", "persona"):
             name = _fields(self.data).get("name")
             if isinstance(name, str) and name.strip():
@@ -123,7 +123,7 @@ class Document:
 
     @property
     def file_name(self) -> str:
-        """The name of its file, or one for a file of its own."""
+        """The name of its file, or of a new one."""
         if self.path is not None:
             return self.path.name
         ending = {JSONL: ".jsonl", PACKED_PRESET: ".risup"}.get(self.format, ".json")
@@ -141,7 +141,7 @@ class Document:
         return replace(self, data=data, revision=revision)
 
     def to_dict(self, *, data: bool = True) -> JsonObject:
-        """The document as the page gets it. Folders are not named."""
+        """Return the document for the page, without folder names."""
         body: JsonObject = {
             "id": self.id,
             "kind": self.kind,
@@ -166,7 +166,7 @@ def read_document(source: Path | bytes, *, name: str, kind: Kind | None = None, 
     Args:
         source: The path of the file, or its content.
         name: The file's name.
-        kind: What it is; found out by default.
+        kind: Its kind; detected by default.
         document_id: The id of the document.
 
     Raises:
@@ -191,29 +191,29 @@ def read_document(source: Path | bytes, *, name: str, kind: Kind | None = None, 
 
 
 def new_document(document_id: str, kind: Kind, name: str, data: Json, *, format_: str = JSON) -> Document:
-    """Make a document that belongs to no file."""
+    """Make a document without a file."""
     return Document(id=document_id, kind=kind, name=name, data=data, original=data, format=format_)
 
 
 def file_content(document: Document) -> bytes:
-    """Return the file of a document, in the format that it came in.
+    """Return the content of a document's file, in its original format.
 
     Raises:
-        StudioError: Its data cannot be written in that format any more.
+        StudioError: Its data can no longer be written in that format.
     """
     try:
         if not _is_text(document):
             return _write_binary(document)
         try:
             return _write(document).encode()
-        except UnicodeEncodeError:  # halves of characters can be written as escapes only
+        except UnicodeEncodeError:  # lone surrogates can only be written as escapes
             return _write(document, ascii_only=True).encode()
     except (TavernKitError, ValueError, TypeError) as error:
         raise StudioError(422, f"{document.title} cannot be written: {error}", code="cannot_write") from error
 
 
 def digest_of(content: bytes) -> str:
-    """Return what distinguishes one content of a file from another."""
+    """Return a digest of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -259,7 +259,7 @@ _EMPTY: Final[Mapping[str, tuple[object, str]]] = {
 
 
 def _fields(data: Json) -> JsonObject:
-    """The object that has a card's or a persona's fields, as ``tavernkit.cards._character.fields_home()`` finds it."""
+    """Return the object with a card's or a persona's fields; see ``tavernkit.cards._character.fields_home()``."""
     if not is_object(data):
         return {}
     inner = data.get("data")
@@ -304,7 +304,7 @@ def _read_book(content: bytes, name: str, warn: WarningLog) -> Document:
     value = parse_json(content, what=name, warn=WarningLog()) if content.lstrip()[:1] == b"{" else None
     if value == data:
         return replace(_from_json(data, "book", stem, content), format=format_)
-    # A book inside of something else can be edited, and not be written there.
+    # A book inside another file can be edited, but not written back there.
     return Document(id="", kind="book", name=stem, data=data, format=format_, path=Path(name))
 
 
@@ -408,7 +408,7 @@ def _write_binary(document: Document) -> bytes:
 
 
 def _with_copies(document: Document) -> Json:
-    """Return a card's data in which copies of fields beside ``data``, which SillyTavern writes, follow the fields."""
+    """Return a card's data with updated copies of fields outside of ``data``, which SillyTavern writes."""
     data, original = document.data, document.original
     if document.kind != "card" or not is_object(data) or not is_object(original):
         return data

@@ -1,4 +1,4 @@
-"""The lore lab: which entries a text calls up and why not the others, over a chat, and kept as a test."""
+"""The lore lab: which entries fire for a text or in a chat, why the others do not, and tests of both."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tavernkit.studio._workspace import State
 from tavernkit.studio.errors import StudioError
 
 MAX_UNTOUCHED: Final = 2000
-"""Entries that are listed although no text touched them."""
+"""The maximum number of listed entries without any match."""
 MAX_TURNS: Final = 300
-"""Turns of a chat that a chart has: the newest ones."""
+"""The number of turns in a chart: the newest ones."""
 MAX_NEAR_ENTRIES: Final = 3000
 """Entries whose keys are compared with the words of a text."""
 MAX_NEAR_WORDS: Final = 600
 NEAR: Final = 0.8
-"""How alike a key and words of the text must be to be shown: 1 is the same."""
+"""How similar a key and words of the text must be to be shown: 1 means equal."""
 CASE_ENDING: Final = ".lore.yaml"
 
 _WORDS: Final = re.compile(r"[\w'’-]+")
@@ -45,13 +45,13 @@ _OUT_OF_BUDGET: Final = re.compile(r"\bbudget\b")
 
 
 def scan(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> JsonObject:
-    """Return what every entry does when a text is said.
+    """Return which entries fire for a text, and why others do not.
 
     Args:
         inputs: Makes the builder.
         state: The documents.
         text: What the user says.
-        with_chat: Look at the chat before it, too.
+        with_chat: Include the chat before it.
     """
     plan = _said(inputs, state, text, with_chat=with_chat)
     result = plan.lore_result
@@ -120,7 +120,7 @@ def chart(inputs: Inputs, state: State) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that was found in the lab and should stay so."""
+    """A result of the lab that should become a test."""
 
     name: str
     text: str
@@ -130,7 +130,7 @@ class Finding:
 
 
 def keep(state: State, finding: Finding, *, write: bool) -> JsonObject:
-    """Return a finding as a test of ``tavernkit test``, and add it to the test file beside the book if asked to.
+    """Return a finding as a test for ``tavernkit test``, and optionally add it to the test file next to the book.
 
     Args:
         state: The documents; their files are named in the test.
@@ -138,7 +138,7 @@ def keep(state: State, finding: Finding, *, write: bool) -> JsonObject:
         write: Write the file.
 
     Raises:
-        StudioError: There is no file to write beside, or it holds something else.
+        StudioError: No document has a file, or the test file has other content.
     """
     if not finding.fires and not finding.stays_out:
         raise StudioError(422, "say which entries must fire or stay out", code="nothing_expected")
@@ -161,14 +161,14 @@ def keep(state: State, finding: Finding, *, write: bool) -> JsonObject:
 
 
 class _Near:
-    """Finds words of a text that are nearly a key."""
+    """Finds words of a text that are similar to a key."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._windows: dict[int, dict[str, list[str]]] = {}
         self._words = words
 
     def keys(self, row: LoreRow) -> list[Json]:
-        """Return keys of an entry that nearly stand in the text, and the words there."""
+        """Return keys of an entry that are similar to words of the text, and these words."""
         found_rows: list[Json] = []
         for key in row.keys[:20]:
             length = len(_WORDS.findall(key))
@@ -185,7 +185,7 @@ class _Near:
         return found_rows
 
     def _beginning(self, length: int, key: str) -> list[str]:
-        """Words in a row that begin as a key does."""
+        """Return consecutive words that begin like a key."""
         if length < 1:
             return []
         if length not in self._windows:
@@ -210,7 +210,7 @@ def _said(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> Plan:
 
 
 def _replayed(inputs: Inputs, state: State) -> tuple[list[str], Iterator[tuple[int, Plan]]]:
-    """The lines of the newest part of the chat, and the prompts of the replies in it."""
+    """Return the newest lines of the chat, and the prompts of the replies in them."""
     builder = inputs.builder(state)
     most = MAX_TURNS * 2
     if isinstance(builder, risu_ai.Builder):
@@ -229,7 +229,7 @@ def _named(document: Document) -> bool:
 
 
 def _case_path(state: State) -> Path | None:
-    """The test file beside the first book that is a file, or beside the card."""
+    """Return the test file next to the first book that is a file, or next to the card."""
     for document in (*state.active_of("book"), *state.active_of("card")):
         if document.path is not None:
             return document.path.with_name(f"{document.path.stem}{CASE_ENDING}")
@@ -266,7 +266,7 @@ def _case(state: State, finding: Finding, folder: Path | None) -> JsonObject:
 
 
 def _append(path: Path, test: JsonObject, yaml: str) -> None:
-    """Add a test to a file; one that has comments keeps them if it can simply go on."""
+    """Add a test to a file; comments are kept if the test can be appended."""
     try:
         before = path.read_text("utf-8") if path.exists() else ""
         known: Json = {}

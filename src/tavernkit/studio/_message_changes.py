@@ -16,18 +16,18 @@ Said: TypeAlias = tuple[str, str]
 MAX_WORDS: Final = 3000
 """Texts with more words between their first and last difference are not compared word by word."""
 MAX_MESSAGES: Final = 2000
-"""Of longer prompts, messages are compared place by place."""
+"""In longer prompts, messages are compared by position."""
 MAX_PAIRS: Final = 2500
-"""Messages of a part that changed are put in pairs by their words up to this many pairs, otherwise by their places."""
+"""Changed messages are paired by their words up to this many pairs, otherwise by position."""
 ALIKE: Final = 0.5
-"""How much two messages must have in common to be one that changed."""
+"""How much two messages must have in common to count as one changed message."""
 
 _LETTERS: Final = re.compile(r"\w+")
 _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]:
-    """Return how messages became others: for each the kind of change, both places, and for changed ones the words."""
+    """Compare two lists of messages: for each, the kind of change, both positions, and the changed words."""
     start, end = _ends(before, after)
     rows: list[Json] = [_row("same", place, place) for place in range(start)]
     old, new = before[start : len(before) - end], after[start : len(after) - end]
@@ -45,7 +45,7 @@ def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]
 
 
 def text_changes(before: str, after: str) -> list[Json]:
-    """Return how a text became another one: parts that stayed, went and came."""
+    """Compare two texts: parts that are equal, removed and added."""
     old, new = _WORD.findall(before), _WORD.findall(after)
     start, end = _ends(old, new)
     parts: list[tuple[str, str]] = [("same", "".join(old[:start]))]
@@ -64,7 +64,7 @@ def text_changes(before: str, after: str) -> list[Json]:
 
 
 def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_new: int) -> list[Json]:
-    """Rows of messages that took the place of others: changed where they are alike, else gone and come."""
+    """Return rows for replaced messages: changed if they are similar, otherwise removed and added."""
     rows: list[Json] = []
     at_old = at_new = 0
     for one, other in [*_alike(old, new), (len(old), len(new))]:
@@ -78,11 +78,11 @@ def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_ne
 
 
 def _alike(old: Sequence[Said], new: Sequence[Said]) -> list[tuple[int, int]]:
-    """Pairs of places of messages that are one message before and after, in order: those that have most in common."""
+    """Return pairs of positions of similar messages, in order: those that have most in common."""
     if len(old) * len(new) > MAX_PAIRS:
         return list(zip(range(len(old)), range(len(new)), strict=False))
     if len(old) == len(new) == 1 and old[0][0] == new[0][0]:
-        return [(0, 0)]  # one message in the place of another, however different
+        return [(0, 0)]  # one message instead of another, however different
     words = [Counter(_LETTERS.findall(text)) for _, text in old], [Counter(_LETTERS.findall(text)) for _, text in new]
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
     alike = [[0.0] * len(new) for _ in old]
@@ -107,13 +107,13 @@ def _alike(old: Sequence[Said], new: Sequence[Said]) -> list[tuple[int, int]]:
 
 
 def _likeness(one: Counter[str], other: Counter[str]) -> float:
-    """Return the part of two texts that is the same words: 0 to 1."""
+    """Return the share of common words in two texts: 0 to 1."""
     total = one.total() + other.total()
     return 2 * (one & other).total() / total if total else 1.0
 
 
 def _ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """Return how many items at the start and at the end are the same."""
+    """Return how many items at the start and at the end are equal."""
     most = min(len(old), len(new))
     start = 0
     while start < most and old[start] == new[start]:

@@ -1,4 +1,4 @@
-"""Files into a workspace: those that a command names, a character of an installation, or the shipped example."""
+"""Opens files in a workspace: given files, a character of an installation, or the shipped example."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tavernkit.studio._turn import DEFAULT_TURN, SILLY_TAVERN
 from tavernkit.studio._workspace import Workspace
 
 EXAMPLE_MESSAGE = "Have you ever seen the lamp go dark before?"
-"""What is said next in the shipped example."""
+"""The next message in the shipped example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What a Studio is opened with."""
+    """The arguments for opening a Studio."""
 
     card: Path | None = None
     books: Sequence[Path] = ()
@@ -48,8 +48,8 @@ def open_studio(given: Opened, *, models: Sequence[ModelChoice] = (), tools: Seq
     """Open files; without a card the shipped example.
 
     Args:
-        given: The files, and what else is known.
-        models: Models to talk to, beside the scripted one.
+        given: The files and other arguments.
+        models: Models to talk to, besides the scripted one.
         tools: Functions that these may call.
 
     Raises:
@@ -66,7 +66,7 @@ def open_folder(
     Args:
         folder: ``data/default-user`` of an installation.
         wanted: Which character and chat; the first character if none is named.
-        models: Models to talk to, beside the scripted one.
+        models: Models to talk to, besides the scripted one.
         tools: Functions that these may call.
 
     Raises:
@@ -84,7 +84,7 @@ def open_folder(
 
 
 def model_choice(name: str, base_url: str | None = None) -> ModelChoice:
-    """Return a model that can be talked to; its key comes from the environment.
+    """Return a model choice; its key comes from the environment.
 
     Args:
         name: ``openai:gpt-4o``, ``anthropic:…``, ``koboldcpp:http://…`` and so on, as for ``tavernkit.model()``.
@@ -124,7 +124,7 @@ def _files(given: Opened) -> list[Document]:
 
 
 def _example(given: Opened) -> list[Document]:
-    """The shipped example. It belongs to no file: the package's own are not written."""
+    """Return the shipped example. It has no file, because the package's own files must not be written."""
     wanted: list[tuple[str, Kind]] = [("aria.json", "card"), ("tidewatch.json", "book"), ("preset.json", "preset")]
     if given.chat is None:
         wanted.append(("chat.jsonl", "chat"))
@@ -150,7 +150,7 @@ def _turn(given: Opened) -> JsonObject:
 
 
 def _user_of(chat: Json) -> str | None:
-    """Return what the user is called in a chat of SillyTavern's."""
+    """Return the user's name in a SillyTavern chat."""
     messages = chat.get("messages") if is_object(chat) else None
     for line in reversed(messages) if is_list(messages) else ():
         if is_object(line) and line.get("is_user") is True and isinstance(line.get("name"), str):

@@ -30,14 +30,14 @@ router = APIRouter(include_in_schema=False, route_class=StudioRoute)
 
 @router.get("/")
 async def page() -> Response:
-    """The page. It has nothing in it that only some may see."""
+    """The page. It contains nothing secret."""
     text = files("tavernkit.studio").joinpath("page", "index.html").read_bytes()
     return Response(text, media_type="text/html; charset=utf-8", headers=_headers("no-store"))
 
 
 @router.get("/favicon.ico")
 async def icon() -> Response:
-    """Browsers ask for it."""
+    """The icon of the page."""
     return Response(status_code=204)
 
 

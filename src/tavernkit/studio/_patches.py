@@ -1,4 +1,4 @@
-"""Edits of documents: JSON Patch with a document, applied without changing what was there, and found out."""
+"""Edits of documents: JSON Patch operations, applied to copies, and computed from two versions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tavernkit.studio.errors import StudioError
 Operation: TypeAlias = Literal["add", "replace", "remove", "move"]
 
 MAX_DEPTH: Final = 64
-"""How deep a value may be nested that is put into a document."""
+"""How deeply a value in a document may be nested."""
 
 _MISSING: Final = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One change of a document, in the words of JSON Patch (RFC 6902)."""
+    """One change of a document, as in JSON Patch (RFC 6902)."""
 
     document: str
     op: Operation
@@ -31,7 +31,7 @@ class Edit:
     """Where ``move`` takes the value from."""
 
     def to_dict(self) -> JsonObject:
-        """The edit as the page writes it."""
+        """Return the edit as the page writes it."""
         body: JsonObject = {"document": self.document, "op": self.op, "path": self.path}
         if self.op in ("add", "replace"):
             body["value"] = self.value
@@ -41,10 +41,10 @@ class Edit:
 
 
 def apply_edit(data: Json, edit: Edit) -> Json:
-    """Return data with an edit made. Only what is on the way to the change is copied.
+    """Return data with an edit applied. Only the containers along the path are copied.
 
     Raises:
-        StudioError: There is no such place.
+        StudioError: The path does not exist.
     """
     try:
         return _apply(data, edit)
@@ -103,7 +103,7 @@ def _members(value: Json) -> Sequence[Json]:
 
 
 def same_json(one: Json, other: Json) -> bool:
-    """Return True if two values are written alike: ``true`` is not ``1``, and the order of keys counts."""
+    """Return True if two values are the same JSON: ``true`` is not ``1``, and the order of keys matters."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -116,7 +116,7 @@ def same_json(one: Json, other: Json) -> bool:
 
 
 def edits_between(document: str, old: Json, new: Json) -> list[Edit]:
-    """Return edits that turn one value into another. Parts that are the same object are not looked into.
+    """Return edits that turn one value into another. Identical objects are not compared.
 
     Args:
         document: The id of the document.

@@ -1,4 +1,4 @@
-"""Where texts of a prompt and lore entries stand in the documents."""
+"""Finds texts of a prompt and lore entries in the documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.studio._document import LOREBOOK, Document, Kind
 from tavernkit.studio._workspace import State
 
 Place = tuple[str | None, str | None]
-"""A document's id and a pointer in it; nothing for a text that no document has."""
+"""A document's id and a pointer in it; None for a text that is in no document."""
 
 _KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
     "card": ("card",),
@@ -29,17 +29,17 @@ _KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
     "instruct template": ("instruct",),
     "system prompt": ("system_prompt",),
 }
-"""Kinds of documents that a kind of source can stand in."""
+"""Kinds of documents that can contain a kind of source."""
 
 _POINTERS: Final[Mapping[tuple[str, str], str]] = {
     ("message", ""): "/message",
     ("persona", "/persona"): "/description",
     ("author's note", "/note_prompt"): "/header/chat_metadata/note_prompt",
 }
-"""Pointers that documents have elsewhere than the files of the programs."""
+"""Pointers that differ between documents and the programs' files."""
 
 MAX_SEARCHED: Final = 200_000
-"""How many texts of documents are looked through for one whose place is not known."""
+"""How many texts of documents are searched for one whose place is unknown."""
 
 
 class Places:
@@ -51,7 +51,7 @@ class Places:
         self._texts: dict[tuple[Kind, str], Place] | None = None
 
     def source(self, source: TextSource) -> Place:
-        """Return where a text of a source map stands."""
+        """Return where a text of a source map is."""
         kinds = _KINDS.get(source.kind, ())
         pointer = _POINTERS.get((source.kind, source.pointer), source.pointer)
         for kind in kinds:
@@ -64,7 +64,7 @@ class Places:
         return self._search(kinds, source.text)
 
     def entry(self, row: LoreRow) -> Place:
-        """Return where a lore entry stands."""
+        """Return where a lore entry is."""
         uid = row.id.rpartition(".")[2]
         for document, pointer in self._books():
             place = f"{pointer}/{json_pointer.escape(uid)}"
@@ -75,7 +75,7 @@ class Places:
         return self._index().get((row.title, row.content)) or self._index().get((row.title, "")) or (None, None)
 
     def _index(self) -> Mapping[tuple[str, str], Place]:
-        """Entries by title and content, for those that are not where their ids say."""
+        """Return entries by title and content, for those that are not found by their ids."""
         if self._entries is None:
             self._entries = {}
             for document, pointer in self._books():
@@ -85,7 +85,7 @@ class Places:
         return self._entries
 
     def _elsewhere(self, source: TextSource, pointer: str) -> bool:
-        """Return True if the book that the source names has the text, too."""
+        """Return True if the source's own book also has the text."""
         return any(
             document.name == source.name and json_pointer.resolve(document.data, pointer) == source.text
             for document in self._state.active_of("book")

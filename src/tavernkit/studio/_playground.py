@@ -1,4 +1,4 @@
-"""Macros, CBS and regex scripts, tried out on a text with the workspace's card, persona and chat."""
+"""Tries macros, CBS and regex scripts on a text with the workspace's card, persona and chat."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_MATCHES: Final = 1000
 
 
 def try_macros(inputs: Inputs, state: State, text: str, engine: str) -> JsonObject:
-    """Return what a text becomes: its parse tree with values, what was odd, the variables it would set.
+    """Return the expansion of a text: its parse tree with values, warnings, the variables it would set.
 
     Args:
         inputs: Makes the builder.
@@ -72,12 +72,12 @@ def try_macros(inputs: Inputs, state: State, text: str, engine: str) -> JsonObje
 
 
 def try_script(inputs: Inputs, state: State, script: Mapping[str, Json], text: str, engine: str) -> JsonObject:
-    """Return what a regex script makes of a text, and what it matches.
+    """Return the result of a regex script on a text, and its matches.
 
     Args:
         inputs: Makes the builder.
         state: The documents.
-        script: The script as files have it.
+        script: The script in its file format.
         text: The text.
         engine: Whose script it is.
     """
@@ -108,7 +108,7 @@ def _on(state: State, engine: str) -> State:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What became of a text."""
+    """The result of expanding a text."""
 
     text: str
     tree: TreeNode
@@ -137,7 +137,7 @@ def _macros(inputs: Inputs, state: State, text: str) -> _Made:
     output = plain(result.text)
 
     def with_values(node: TreeNode, *, inside: bool = False) -> TreeNode:
-        """Put in what macros gave; of one in another that is only known where the outer one printed it."""
+        """Add the values of macros; those of nested macros are known only if the outer macro printed them."""
         calls = node.kind in ("macro", "block")
         children = tuple(with_values(child, inside=inside or calls) for child in node.children)
         value = values.get(node.start) if calls else None
@@ -169,7 +169,7 @@ def _told(diagnostic: object) -> str:
 
 
 class _UTF16:
-    """Turns offsets into a text into offsets as JavaScript counts them."""
+    """Converts offsets in a text to JavaScript offsets."""
 
     def __init__(self, text: str) -> None:
         self._wide = [at for at, character in enumerate(text) if character > "\uffff"]
@@ -179,7 +179,7 @@ class _UTF16:
 
 
 def _values(made: str) -> dict[int, str]:
-    """What each macro gave, by the place where it begins in the text that was tried."""
+    """Return the value of each macro, by its offset in the text."""
     found: dict[int, list[str]] = {}
     for piece in pieces_of(made):
         for start in dict.fromkeys(_calls(piece)):
@@ -188,7 +188,7 @@ def _values(made: str) -> dict[int, str]:
 
 
 def _calls(piece: Piece) -> Iterator[int]:
-    """Where the macros begin that a piece came through."""
+    """Return the offsets of the macros that produced a piece."""
     via = piece[4]
     while via is not None:
         call = via.change.text
@@ -237,7 +237,7 @@ def _risu_script(
 
 
 def _flags(script: RisuRegexScript) -> str:
-    """The flags of a script; RisuAI's own words among them are none of JavaScript's."""
+    """Return the JavaScript flags of a script, without RisuAI's own."""
     if not script.able_flag:
         return "g"
     known = [flag for flag in dict.fromkeys(re.sub(r"<[^>]*>", "", script.flag)) if flag in "dgimsuvy"]

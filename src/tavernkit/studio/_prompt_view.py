@@ -1,4 +1,4 @@
-"""A prompt as the page gets it."""
+"""A prompt as JSON for the page."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tavernkit.studio._places import Places, entry_count
 from tavernkit.studio._workspace import State
 
 MAX_UNTOUCHED: Final = 200
-"""Lore entries that are listed with a build although no text touched them; the lore lab lists more."""
+"""The maximum number of lore entries without any match in a build; the lore lab lists more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A prompt that was built, and the state of the documents that it was built from."""
+    """A built prompt, and the documents that it was built from."""
 
     id: str
     state: State
@@ -35,7 +35,7 @@ class Look:
 
     @property
     def said(self) -> list[Said]:
-        """Role and text of every message; a text prompt is one."""
+        """The role and text of every message; a text prompt is one message."""
         if self.plan.rendered is not None:
             return [("", self.plan.rendered.text)]
         return [(message.role, message.content) for message in self.plan.messages]
@@ -108,13 +108,13 @@ def build_view(look: Look, before: Look | None) -> JsonObject:
 
 
 def failed_view(message: str, code: str, *, revision: int, platform: str) -> JsonObject:
-    """Return what replaces a prompt that could not be built.
+    """Return the JSON for a prompt that could not be built.
 
     Args:
         message: Why, for people.
         code: Why, for programs.
         revision: The revision of the documents.
-        platform: Whose rules they were.
+        platform: The platform of the build.
     """
     return {
         "plan": None,
@@ -140,7 +140,7 @@ def failed_view(message: str, code: str, *, revision: int, platform: str) -> Jso
 
 
 def lore_view(look: Look) -> JsonObject:
-    """Return what the lore of a prompt did."""
+    """Return the lore of a prompt: what fired and why others did not."""
     result = look.plan.lore_result
     rows = [] if result is None else result.rows(untouched=MAX_UNTOUCHED)
     places = Places(look.state)
@@ -235,11 +235,11 @@ def sources_view(look: Look) -> JsonObject:
 
 
 def cache_view(look: Look, earlier: Sequence[Plan], label: str, profile: str) -> JsonObject:
-    """Return what of a prompt a provider's cache would have.
+    """Return what a provider's cache would have of a prompt.
 
     Args:
         look: The prompt.
-        earlier: Prompts of the turns before, oldest first.
+        earlier: Prompts of the previous turns, oldest first.
         label: What the last of them was, in words.
         profile: The provider.
     """

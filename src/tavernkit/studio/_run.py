@@ -21,7 +21,7 @@ def run_studio(studio: Studio, *, port: int = 0, opened: Callable[[str], object]
     """Serve the page until the process is stopped.
 
     Args:
-        studio: What the page works on.
+        studio: The Studio of the page.
         port: The port; any free one by default.
         opened: Called with the page's address, which has the token in it.
 
@@ -35,11 +35,11 @@ def run_studio(studio: Studio, *, port: int = 0, opened: Callable[[str], object]
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
-        listening.listen(128)  # a browser that comes before the server is ready waits for it
+        listening.listen(128)  # a browser that connects before the server is ready waits for it
     except OSError as error:
         listening.close()
         raise ConfigError(f"cannot listen on {HOST}:{port}: {error.strerror}", code="CANNOT_LISTEN") from error
-    # What stands behind # stays in the browser: it is in no log and in no request.
+    # The part after # stays in the browser: it is in no log and in no request.
     opened(f"http://{HOST}:{listening.getsockname()[1]}/#token={token}")
     config = uvicorn.Config(
         create_app(studio, token=token), log_config=None, access_log=False, server_header=False,

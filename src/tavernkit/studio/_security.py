@@ -1,4 +1,4 @@
-"""Who may ask: the holder of the session's token, on this machine, from the page itself."""
+"""Access control: only the page itself, on this machine, with the session's token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing but the page's own files, no inline scripts."""
+"""Only the page's own files, no inline scripts."""
 
 HEADERS: Final = {
     "x-content-type-options": "nosniff",
@@ -39,8 +39,8 @@ def new_token() -> str:
 class Guard:
     """The outermost layer of Studio on loopback: names, origins, the token, the size of bodies, headers.
 
-    Names are checked because a page elsewhere can have its own name lead to this machine. The token comes in a header,
-    which no other page can send, and never in a cookie, which every page would.
+    Host names are checked because another page can point its own name to this machine. The token is sent in a header,
+    which other pages cannot do, and never in a cookie, which browsers would send for every page.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, prefix: str) -> None:
@@ -90,7 +90,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and not _same(origin, host):
             return 403, "requests of other pages are not allowed", "origin_not_allowed"
-        # A link elsewhere may open the page itself, which has nothing in it.
+        # Links from elsewhere may open the page itself, which contains nothing secret.
         linked = headers.get("sec-fetch-mode") == "navigate" and not path.startswith(self._prefix)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not linked:
             return 403, "requests of other pages are not allowed", "origin_not_allowed"
@@ -125,13 +125,13 @@ async def _answer(send: Send, status: int, message: str, code: str) -> None:
 
 
 def error_body(status: int, message: str, code: str, param: str | None = None) -> dict[str, object]:
-    """Return an error as the service writes it, too.
+    """Return an error in the service's format.
 
     Args:
         status: The HTTP status.
         message: For people.
         code: For programs.
-        param: What of the request is wrong.
+        param: Which part of the request is wrong.
     """
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "api_error")

@@ -1,4 +1,4 @@
-"""Where characters are opened from besides files: a SillyTavern folder here, the library in the service."""
+"""Where characters can be opened from besides files: a SillyTavern folder, or the service's library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tavernkit.studio._workspace import Workspace
 from tavernkit.studio.errors import StudioError
 
 MAX_LISTED: Final = 5000
-"""Characters, presets and chats that are offered."""
+"""The maximum number of characters, presets and chats in lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class OpenedShelf:
-    """What was opened: the documents, and what builds need besides them."""
+    """The opened documents, and other inputs of builds."""
 
     workspace: Workspace
     inputs: Inputs
@@ -52,20 +52,20 @@ class Shelf(Protocol):
         ...
 
     async def open(self, wanted: Wanted) -> OpenedShelf:
-        """Open a character with what belongs to it."""
+        """Open a character with its files."""
         ...
 
     async def changed(self, document: Document) -> bool:
-        """Return True if a document that came from here has been changed by somebody else since."""
+        """Return True if somebody else has changed a document since it was opened."""
         ...
 
     async def write(self, document: Document, content: bytes) -> str | None:
-        """Store a document that came from here; returns the name of what was kept of the old one, if anything."""
+        """Store a document; return the name of the backup of the old version, if any."""
         ...
 
 
 class FolderShelf:
-    """SillyTavern's data folder. Its documents are files, which are saved as such."""
+    """SillyTavern's data folder. Its documents are saved as files."""
 
     def __init__(self, folder: DataFolder) -> None:
         self._folder = folder
@@ -86,11 +86,11 @@ class FolderShelf:
         }
 
     async def open(self, wanted: Wanted) -> OpenedShelf:
-        """Open a chat of the folder with everything that belongs to it."""
+        """Open a chat of the folder with all its files."""
         return await asyncio.to_thread(self.open_now, wanted)
 
     def open_now(self, wanted: Wanted) -> OpenedShelf:
-        """Do what ``open()`` does, at once."""
+        """Do what ``open()`` does, synchronously."""
         folder = DataFolder(self._folder.path, warn=WarningLog())  # files may have changed since it was read
         place = find_chat(folder, wanted.character, wanted.chat, group=wanted.group)
         builder = folder.builder(place.avatar, place.stored_name, group=place.group)
@@ -144,7 +144,7 @@ def _books(folder: DataFolder, context: SillyTavernContext) -> Iterator[Document
 
 
 def _preset(folder: DataFolder, name: str | None) -> Document:
-    """The preset that is asked for, or the one in use; its file counts if it is what is in use."""
+    """Return the requested preset, or the one in use; its file is used if it has the same content."""
     in_use = folder.settings.preset
     if name is not None:
         path = folder.path / PRESETS / f"{name}.json"
@@ -171,7 +171,7 @@ def _chat(place: FolderChat) -> Document:
 
 
 def _scripts(context: SillyTavernContext) -> Iterator[Document]:
-    """The regex scripts that are on everywhere; they are part of the settings, which are not written."""
+    """Return the global regex scripts; they are part of the settings, which are not written."""
     scripts = thaw(context.settings.extension_settings.get("regex"))
     if is_list(scripts) and scripts:
         yield new_document("", "regex", "scripts of the settings", scripts)

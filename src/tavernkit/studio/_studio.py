@@ -1,4 +1,4 @@
-"""A workspace with everything the page asks about it."""
+"""A workspace with everything that the page needs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from tavernkit.studio._workspace import Changed, State, Workspace
 from tavernkit.studio.errors import StudioError
 
 MAX_LOOKS: Final = 60
-"""Prompts that are remembered, for questions about them and for "what the model saw"."""
+"""How many prompts are kept, for later requests and for "what the model saw"."""
 MAX_REPLAYED: Final = 3
-"""Turns before this one that a provider's cache is filled with."""
+"""How many previous turns fill a provider's cache."""
 DIALECTS: Final = ("openai", "anthropic", "google", "cohere", "mistral", "ai21", "xai", "text")
 
 
 class Studio:
-    """One workspace and the prompts built from it. The newest build wins: those it overtakes are not made."""
+    """One workspace and the prompts built from it. The newest build wins: older waiting ones are skipped."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class Studio:
             workspace: The documents.
             inputs: Makes inputs of builds; with the settings of an installation, if it comes from one.
             shelf: Where other characters are opened from.
-            models: Models to talk to, beside the scripted one.
+            models: Models to talk to, besides the scripted one.
             tools: Functions that these may call.
         """
         self.workspace = workspace
         self.inputs = inputs or Inputs()
         self.looks: LRUCache[str, Look] = LRUCache(MAX_LOOKS)
         self.last: Look | None = None
-        """The prompt that was built last."""
+        """The last prompt."""
         self.shelf = shelf
         self.talk = Talk(self, models=models, tools=tools)
         self._numbers = 0
@@ -96,11 +96,11 @@ class Studio:
         }
 
     def changed(self, changed: Changed, build: JsonObject | None = None) -> JsonObject:
-        """Return what a step changed as JSON.
+        """Return the changes of a step as JSON.
 
         Args:
             changed: The change.
-            build: The prompt after it, if one was asked for.
+            build: The prompt after it, if requested.
         """
         documents: list[Json] = [document.to_dict(data=new) for document, new in changed.documents]
         return {
@@ -154,7 +154,7 @@ class Studio:
         Args:
             name: The file's name.
             content: Its bytes in Base64.
-            kind: What it is; found out by default.
+            kind: Its kind; detected by default.
 
         Raises:
             StudioError: There is no such kind, or the content is not Base64.
@@ -168,18 +168,18 @@ class Studio:
         return self.workspace.add(read_document(read, name=name, kind=as_kind(kind)))
 
     async def choices(self) -> JsonObject:
-        """Return what the folder or library has to open."""
+        """Return what can be opened from the folder or library."""
         return await self._shelf().choices()
 
     async def open(self, asked: OpenIn, *, discard: bool = False) -> None:
-        """Open another character of the folder or library, in place of all documents.
+        """Open another character of the folder or library, instead of all documents.
 
         Args:
             asked: What to open.
-            discard: Give up what is not saved.
+            discard: Discard unsaved changes.
 
         Raises:
-            StudioError: Something is not saved.
+            StudioError: There are unsaved changes.
         """
         shelf = self._shelf()
         unsaved = [
@@ -209,7 +209,7 @@ class Studio:
 
         Args:
             document_id: The document.
-            overwrite: Write although somebody else has changed it.
+            overwrite: Overwrite changes by somebody else.
 
         Raises:
             StudioError: Somebody else has changed it, or it cannot be written.
@@ -227,7 +227,7 @@ class Studio:
         return self.workspace.mark_saved(document, content), kept
 
     async def difference(self, document_id: str) -> JsonObject:
-        """Return what saving would change, and whether somebody else has changed it since it was opened."""
+        """Return what saving would change, and whether somebody else has changed the document."""
         document = self.workspace.document(document_id)
         changes = await asyncio.to_thread(self.workspace.difference, document_id)
         if document.item:
@@ -244,7 +244,7 @@ class Studio:
     # Prompts.
 
     async def build(self, since: str | None = None) -> JsonObject:
-        """Build the prompt of the documents as they are; a newer call that waits wins.
+        """Build the prompt of the current documents; a newer waiting call wins.
 
         Args:
             since: The id of the prompt to compare with; the last one by default.
@@ -268,7 +268,7 @@ class Studio:
         return build_view(look, before)
 
     def look(self, state: State, revision: int = 0, plan: Plan | None = None) -> Look:
-        """Build a prompt and remember it.
+        """Build a prompt and keep it.
 
         Args:
             state: The documents.
@@ -291,7 +291,7 @@ class Studio:
         """Return a prompt that was built before.
 
         Raises:
-            StudioError: It is not remembered any more.
+            StudioError: It is no longer kept.
         """
         found = self.looks.get(plan)
         if found is None:
@@ -336,7 +336,7 @@ class Studio:
         return {"dialect": dialect, **made, "warnings": list(warnings.messages)}
 
     async def cache(self, plan: str, profile: str) -> JsonObject:
-        """Return what of a prompt comes from a provider's cache after the turns before it.
+        """Return what a provider's cache has of a prompt after the previous turns.
 
         Args:
             plan: The id of the prompt.
@@ -359,11 +359,11 @@ class Studio:
     # The lab, comparisons and playgrounds.
 
     async def scan_lore(self, text: str, *, with_chat: bool) -> JsonObject:
-        """Return what every lore entry does when a text is said.
+        """Return which lore entries fire for a text, and why others do not.
 
         Args:
             text: The text.
-            with_chat: Look at the chat before it, too.
+            with_chat: Include the chat before it.
         """
         return await asyncio.to_thread(lore_lab.scan, self.inputs, self.workspace.state, text, with_chat=with_chat)
 
@@ -372,7 +372,7 @@ class Studio:
         return await asyncio.to_thread(lore_lab.chart, self.inputs, self.workspace.state)
 
     def keep_finding(self, asked: CaseIn) -> JsonObject:
-        """Return a finding of the lab as a test, and write it if asked to."""
+        """Return a finding of the lab as a test, and optionally write it."""
         finding = lore_lab.Finding(
             name=asked.name,
             text=asked.text,
@@ -393,7 +393,7 @@ class Studio:
         return await asyncio.to_thread(compare, self, *sides)
 
     async def try_macros(self, text: str, engine: str) -> JsonObject:
-        """Return what macros or CBS make of a text.
+        """Return the expansion of a text with macros or CBS.
 
         Args:
             text: The text.
@@ -402,7 +402,7 @@ class Studio:
         return await asyncio.to_thread(playground.try_macros, self.inputs, self.workspace.state, text, engine)
 
     async def try_script(self, script: Mapping[str, Json], text: str, engine: str) -> JsonObject:
-        """Return what a regex script makes of a text.
+        """Return the result of a regex script on a text.
 
         Args:
             script: The script.
@@ -417,7 +417,7 @@ class Studio:
         return await asyncio.to_thread(check, self.workspace.state)
 
     def warm_up(self) -> None:
-        """Load what the first build would wait for."""
+        """Load what the first build needs."""
         with suppress(TavernKitError):
             self.inputs.build(self.workspace.state)
 

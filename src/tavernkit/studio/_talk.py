@@ -39,7 +39,7 @@ OWN_WORDS: Final = (
     '*Looks out at the sea for a while.* "That is not how I remember it."',
     '"And then?" *The kettle begins to sing.*',
 )
-"""What the scripted model says without a script."""
+"""The default reply of the scripted model."""
 
 Operation: TypeAlias = Literal[
     "edit", "delete", "delete_from", "hide", "unhide", "swipe_left", "greeting", "branch", "undo"
@@ -47,7 +47,7 @@ Operation: TypeAlias = Literal[
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 MAX_SCRIPT: Final = 100
 MAX_SEEN: Final = 500
-"""Replies whose prompts are remembered."""
+"""How many replies keep their prompts."""
 
 Event: TypeAlias = tuple[str, JsonObject]
 """The name and data of an event of a stream."""
@@ -71,8 +71,8 @@ class Talk:
         """Make it.
 
         Args:
-            studio: Has the documents.
-            models: Models that can be chosen beside the scripted one; the first is chosen at the start.
+            studio: The Studio with the documents.
+            models: Models to choose from besides the scripted one; the first is the default.
             tools: Functions that models may call.
         """
         self._studio = studio
@@ -85,7 +85,7 @@ class Talk:
         self._stream: ReplyStream | None = None
         self._busy = False
         self._seen: LRUCache[tuple[str, str], str] = LRUCache(MAX_SEEN)
-        """Ids of prompts by who said what."""
+        """Ids of prompts by speaker and text."""
         self._said = 0
         self._last_look = ""
 
@@ -105,7 +105,7 @@ class Talk:
             "platform": Turn.of(state).platform,
             "model": self.model_id,
             "busy": self._busy,
-            # The page has one undo; Talk offers it while it would take back something of the chat.
+            # The page has one undo; Talk offers it if it would undo a change of the chat.
             "can_undo": (self._studio.workspace.undo_label or "").startswith(f"{document.title}: "),
             "group": [{"name": each.title} for each in members] or None,
             "chat": document.id,
@@ -119,7 +119,7 @@ class Talk:
 
         Args:
             model: Its id.
-            script: What the scripted model says, in turn.
+            script: What the scripted model says, in order.
         """
         if model != SCRIPTED and model not in self._choices:
             raise StudioError(422, f"there is no model {model!r}", code="unknown_model")
@@ -130,7 +130,7 @@ class Talk:
         self._conversation = None
 
     async def turn(self, kind: TurnKind, text: str) -> AsyncGenerator[Event]:
-        """Do a turn, and give its events as they come.
+        """Run a turn, and yield its events as they arrive.
 
         Args:
             kind: What to do.
@@ -178,7 +178,7 @@ class Talk:
                 self._write_back(self._conversation, "reply")
 
     async def stop(self) -> bool:
-        """Stop the reply that comes; what has arrived is kept."""
+        """Stop the current reply; the text so far is kept."""
         if self._stream is None:
             return False
         await self._stream.aclose()
@@ -241,11 +241,11 @@ class Talk:
             self._conversation = None
 
     def forget(self) -> None:
-        """Let the next turn begin a conversation with the documents that are there then."""
+        """Make the next turn start a new conversation with the current documents."""
         self._conversation = None
 
     def check_free(self) -> None:
-        """Raise if a reply is still coming."""
+        """Raise if a reply is still streaming."""
         if self._busy:
             raise StudioError(409, "a reply is still coming: wait for it, or stop it", code="busy")
 
@@ -274,7 +274,7 @@ class Talk:
         return self._conversation
 
     def _with_fitting_chat(self, state: State) -> State:
-        """Return a state whose chat is one of the platform's; a chat of the other program goes on as a copy."""
+        """Return a state whose chat is one of the platform's; a chat of the other program is copied."""
         document = self._chat_document(state)
         risu = Turn.of(state).platform == RISU_AI
         if risu == (document.format == RISU_CHAT):
@@ -294,7 +294,7 @@ class Talk:
         return ScriptedModel(self._next_words, name="", repeat_last=True)
 
     def _next_words(self, body: JsonObject) -> Answer:
-        """What the scripted model says now: the next line of its script, and the last one for ever."""
+        """Return the next line of the scripted model; the last one repeats forever."""
         del body
         words = self.script or OWN_WORDS
         at = min(self._said, len(words) - 1) if self.script else self._said % len(words)
@@ -302,11 +302,11 @@ class Talk:
         return scripted_answer(words[at])
 
     def _write_back(self, conversation: Conversation, label: str) -> Changed:
-        """Make the chat document what the conversation's chat is, as one step that can be undone."""
+        """Copy the conversation's chat to the chat document, as one undo step."""
         workspace = self._studio.workspace
         before = workspace.state
         document = self._chat_document(before)
-        if not _same(self._built_from, before):  # somebody edited the documents while the reply came
+        if not _same(self._built_from, before):  # somebody edited the documents during the reply
             self._conversation = None
         changed = workspace.change(document.id, chat_data(conversation.chat), f"{document.title}: {label}")
         if self._conversation is not None:
@@ -319,7 +319,7 @@ class Talk:
         return document
 
     def _note(self, turn: ChatTurn | None) -> None:
-        """Remember which prompt each reply of a turn saw."""
+        """Record which prompt each reply of a turn saw."""
         state, revision = self._studio.workspace.state, self._studio.workspace.revision
         for exchange in turn.exchanges if turn is not None else ():
             look = self._studio.look(state, revision, exchange.plan)
@@ -399,9 +399,9 @@ def scripted_answer(text: str) -> Answer:
 
 
 def _greeting(chat: Chat) -> JsonObject | None:
-    """The greetings that may be chosen now, and which one it is; RisuAI's is not among the lines, so its text is there.
+    """Return the available greetings and the current one; RisuAI's greeting is not a line, so its text is included.
 
-    SillyTavern lets one choose as long as nothing else was said, RisuAI always.
+    SillyTavern allows a choice only before the first message, RisuAI always.
     """
     if isinstance(chat, RisuAIChat):
         if chat.character.is_group:
@@ -419,7 +419,7 @@ def _greeting(chat: Chat) -> JsonObject | None:
 
 
 def chat_data(chat: Chat) -> Json:
-    """Return a chat as its document has it."""
+    """Return a chat as document data."""
     file = saved_chat(chat).file
     if isinstance(chat, RisuAIChat):
         return read_document(file, name="chat.json", kind="chat").data
@@ -427,7 +427,7 @@ def chat_data(chat: Chat) -> Json:
 
 
 def _same(one: State | None, other: State) -> bool:
-    """Return True if a conversation made of one state is one of the other."""
+    """Return True if two states would make the same conversation."""
     if one is None:
         return False
     if one is other:
@@ -441,7 +441,7 @@ def _same(one: State | None, other: State) -> bool:
 
 
 def _only_message(one: Document, other: Document) -> bool:
-    """Return True if turns differ in the next message only, which a conversation gets with each turn."""
+    """Return True if turns differ only in the next message, which each turn passes to the conversation."""
     if one.kind != "turn" or not is_object(one.data) or not is_object(other.data):
         return False
     return {**one.data, "message": ""} == {**other.data, "message": ""}

@@ -29,7 +29,7 @@ async def talk(studio: TheStudio) -> Response:
 
 @router.post("/turn")
 async def turn(studio: TheStudio, body: TurnIn) -> Response:
-    """Do a turn; the reply comes as server-sent events."""
+    """Run a turn; the reply is streamed as server-sent events."""
     studio.talk.check_free()
     events = _encoded(studio.talk.turn(body.kind, body.text))
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
@@ -44,7 +44,7 @@ async def change(studio: TheStudio, body: ChangeIn) -> Response:
 
 @router.post("/stop")
 async def stop(studio: TheStudio, body: EmptyIn) -> Response:
-    """Stop the reply that comes; what has arrived is kept."""
+    """Stop the current reply; the text so far is kept."""
     del body
     return StudioResponse({"stopped": await studio.talk.stop()})
 
@@ -59,5 +59,5 @@ async def choose_model(studio: TheStudio, body: ModelIn) -> Response:
 async def _encoded(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
     async with aclosing(events) as open_events:
         async for name, data in open_events:
-            # ASCII, so that halves of characters cannot break the stream.
+            # ASCII, so that lone surrogates cannot break the stream.
             yield f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()

@@ -1,4 +1,4 @@
-"""What the turn and persona documents ask for, and who is in the group."""
+"""Reads the turn and persona documents, and the members of a group."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DEFAULT_TURN: Final[JsonObject] = {
     "greeting": 0,
     "members": [],
 }
-"""What a turn document has."""
+"""The fields of a turn document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What the turn document asks for, each value of the right type."""
+    """The values of the turn document, each of the right type."""
 
     platform: str
     message: str
@@ -47,11 +47,11 @@ class Turn:
     speaker: str | None
     greeting: int
     members: tuple[str, ...]
-    """Ids of the cards of a group; with fewer than two there is none."""
+    """Ids of the cards of a group; fewer than two are not a group."""
 
     @classmethod
     def of(cls, state: State) -> Turn:
-        """Read the active turn document; values of a wrong type count as missing."""
+        """Read the active turn document; values of the wrong type count as missing."""
         document = state.one("turn")
         given = document.data if document is not None and is_object(document.data) else {}
         platform, kind, members = given.get("platform"), given.get("generation_type"), given.get("members")
@@ -73,7 +73,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class PersonaFields:
-    """What the persona document says, each value of the right type."""
+    """The values of the persona document, each of the right type."""
 
     name: str = "User"
     description: str = ""
@@ -83,7 +83,7 @@ class PersonaFields:
 
 
 def persona_of(state: State) -> PersonaFields:
-    """Read the active persona document; values of a wrong type count as missing."""
+    """Read the active persona document; values of the wrong type count as missing."""
     document = state.one("persona")
     data = document.data if document is not None and is_object(document.data) else {}
     return PersonaFields(
@@ -96,7 +96,7 @@ def persona_of(state: State) -> PersonaFields:
 
 
 def group_members(state: State) -> list[Document]:
-    """Return the cards of the group that talks; none if it is one character."""
+    """Return the cards of the group; empty for a single character."""
     found = (state.documents.get(each) for each in dict.fromkeys(Turn.of(state).members))
     members = [each for each in found if each is not None and each.kind == "card"]
     return members if len(members) > 1 else []

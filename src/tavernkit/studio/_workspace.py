@@ -1,4 +1,4 @@
-"""All documents of a Studio with their history: every change can be undone, and the disk changes by saving only."""
+"""All documents of a Studio with their history: every change can be undone, and only saving writes to disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_STEPS: Final = 500
 """How many steps can be undone."""
 MAX_DOCUMENTS: Final = 200
 MAX_DIFFERENCES: Final = 2000
-"""Lines and changes of a difference that are shown."""
+"""The maximum number of lines and changes shown in a difference."""
 MAX_COMPARED_LINES: Final = 2000
 """Longer texts are not compared line by line."""
 
@@ -39,13 +39,13 @@ SINGLE: Final[tuple[Kind, ...]] = (
 )
 """Kinds of which one document is active."""
 SEVERAL: Final[Mapping[Kind, str]] = {"book": "books", "regex": "regex"}
-"""Kinds of which any number is active, and what their list is called."""
+"""Kinds of which any number can be active, and the names of their lists."""
 NEEDED: Final[frozenset[str]] = frozenset({"card", "chat", "persona"})
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What undo goes back to: the documents by id, and which of them are active."""
+    """An undo state: the documents by id, and which of them are active."""
 
     documents: Mapping[str, Document] = field(default_factory=dict[str, Document])
     active: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class State:
         return replace(self, documents={**self.documents, turn.id: changed})
 
     def roles(self) -> JsonObject:
-        """Which documents are active, as the page gets it."""
+        """The active documents, as JSON for the page."""
         listed: JsonObject = {}
         for kind in SINGLE:
             document = self.one(kind)
@@ -86,14 +86,14 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a step changed, for a page that has the documents as they were."""
+    """The changes of a step, for a page that has the previous documents."""
 
     before: State
     after: State
 
     @property
     def edits(self) -> list[Edit]:
-        """Edits of documents that were there before."""
+        """Edits of existing documents."""
         return [
             edit
             for document in self.after.documents.values()
@@ -103,7 +103,7 @@ class Changed:
 
     @property
     def documents(self) -> list[tuple[Document, bool]]:
-        """Documents that are not what they were, and whether they are new."""
+        """Changed documents, and whether they are new."""
         return [
             (document, document.id not in self.before.documents)
             for document in self.after.documents.values()
@@ -112,12 +112,12 @@ class Changed:
 
     @property
     def removed(self) -> list[str]:
-        """Ids of documents that are gone."""
+        """Ids of removed documents."""
         return [each for each in self.before.documents if each not in self.after.documents]
 
 
 class Workspace:
-    """The documents that are open. States are values: a build reads one while the next edit makes another.
+    """The documents that are open. States are immutable: a build reads one while the next edit makes another.
 
     Args:
         documents: The documents to open.
@@ -149,13 +149,13 @@ class Workspace:
         self._lock = threading.Lock()
 
     def with_turn(self, data: JsonObject) -> Workspace:
-        """Give the workspace the turn that it begins with, and return it."""
+        """Set the initial turn of the workspace, and return the workspace."""
         turn = new_document(self.new_id("turn"), "turn", "Next turn", data)
         self.state = State({**self.state.documents, turn.id: turn}, self.state.active | {turn.id})
         return self
 
     def new_id(self, kind: Kind) -> str:
-        """Return an id that no document has had."""
+        """Return a new id."""
         self._counts[kind] = self._counts.get(kind, 0) + 1
         return f"{kind}-{self._counts[kind]}"
 
@@ -163,7 +163,7 @@ class Workspace:
         """Return a document.
 
         Raises:
-            StudioError: There is none with this id.
+            StudioError: There is no document with this id.
         """
         found = self.state.documents.get(document_id)
         if found is None:
@@ -172,12 +172,12 @@ class Workspace:
 
     @property
     def undo_label(self) -> str | None:
-        """What undo would take back, in words."""
+        """A description of the step that undo would revert."""
         return self._undo[-1].label if self._undo else None
 
     @property
     def redo_label(self) -> str | None:
-        """What redo would do again, in words."""
+        """A description of the step that redo would repeat."""
         return self._redo[-1].label if self._redo else None
 
     def edit(self, edits: Sequence[Edit], *, group: str | None = None, label: str | None = None) -> Changed:
@@ -185,7 +185,7 @@ class Workspace:
 
         Args:
             edits: The edits, in order.
-            group: Consecutive edits of one group are one step, e.g. those of typing in a field.
+            group: Consecutive edits of one group are one step, e.g. typing in a field.
             label: What undo calls the step; made from the edits by default.
 
         Raises:
@@ -257,7 +257,7 @@ class Workspace:
 
         Args:
             document_id: The document.
-            active: Whether prompts use it.
+            active: True if prompts use it.
 
         Raises:
             StudioError: A prompt needs the document.
@@ -268,11 +268,11 @@ class Workspace:
         return self._step(_activated(self.state, document, active=active), f"switch {document.title}")
 
     def undo(self) -> Changed:
-        """Take back the last step; nothing happens if there is none."""
+        """Undo the last step, if there is one."""
         return self._go(self._undo, self._redo)
 
     def redo(self) -> Changed:
-        """Do again what was taken back last; nothing happens if there is nothing."""
+        """Redo the last undone step, if there is one."""
         return self._go(self._redo, self._undo)
 
     def difference(self, document_id: str) -> JsonObject:
@@ -293,11 +293,11 @@ class Workspace:
         }
 
     def save(self, document_id: str, *, overwrite: bool = False) -> tuple[Document, str | None]:
-        """Write a document to its file. What was there is kept beside it; returns the document and the copy's name.
+        """Write a document to its file. The old file is kept next to it; returns the document and the copy's name.
 
         Args:
             document_id: The document.
-            overwrite: Write although another program has changed the file.
+            overwrite: Overwrite changes of another program.
 
         Raises:
             StudioError: It has no file, or the file has changed since it was read.
@@ -311,7 +311,7 @@ class Workspace:
 
         Args:
             document: The document.
-            overwrite: Write although another program has changed the file.
+            overwrite: Overwrite changes of another program.
 
         Raises:
             StudioError: It has no file, another program has changed the file, or it cannot be written.
@@ -331,11 +331,11 @@ class Workspace:
         return content, backup
 
     def mark_saved(self, document: Document, content: bytes) -> Document:
-        """Note that a document was written, and return it.
+        """Mark a document as saved, and return it.
 
         Args:
             document: The document as it was written.
-            content: What was written.
+            content: The written content.
         """
         digest = digest_of(content)
         self._everywhere(
@@ -344,7 +344,7 @@ class Workspace:
         return self.document(document.id)
 
     def reload(self, document_id: str) -> Changed:
-        """Read a document from its file again, as one step; of one without a file, what was opened comes back."""
+        """Read a document from its file again, as one step; without a file, restore the original content."""
         document = self.document(document_id)
         if document.path is None:
             return self.change(document_id, document.original, f"{document.title}: as it was opened")
@@ -364,7 +364,7 @@ class Workspace:
         try:
             return digest_of(document.path.read_bytes()) != document.digest
         except FileNotFoundError:
-            return False  # nothing is lost by writing it
+            return False  # overwriting it loses nothing
         except OSError:
             return True
 
@@ -379,7 +379,7 @@ class Workspace:
         return copy.name
 
     def _everywhere(self, update: Callable[[Document], Document]) -> None:
-        """Change a document in this state and in all that undo and redo lead to: the disk has no history."""
+        """Change a document in this state and in all undo and redo states, because the disk has no history."""
 
         def updated(state: State) -> State:
             return replace(state, documents={key: update(each) for key, each in state.documents.items()})
@@ -437,7 +437,7 @@ def _label(document: Document, edit: Edit) -> str:
 
 
 def _unified(change: Change) -> Iterator[str]:
-    """A change as lines: its place, what went, what came."""
+    """Return a change as lines: its place, the removed and the added text."""
     yield f"@@ {change.where} @@" + (f" {change.name}" if change.name else "")
     if change.kind == "moved":
         yield f" moved from place {change.old} to {change.new}"

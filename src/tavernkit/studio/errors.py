@@ -6,7 +6,7 @@ from tavernkit.errors import TavernKitError
 
 
 class StudioError(TavernKitError):
-    """Something that Studio was asked for and cannot do; ``status`` is the HTTP status of its answer."""
+    """Studio cannot do what was requested; ``status`` is the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str, *, code: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The synchronous façade: the async runners, for programs without an event loop."""
+"""Synchronous access to the async runners, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class BlockingRunner:
-    """Runs a ``PromptRunner``, and whatever is built on it, from synchronous code.
+    """Runs a ``PromptRunner``, and runners based on it, from synchronous code.
 
-    A thread with an event loop does the work; closing ends both, and everything that still runs in them.
+    The work runs in a thread with an event loop; closing ends both, and everything that is still running.
 
     >>> with BlockingRunner(PromptRunner(model)) as blocking:                        # doctest: +SKIP
     ...     request = blocking.runner.build_request(config, message="Hi")
@@ -63,18 +63,18 @@ class BlockingRunner:
 
         Args:
             request: The request.
-            include_usage: Ask for token counts as well.
+            include_usage: Also request token counts.
             on_delta: Called with each piece of text, in the runner's thread.
         """
         return self.run(self.runner.perform_stream(request, include_usage=include_usage, on_delta=on_delta))
 
     @contextmanager
     def stream(self, request: PromptRequest, *, include_usage: bool = True) -> Generator[BlockingStream]:
-        """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request.
+        """Send a chat-only request and iterate over the answer as it arrives; leaving the context cancels the request.
 
         Args:
             request: The request.
-            include_usage: Ask for token counts as well.
+            include_usage: Also request token counts.
         """
         manager = self.runner.stream(request, include_usage=include_usage)
         stream = self.run(_entered(manager.__aenter__))
@@ -84,7 +84,7 @@ class BlockingRunner:
             self.run(_entered(lambda: manager.__aexit__(None, None, None)))
 
     def close(self) -> None:
-        """Close the model, end what still runs, and end the thread."""
+        """Close the model, stop running work, and end the thread."""
         if self._loop.is_closed():
             return
         self.run(_closed(self.runner))
@@ -102,7 +102,7 @@ class BlockingRunner:
 
 
 class BlockingStream:
-    """A running stream: iterate over its pieces; ``result`` is there once it has ended."""
+    """A running stream: iterate over its pieces; ``result`` is available when it has ended."""
 
     def __init__(self, runner: BlockingRunner, stream: PromptStream) -> None:
         self._runner = runner

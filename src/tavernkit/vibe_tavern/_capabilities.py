@@ -1,4 +1,4 @@
-"""What a provider and model can do: the snapshot that routing and preflight decide by."""
+"""Capabilities of a provider and model, used by routing and preflight."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tavernkit.vibe_tavern._providers import model_id, provider_id
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one model of one provider supports. Unknown providers are judged carefully: no ``json_schema``.
+    """What one model of one provider supports. For unknown providers, ``json_schema`` is assumed to be missing.
 
-    ``context_window_tokens`` and ``reserved_response_tokens`` are the application's budget; when a window is given,
-    the pipeline refuses prompts that do not fit.
+    ``context_window_tokens`` and ``reserved_response_tokens`` are the application's budget; if a window is given, the
+    pipeline refuses prompts that do not fit.
     """
 
     provider: str
@@ -75,7 +75,7 @@ PROVIDERS: Mapping[str, Mapping[str, object]] = {
     "anthropic": {**_NO_STRUCTURED_OUTPUT, "supports_parallel_tool_calls": True},
     "google": {"supports_response_format_json_schema": True},
 }
-"""What providers differ in from an unknown one."""
+"""Capabilities of known providers that differ from the default."""
 
 MODELS: Mapping[str, tuple[tuple[str, Mapping[str, object]], ...]] = {
     "openrouter": (
@@ -85,14 +85,14 @@ MODELS: Mapping[str, tuple[tuple[str, Mapping[str, object]], ...]] = {
         ("minimax/minimax-m2-her", {"supports_tools": False}),
     ),
 }
-"""What models of a provider differ in from the provider: all matching rules count, later ones win.
+"""Capabilities of models that differ from their provider's: all matching rules apply, later ones win.
 
 A pattern is a whole model id, or the start of one with ``*`` at its end.
 """
 
 
 class CapabilitiesRegistry:
-    """Layers of knowledge about providers and models; later layers win, the call's overrides most.
+    """Layers of capabilities of providers and models; later layers win, and overrides of a call win over all.
 
     Args:
         providers: Capabilities by provider.
@@ -111,17 +111,17 @@ class CapabilitiesRegistry:
         self._lock = threading.Lock()
 
     def configure_default_overrides(self, **values: object) -> None:
-        """Set what holds for every model unless a call says otherwise.
+        """Set defaults for every model, which calls can override.
 
-        Meant for the token budget: ``configure_default_overrides(context_window_tokens=32_768)``. Replaces what was
-        set before; without arguments nothing is left.
+        Meant for the token budget: ``configure_default_overrides(context_window_tokens=32_768)``. Replaces the previous
+        defaults; without arguments, removes them.
         """
         known = _known(values)
         with self._lock:
             self._defaults = known
 
     def register_provider(self, provider: str, **values: object) -> None:
-        """Say what a provider supports, in place of what was known about it.
+        """Set what a provider supports; replaces earlier values.
 
         Args:
             provider: The provider's name.
@@ -132,18 +132,18 @@ class CapabilitiesRegistry:
             self._providers = {**self._providers, provider_id(provider): known}
 
     def copy(self) -> CapabilitiesRegistry:
-        """An independent registry that knows the same."""
+        """Return an independent copy."""
         twin = CapabilitiesRegistry(providers=self._providers, models=self._models)
         twin._defaults = self._defaults
         return twin
 
     def resolve(self, provider: str, model: str, overrides: Mapping[str, object] | None = None) -> Capabilities:
-        """Work out what a model supports.
+        """Return what a model supports.
 
         Args:
             provider: The provider.
             model: The provider's model id.
-            overrides: Values that go over the known ones.
+            overrides: Values that override the known ones.
         """
         require("overrides", overrides, Mapping[str, object] | None)
         name, model = provider_id(provider), model_id(model)
@@ -157,7 +157,7 @@ class CapabilitiesRegistry:
 
 
 def _known(values: Mapping[str, object]) -> dict[str, object]:
-    """Take what holds until further notice: what is impossible is refused now, not when a model is looked up."""
+    """Check default values now, instead of when a model is looked up."""
     named = _named(values)
     Capabilities(provider="any", model="any", **named)  # pyright: ignore[reportArgumentType]  # checked inside
     return named
@@ -182,7 +182,7 @@ def _is_integer(value: object) -> bool:
 
 
 default_registry = CapabilitiesRegistry()
-"""The registry that is used unless a caller brings one."""
+"""The default registry."""
 
 resolve = default_registry.resolve
 configure_default_overrides = default_registry.configure_default_overrides

@@ -1,4 +1,4 @@
-"""Takes the code fence off an answer that is nothing but one."""
+"""Removes a code fence around a whole answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FENCE: Final = "```"
 
 
 def without_fence(text: str, *, labels: Sequence[str]) -> str:
-    """Return the inside of a text that is one code fence as a whole, else the text; a known label goes too."""
+    """Return the content of a text that is a single code fence, else the text; known labels are removed."""
     if len(text) < 2 * len(FENCE) or not (text.startswith(FENCE) and text.endswith(FENCE)):
         return text
     inner = text[len(FENCE) : -len(FENCE)]

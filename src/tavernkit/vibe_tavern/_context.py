@@ -1,4 +1,4 @@
-"""The input of a VibeTavern build, and what its steps hand each other."""
+"""The input of a VibeTavern build, and the state that its steps share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.stores._history import HistoryLike
 
 
 class _Default(Enum):
-    """Marks an input that was not given, where nothing means something else."""
+    """Marks an input that was not given, because None has another meaning."""
 
     DEFAULT = "default"
 
@@ -22,7 +22,7 @@ DEFAULT: Final = _Default.DEFAULT
 """Not given: the built-in text is used."""
 
 Template = str | None | _Default
-"""A Liquid template; nothing or a blank one for no text at all; ``DEFAULT`` for the built-in text."""
+"""A Liquid template; None or a blank one for no text; ``DEFAULT`` for the built-in text."""
 
 
 class VibeTavernInputs(CommonInputs, total=False):
@@ -48,7 +48,8 @@ class VibeTavernContext(Context):
 
     ``system_text`` is a system message of the request itself, after the texts made from the card.
     ``system_template`` and ``post_history_template`` replace the texts made from the card. ``default_model_hint`` is
-    the model of the request; the application's own hint (``context["token_estimation"]["model_hint"]``) goes first.
+    the model of the request; the application's own hint (``context["token_estimation"]["model_hint"]``) takes
+    precedence.
     """
 
     system_text: str = ""
@@ -60,7 +61,7 @@ class VibeTavernContext(Context):
 
 
 class VibeTavernState(BuildState[VibeTavernContext]):
-    """Workspace of one build: which model tokens are counted for, and with what."""
+    """Workspace of one build, with the model and the estimator for counting tokens."""
 
     def __init__(self, context: VibeTavernContext) -> None:
         super().__init__(context)

@@ -1,7 +1,7 @@
-"""Events: what happens during a run, as it happens.
+"""Events of a run, as they happen.
 
-An event is a mapping with a ``type`` and the fields that the type has. They hold sizes, names, codes and messages, no
-prompts, no answers (but for ``final_stream_delta``) and no keys.
+An event is a mapping with a ``type`` and the fields that the type has. Events contain sizes, names, codes and messages,
+but no prompts, no answers (except ``final_stream_delta``) and no keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tavernkit._values import Json, JsonObject, thaw
 from tavernkit.errors import ConfigError, Warn, log_warning
 
 EventHandler: TypeAlias = Callable[[JsonObject], object]
-"""Called with each event; what it raises is logged and does not disturb the run."""
+"""Called with each event; its errors are logged and do not affect the run."""
 
 LLM_REQUEST_START = "llm_request_start"
 LLM_REQUEST_ERROR = "llm_request_error"
@@ -31,7 +31,7 @@ FINAL_STREAM_ERROR = "final_stream_error"
 
 
 class EventEmitter:
-    """Hands events to a handler, if there is one."""
+    """Passes events to a handler, if there is one."""
 
     def __init__(self, handler: EventHandler | None, *, warn: Warn = log_warning) -> None:
         self._handler = handler

@@ -1,4 +1,4 @@
-"""JSON schemas from whatever describes one: a mapping, a pydantic model, a dataclass, any type."""
+"""Makes JSON schemas from mappings, pydantic models, dataclasses and other types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tavernkit.errors import ConfigError
 def json_schema_of(source: object, name: str = "a schema") -> JsonObject:
     """Return a JSON schema as plain JSON.
 
-    ``source`` is a mapping (taken as the schema), nothing (an empty schema), an object with ``json_schema`` (an
+    ``source`` is a mapping (used as the schema), None (an empty schema), an object with ``json_schema`` (an
     attribute or a method), or a type that pydantic can describe. ``name`` is what messages call it.
     """
     if source is None:

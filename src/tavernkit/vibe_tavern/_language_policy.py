@@ -1,4 +1,4 @@
-"""Asks the model to answer in one language; protocols stay as they are."""
+"""Asks the model to answer in one language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tavernkit.vibe_tavern._section_options import LanguagePolicyOptions
 from tavernkit.vibe_tavern._whitespace import is_blank
 
 PolicyTextBuilder: TypeAlias = Callable[[str, str | None, Sequence[str]], str]
-"""Gets the language, the style hint and the special tags; returns the text, or a blank one for none."""
+"""Gets the language, the style hint and the special tags; returns the text, or a blank text for none."""
 
 SUPPORTED_LANGUAGES: Final = ("en-US", "zh-CN", "zh-TW", "ko-KR", "ja-JP", "yue-HK")
 
@@ -77,7 +77,7 @@ class LanguagePolicyConfig:
 
 
 def canonical_language(value: str) -> str:
-    """Write a language in the form that policies compare: ``zh_hans`` is ``zh-CN``, ``ja`` is ``ja-JP``."""
+    """Normalise a language for policies: ``zh_hans`` is ``zh-CN``, ``ja`` is ``ja-JP``."""
     text = trim_blanks(value).replace("_", "-")
     normal = language_tag.normalize(text) or text
     return _ALIASES.get(normal.lower(), normal)

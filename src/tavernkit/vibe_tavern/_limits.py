@@ -1,4 +1,4 @@
-"""Every limit of this room in one place. Each is well above honest use; hitting one is reported."""
+"""Limits of this package. Each is well above normal use; hitting one is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_REPAIRED_BYTES: Final = 50_000
 """Size of an answer that is repaired when it is not quite JSON."""
 
 MAX_OBJECTS_TRIED: Final = 16
-"""Places in an answer where an object may begin that are tried, when answers are repaired."""
+"""How many possible starts of an object are tried when an answer is repaired."""
 
 MAX_TOOL_ARGS_BYTES: Final = 200_000
 """Size of the arguments of one tool call."""
@@ -26,7 +26,7 @@ MAX_TOOL_OUTPUT_DEPTH: Final = 20
 """Nesting of a tool result."""
 
 MAX_TOOL_OUTPUT_NODES: Final = 50_000
-"""Values in a tool result, counted all together."""
+"""Total number of values in a tool result."""
 
 MAX_TOOL_OUTPUT_KEYS: Final = 50_000
 """Keys of one mapping in a tool result."""
@@ -35,7 +35,7 @@ MAX_TOOL_OUTPUT_ITEMS: Final = 50_000
 """Items of one list in a tool result."""
 
 MAX_TURNS: Final = 12
-"""Requests of one tool loop run, unless the caller says otherwise."""
+"""Requests of one tool loop run, unless configured."""
 
 TOOL_TIMEOUT_SECONDS: Final = 120.0
 """Time for one tool call, unless configured."""
@@ -50,13 +50,13 @@ MAX_LIQUID_STEPS: Final = 200_000
 """Nodes that one Liquid template may render; work on long values, long lists and random numbers counts as more."""
 
 MAX_LIQUID_CACHED_CHARACTERS: Final = 1_000_000
-"""Characters of Liquid templates that are kept parsed; each takes some 150 bytes."""
+"""Total characters of cached Liquid templates; each takes about 150 bytes when parsed."""
 
 MAX_LIQUID_WARNINGS: Final = 8
-"""Errors printed by one Liquid template that are reported one by one; of more only their number."""
+"""How many errors of one Liquid template are reported individually; the rest are counted."""
 
 MAX_LIQUID_UNCLOSED: Final = 16
-"""Tags of a Liquid template that are opened and never closed: more are not looked for, the template is broken."""
+"""How many unclosed tags of a Liquid template are searched for; with more, the template counts as broken."""
 
 MAX_DICE: Final = 1000
 """Dice that ``rollp`` throws at once."""

@@ -1,6 +1,6 @@
 """Reads options that people write by hand: names, numbers and lists of names in several spellings.
 
-What cannot be read is refused with what to pass instead, and so is an option that does not exist.
+Invalid and unknown options are refused, with what to pass instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def option_name(value: object) -> str:
 
 
 def integer(value: object) -> int | None:
-    """Read a whole number: an integer, a float (cut), or integer text; anything else is nothing."""
+    """Read a whole number: an integer, a float (truncated), or integer text; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -54,7 +54,7 @@ def positive_number(value: object, *, default: float | None = None) -> float | N
 
 
 def names(value: object) -> list[str] | None:
-    """Read a list of names: a list, or text with commas. Trimmed, without blanks; nothing stays nothing."""
+    """Read a list of names: a list, or text with commas. Trimmed, without blank ones; None stays None."""
     if value is None:
         return None
     parts: Iterable[object] = value.split(",") if isinstance(value, str) else value if is_sequence(value) else (value,)
@@ -62,9 +62,9 @@ def names(value: object) -> list[str] | None:
 
 
 def merge_names(left: object, right: object) -> object:
-    """Merge lists of names: nothing and an empty list clear, otherwise each name once.
+    """Merge lists of names without duplicates; None and an empty list clear.
 
-    What is not a list of names stays as it is, to be refused where the options are read.
+    Values that are not lists of names are kept, and refused when the options are read.
     """
     if not _are_names(right):
         return right
@@ -73,7 +73,7 @@ def merge_names(left: object, right: object) -> object:
 
 
 def section(value: object, name: str) -> Mapping[str, object]:
-    """Take a configuration section: a mapping, or nothing."""
+    """Return a configuration section: a mapping, or None."""
     if value is None:
         return {}
     if not is_mapping(value):
@@ -82,7 +82,7 @@ def section(value: object, name: str) -> Mapping[str, object]:
 
 
 class OptionReader:
-    """Reads one section of options; None stands for an option that is not given.
+    """Reads one section of options; None means that an option is not given.
 
     ``kind`` is the typed dictionary that lists the section's options. Numbers and booleans may be text; numbers that
     are out of range count as not given.
@@ -96,7 +96,7 @@ class OptionReader:
                 self._refuse_unknown(str(key), kind.__annotations__)
 
     def get(self, key: str) -> object:
-        """Return an option as it was given."""
+        """Return an option unchanged."""
         return self._options.get(key)
 
     def flag(self, key: str, *, default: bool) -> bool:
@@ -177,7 +177,7 @@ class OptionReader:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that asks for the name that was probably meant, or nothing."""
+    """Return a "did you mean" suggestion for the end of a message, or an empty text."""
     near = difflib.get_close_matches(option_name(name), list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

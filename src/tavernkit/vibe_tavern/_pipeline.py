@@ -1,4 +1,4 @@
-"""The order of a VibeTavern build, and its one-shot forms. No input or output happens in it."""
+"""The pipeline of a VibeTavern build, and functions that run it once. It does no input or output."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Builder(BaseBuilder[VibeTavernContext, VibeTavernState]):
 
 
 def traced_context(context: VibeTavernContext, history: Sequence[Message]) -> VibeTavernContext:
-    """Return a context with its texts traced, which neither warns nor refuses; ``history`` is what the build saw."""
+    """Return a context with traced texts, without warnings or checks; ``history`` is what the build saw."""
     character = context.character
     templates = {
         name: traced_text(template, "template", name, "")

@@ -77,7 +77,7 @@ def validate_request(
 
 
 def response_format_kind(value: object) -> str | None:
-    """Name the kind of a ``response_format``: ``json_object``, ``json_schema``, ``other``, or nothing."""
+    """Return the kind of a ``response_format``: ``json_object``, ``json_schema``, ``other``, or None."""
     if value is None or value is False:
         return None
     if is_mapping(value):

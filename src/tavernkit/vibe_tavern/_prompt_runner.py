@@ -1,4 +1,4 @@
-"""The single request boundary: builds one request, sends it, reads one reply."""
+"""Builds one request, sends it, and reads the reply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARALLEL = "parallel_tool_calls"
 
 
 def normalize_options(options: Mapping[str, object]) -> JsonObject:
-    """Settle ``parallel_tool_calls``: structured output forces false, tools default to false."""
+    """Set ``parallel_tool_calls``: structured output forces false, tools default to false."""
     normal = thaw_object(options)
     structured = response_format_kind(normal.get("response_format")) is not None
     with_tools = "tools" in normal or "tool_choice" in normal
@@ -47,7 +47,7 @@ def normalize_options(options: Mapping[str, object]) -> JsonObject:
 
 
 def filter_request(request: Mapping[str, object], capabilities: Capabilities) -> JsonObject:
-    """Leave out ``parallel_tool_calls`` for providers that do not know the field; the options keep it."""
+    """Remove ``parallel_tool_calls`` for providers that do not support it; the options keep it."""
     filtered = thaw_object(request)
     if not capabilities.supports_parallel_tool_calls:
         filtered.pop(PARALLEL, None)
@@ -55,14 +55,14 @@ def filter_request(request: Mapping[str, object], capabilities: Capabilities) ->
 
 
 NATIVE_DIALECTS = frozenset(("anthropic", "google"))
-"""Protocols whose messages a model writes itself, so requests keep everything that it can use."""
+"""Protocols for which the model converts messages itself, so requests keep all data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptRequest:
     """A request that is ready to be sent, with everything it was made from.
 
-    ``options`` are what was asked for; ``request`` is the body in OpenAI's shape, with only what the provider takes.
+    ``options`` are those of the caller; ``request`` is the body in OpenAI's shape, with only what the provider accepts.
     ``plan`` is None if the prompt was given as a ``Request``.
     """
 
@@ -80,7 +80,7 @@ class PromptRequest:
     strict: bool = False
     """True if warnings are errors."""
     response_transforms: Sequence[str] = ()
-    """Names of the transforms that the reply goes through."""
+    """Names of the transforms applied to the reply."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -94,12 +94,12 @@ class PromptRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptResult:
-    """A reply: the assistant message after response transforms, and the reply as it came."""
+    """A reply: the assistant message after response transforms, and the original reply."""
 
     prompt_request: PromptRequest
     """What was sent."""
     reply: Reply
-    """The reply as it came."""
+    """The original reply."""
     assistant_message: JsonObject
     """The message after response transforms, in OpenAI's shape."""
     elapsed_ms: int
@@ -112,7 +112,7 @@ class PromptResult:
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the reply ended, in the provider's word if it speaks OpenAI's protocol."""
+        """Why the reply ended; the provider's own word if it speaks OpenAI's protocol."""
         reason = first_choice(self.reply.raw).get("finish_reason")
         if isinstance(reason, str):
             return reason
@@ -125,12 +125,12 @@ class PromptResult:
 
     @property
     def logprobs(self) -> FrozenObject | None:
-        """Log probabilities, if they were asked for."""
+        """Log probabilities, if requested."""
         return self.reply.logprobs
 
     @property
     def reasoning(self) -> str:
-        """What a reasoning model thought, if the provider tells."""
+        """What a reasoning model thought, if the provider returns it."""
         return self.reply.reasoning
 
     @property
@@ -140,7 +140,7 @@ class PromptResult:
 
 
 class PromptStream:
-    """A running stream: iterate over its pieces; ``result`` is there once it has ended."""
+    """A running stream: iterate over its pieces; ``result`` is available when it has ended."""
 
     def __init__(self, request: PromptRequest, pieces: AsyncGenerator[ReplyPiece], clock: Callable[[], float]) -> None:
         self._request = request
@@ -164,13 +164,13 @@ class PromptStream:
 
 
 class PromptRunner:
-    """Sends requests to a model; holds no configuration."""
+    """Sends requests to a model; has no configuration."""
 
     def __init__(self, model: Model, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Make a runner.
 
         Args:
-            model: The model; requests name the one of their configuration.
+            model: The model; requests name the model of their configuration.
             clock: Measures how long requests take.
         """
         require("model", model, Model)
@@ -192,19 +192,19 @@ class PromptRunner:
         message_transforms: Sequence[str] = (),
         response_transforms: Sequence[str] = (),
     ) -> PromptRequest:
-        """Build a request: the prompt, the options over the configured ones, and the checks.
+        """Build and check a request: the prompt, and the options merged over the configured ones.
 
         Args:
             config: Provider, model and options.
-            prompt: A prompt that is built already. System text, history and message are added after it; without one
-                the prompt is built from them with the configuration's pipeline.
+            prompt: A finished prompt. System text, history and message are added after it; without a prompt, the
+                configuration's pipeline builds one from them.
             history: The chat so far.
             message: What the user says.
             system: A system message of this request.
             variables: The chat's variables, for templates.
             strict: Raise instead of warning.
-            llm_options: Options that win over those of the prompt, which win over the configured ones.
-            dialect: How messages are written; by default as the model's protocol wants them.
+            llm_options: Options that override those of the prompt, which override the configured ones.
+            dialect: The format of messages; by default that of the model's protocol.
             message_transforms: Names of transforms for the messages.
             response_transforms: Names of transforms for the reply.
 
@@ -218,7 +218,7 @@ class PromptRunner:
         merged = deep_merge(defaults if base is None else deep_merge(defaults, _request_options(base)), given)
         options = normalize_options(merged)
         written = dialect or self.model.dialect
-        # A prompt that is given keeps its own variables.
+        # A given prompt keeps its own variables.
         store = None if base is not None else config.context.variables if variables is None else variables
         context = config.context.replace(
             history=history,
@@ -275,7 +275,7 @@ class PromptRunner:
 
     @asynccontextmanager
     async def stream(self, request: PromptRequest, *, include_usage: bool = True) -> AsyncGenerator[PromptStream]:
-        """Send a chat-only request and iterate over the reply as it comes; leaving the context ends the request.
+        """Send a chat-only request and iterate over the reply as it arrives; leaving the context cancels the request.
 
         >>> async with runner.stream(request) as stream:     # doctest: +SKIP
         ...     async for piece in stream:
@@ -284,7 +284,7 @@ class PromptRunner:
 
         Args:
             request: The request.
-            include_usage: Ask for token counts as well.
+            include_usage: Also request token counts.
         """
         self._check_dialect(request)
         options = request.options
@@ -311,7 +311,7 @@ class PromptRunner:
 
         Args:
             request: The request.
-            include_usage: Ask for token counts as well.
+            include_usage: Also request token counts.
             on_delta: Called with each piece of text.
         """
         async with self.stream(request, include_usage=include_usage) as stream:
@@ -333,7 +333,7 @@ class PromptRunner:
 
 
 def _result(request: PromptRequest, reply: Reply, taken: int) -> PromptResult:
-    # What the prompt did to the variables is written now that it is answered.
+    # The prompt's variable changes are applied now that the reply has arrived.
     if request.context.variables is not None and request.plan is not None:
         request.plan.variables.apply(request.context.variables)
     message = _assistant_message(reply)
@@ -345,7 +345,7 @@ def _result(request: PromptRequest, reply: Reply, taken: int) -> PromptResult:
 
 
 def _assistant_message(reply: Reply) -> JsonObject:
-    """The message as it came, where the provider speaks OpenAI's protocol: transforms repair what is odd in it."""
+    """Return the original message if the provider speaks OpenAI's protocol, so that transforms can repair it."""
     message = first_choice(reply.raw).get("message")
     return thaw_object(message) if is_object(message) else reply.to_dict()
 
@@ -385,14 +385,14 @@ def _request_options(request: Request) -> JsonObject:
 
 
 def _added(system: str | None, history: HistoryLike, message: str) -> list[Message]:
-    """What comes after a prompt that was given."""
+    """Return what is added after a given prompt."""
     added = [] if system is None or is_blank(system) else [Message("system", system)]
     added += history_messages(history)
     return added if is_blank(message) else [*added, Message("user", message)]
 
 
 def _messages(messages: Sequence[MessageLike], dialect: str) -> list[JsonObject]:
-    """Write the messages of a request. For native protocols they keep everything that their model can use."""
+    """Convert the messages of a request. For native protocols they keep all data."""
     if dialect in NATIVE_DIALECTS:
         return [_full_message(message) for message in as_messages(messages)]
     written = written_messages(messages, dialect, log_warning)

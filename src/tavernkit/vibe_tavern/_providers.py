@@ -1,4 +1,4 @@
-"""Names of providers, spelled in one way everywhere."""
+"""Normalised names of providers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._options import option_name
 
 ALIASES = {"open_router": "openrouter", "volcanoengine": "volcano_engine", "volcano": "volcano_engine"}
-"""Other spellings of providers that have defaults of their own."""
+"""Other spellings of providers with their own defaults."""
 
 
 def provider_id(value: object) -> str:
@@ -17,7 +17,7 @@ def provider_id(value: object) -> str:
 
 
 def model_id(value: object) -> str:
-    """Check a model name: text that is not blank, otherwise as it is."""
+    """Check that a model name is not blank, and return it unchanged."""
     if not isinstance(value, str) or not option_name(value):
         raise ConfigError(f"model must be a model id such as 'gpt-5', not {value!r}", code="MODEL_REQUIRED")
     return value

@@ -1,4 +1,4 @@
-"""The one configuration object of a run."""
+"""The configuration of a run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tavernkit.vibe_tavern._tool_calling.transforms import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infrastructure:
-    """Registries of a program. The default is shared by the whole process; ``copy()`` gives a set of one's own."""
+    """Registries of a program. The default is shared by the whole process; ``copy()`` returns a separate set."""
 
     capabilities: CapabilitiesRegistry = field(default_factory=lambda: default_registry)
     """What providers and models support."""
@@ -71,7 +71,7 @@ class Infrastructure:
         check_fields(self)
 
     def copy(self) -> Infrastructure:
-        """Registries that can be added to without anybody else seeing it."""
+        """Return separate registries that can be changed without affecting others."""
         return Infrastructure(
             capabilities=self.capabilities.copy(),
             sanitizers=self.sanitizers.copy(),
@@ -84,7 +84,7 @@ class Infrastructure:
 
 
 SHARED = Infrastructure()
-"""The registries that are used unless a configuration brings its own."""
+"""The default registries."""
 
 
 Presets = Literal["all", "provider", "none"]
@@ -100,8 +100,7 @@ class RunnerConfig:
     """Provider, model and everything about one request; made with ``build()``, then read-only.
 
     Its sections are ``tool_calling``, ``directives``, ``language_policy``, ``output_tags``, ``token_estimation`` and
-    ``toggles``, given to ``build()`` or in the context's data. Presets of the provider and model hold below
-    the sections.
+    ``toggles``, given to ``build()`` or in the context's data. Sections override the presets of the provider and model.
     """
 
     provider: str
@@ -113,7 +112,7 @@ class RunnerConfig:
     pipeline: Pipeline[VibeTavernState]
     """The steps that build a prompt."""
     llm_options_defaults: FrozenObject
-    """Options of every request, unless the call says otherwise."""
+    """Default options of every request."""
     capabilities: Capabilities
     """What the provider and model support."""
     tool_calling: ToolCallingConfig
@@ -151,24 +150,24 @@ class RunnerConfig:
         Args:
             provider: Who serves the model, such as ``openrouter``.
             model: The model's name there.
-            context: The inputs that all requests share; its ``data`` may hold the sections below.
+            context: The inputs that all requests share; its ``data`` may contain the sections below.
             pipeline: The steps of a build.
             step_options: Options of single steps, by their names.
-            llm_options_defaults: What goes into every request, such as ``temperature``.
-            capabilities_overrides: What is known of the model that the table does not say, such as
+            llm_options_defaults: Default options of every request, such as ``temperature``.
+            capabilities_overrides: Capabilities of the model that the table does not have, such as
                 ``context_window_tokens``.
             infrastructure: The registries of transforms, sanitizers and capabilities.
-            presets: Which ready-made options hold below the sections: those of the provider and the model (``all``),
+            presets: Which presets apply below the sections: those of the provider and the model (``all``),
                 only the provider's (``provider``), or none.
             tool_calling: How tools are offered, run and guarded.
-            directives: How structured answers are asked for.
+            directives: How structured answers are requested.
             language_policy: The language of the answer.
-            output_tags: What is done to tags in the answer.
-            token_estimation: What counts tokens.
-            toggles: What is off unless it is switched on.
+            output_tags: How tags in the answer are processed.
+            token_estimation: How tokens are counted.
+            toggles: Features that are off by default.
 
         Raises:
-            ConfigError: An option does not exist or has a wrong value; the message says what to pass.
+            ConfigError: An option is unknown or has a wrong value; the message says what to pass.
         """
         require("pipeline", pipeline, Pipeline)
         require("step_options", step_options, Mapping[str, Mapping[str, object]] | None)
@@ -209,7 +208,7 @@ class RunnerConfig:
 
 
 def _with_sections(context: VibeTavernContext, given: Mapping[str, object]) -> VibeTavernContext:
-    """Put sections over those of the context, option by option; report what looks like a misspelt section."""
+    """Merge sections over those of the context; report likely misspelt section names."""
     for key in context.data:
         near = "" if key in given else suggestion(key, given)
         if near:

@@ -1,4 +1,4 @@
-"""The options of a ``RunnerConfig``, section by section, as type checkers see them.
+"""The options of a ``RunnerConfig``, section by section, for type checkers.
 
 A key that is not listed here is refused, so a misspelt option cannot pass unnoticed.
 """
@@ -45,7 +45,7 @@ class ToolCallingOptions(TypedDict, total=False):
 
 
 class DirectivesOptions(TypedDict, total=False):
-    """The section ``directives``: how structured answers are asked for and repaired."""
+    """The section ``directives``: how structured answers are requested and repaired."""
 
     modes: Sequence[DirectivesMode]
     repair_retry_count: int
@@ -69,7 +69,7 @@ class LanguagePolicyOptions(TypedDict, total=False):
 
 
 class TagRuleOptions(TypedDict, total=False):
-    """One rule of the section ``output_tags``: what becomes of a tag."""
+    """One rule of the section ``output_tags``."""
 
     tag: str
     action: TagAction
@@ -78,14 +78,14 @@ class TagRuleOptions(TypedDict, total=False):
 
 
 class EscapeHatchOptions(TypedDict, total=False):
-    """How the writer of an answer keeps a tag as text: with a backslash before its ``<``."""
+    """How to keep a tag as text in an answer: with a backslash before its ``<``."""
 
     enabled: bool
     mode: Literal["html_entity", "literal", "keep_backslash"]
 
 
 class OutputTagsOptions(TypedDict, total=False):
-    """The section ``output_tags``: what is done to tags in the answer."""
+    """The section ``output_tags``: how tags in the answer are processed."""
 
     enabled: bool
     escape_hatch: EscapeHatchOptions
@@ -96,7 +96,7 @@ class OutputTagsOptions(TypedDict, total=False):
 
 
 class TokenEstimationOptions(TypedDict, total=False):
-    """The section ``token_estimation``: what counts the tokens of a prompt, and for which model."""
+    """The section ``token_estimation``: how the tokens of a prompt are counted, and for which model."""
 
     model_hint: str | None
     token_estimator: Estimator
@@ -104,6 +104,6 @@ class TokenEstimationOptions(TypedDict, total=False):
 
 
 class ToggleOptions(TypedDict, total=False):
-    """The section ``toggles``: what is off unless it is switched on."""
+    """The section ``toggles``: features that are off by default."""
 
     expand_user_input_macros: bool

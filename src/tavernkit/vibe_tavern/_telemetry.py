@@ -37,7 +37,7 @@ class OpenTelemetryInstrumenter:
 
     No prompt and no reply goes into a span, only names, settings, counts and reasons.
 
-    It goes around a model and takes the events of a run::
+    It wraps a model and handles the events of a run::
 
         telemetry = OpenTelemetryInstrumenter()
         runner = PromptRunner(telemetry.model(model, provider="openai"))
@@ -62,14 +62,14 @@ class OpenTelemetryInstrumenter:
 
         Args:
             model: The model.
-            provider: What the provider is called in spans; by default after the model's protocol.
+            provider: The provider's name in spans; by default the model's protocol.
         """
         name = provider or model.dialect
         return InstrumentedModel(model, self._tracer, _PROVIDERS.get(name, name))
 
     @contextmanager
     def run(self, name: str = "tool_loop") -> Generator[Span]:
-        """Make a span of a run: the requests and tools inside are its children."""
+        """Open a span for a run: the requests and tools inside are its children."""
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         with self._tracer.start_as_current_span(f"invoke_agent {name}", attributes=attributes) as span:
             try:
@@ -81,7 +81,7 @@ class OpenTelemetryInstrumenter:
                 self._tools.clear()
 
     def on_event(self, event: JsonObject) -> None:
-        """Take an event of a tool loop: tool calls become spans."""
+        """Handle an event of a tool loop: tool calls become spans."""
         key = (_number(event.get("turn")), str(event.get("tool_call_id")))
         if event.get("type") == events.TOOL_CALL_START:
             name = str(event.get("name"))

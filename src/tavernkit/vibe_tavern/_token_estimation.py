@@ -18,7 +18,7 @@ TOKENIZER_FILE: Final = "tokenizer.json"
 
 @dataclass(frozen=True, slots=True)
 class ModelTokenizer:
-    """Which tokenizer a model uses; ``repo`` is where its file comes from, nothing for one without a file."""
+    """Which tokenizer a model uses; ``repo`` is where its file comes from, None for one without a file."""
 
     hint: str
     family: str
@@ -41,7 +41,7 @@ MODELS: Final = (
     *(ModelTokenizer(hint, "hf_tokenizers", repo) for hint, repo in _FILES),
     ModelTokenizer("kimi-k2.5", "tiktoken"),
 )
-"""The models with a tokenizer of their own."""
+"""The models with their own tokenizer."""
 
 _RULES: Final = (
     ("deepseek-v3.2", "deepseek-v3.2"),
@@ -57,11 +57,11 @@ _RULES: Final = (
     ("kimi-k2.5", "kimi-k2.5"),
     ("minimax-m2", "minimax-m2.1"),
 )
-"""Part of a model id (lower case) and its hint; the first that fits counts."""
+"""Part of a model id (lower case) and its hint; the first match counts."""
 
 
 def canonical_model_hint(model: str) -> str:
-    """Name the tokenizer of a provider's model id: ``deepseek/deepseek-v3.2:nitro`` counts as ``deepseek-v3.2``."""
+    """Return the tokenizer of a provider's model id: ``deepseek/deepseek-v3.2:nitro`` counts as ``deepseek-v3.2``."""
     name = trim_blanks(model).partition(":")[0]
     lowered = name.lower()
     if lowered.startswith("openai/"):
@@ -70,7 +70,7 @@ def canonical_model_hint(model: str) -> str:
 
 
 def default_tokenizer_root() -> Path:
-    """Where tokenizer files are looked for: the environment's TAVERNKIT_TOKENIZER_ROOT, else the user's data folder."""
+    """Return the folder of tokenizer files: TAVERNKIT_TOKENIZER_ROOT, or the user's data folder."""
     configured = os.environ.get(TOKENIZER_ROOT_VARIABLE)
     if configured and trim_blanks(configured):
         return Path(trim_blanks(configured)).expanduser()
@@ -79,12 +79,12 @@ def default_tokenizer_root() -> Path:
 
 
 def tokenizer_path(hint: str, root: Path) -> Path:
-    """Where the file of a tokenizer belongs."""
+    """Return the path of a tokenizer's file."""
     return root / hint / TOKENIZER_FILE
 
 
 def registry(root: Path | None = None) -> dict[str, Mapping[str, object]]:
-    """Make the registry of models whose tokenizer file is there; the others are counted by their family's tokenizer."""
+    """Make the registry of models whose tokenizer file exists; others use their family's tokenizer."""
     root = default_tokenizer_root() if root is None else root
     entries: dict[str, Mapping[str, object]] = {}
     for model in MODELS:
@@ -99,7 +99,7 @@ def registry(root: Path | None = None) -> dict[str, Mapping[str, object]]:
 
 
 class _Estimators:
-    """One estimator for each root, made when it is first asked for."""
+    """One estimator per root, made on demand."""
 
     def __init__(self) -> None:
         self._root: Path | None = None
@@ -107,7 +107,7 @@ class _Estimators:
         self._lock = threading.Lock()
 
     def configure(self, tokenizer_root: Path | str | None) -> None:
-        """Set where tokenizer files are; forgets what was loaded from elsewhere."""
+        """Set the folder of tokenizer files; drops files loaded from elsewhere."""
         with self._lock:
             self._root = None if tokenizer_root is None else Path(tokenizer_root).expanduser()
             self._made.clear()
@@ -143,7 +143,7 @@ class AuditedModel:
 
 
 def audit_models(models: list[str], *, tokenizer_root: Path | str | None = None) -> list[AuditedModel]:
-    """Say for each model id whether its own tokenizer counts it.
+    """Return for each model id how its tokens are counted.
 
     Args:
         models: The model ids.

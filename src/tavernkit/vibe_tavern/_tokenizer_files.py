@@ -46,7 +46,7 @@ Fetch: TypeAlias = Callable[[str, Mapping[str, str]], Fetched]
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFile:
-    """What became of one tokenizer; ``no_file`` for one that needs none."""
+    """The state of one tokenizer file; ``no_file`` for a tokenizer that needs none."""
 
     hint: str
     """The tokenizer's short name."""
@@ -59,14 +59,14 @@ class TokenizerFile:
 
 
 def check_tokenizers(*, root: Path | None = None, only: Sequence[str] = ()) -> list[TokenizerFile]:
-    """Check for each model if its file is there and can be loaded.
+    """Check for each tokenizer whether its file exists and can be loaded.
 
     Args:
         root: Where the files are; by default the folder that token estimation uses.
         only: Names of tokenizers (``"qwen3"``); by default all.
 
     Raises:
-        ConfigError: There is no tokenizer of that name.
+        ConfigError: There is no tokenizer with that name.
     """
     root = root or default_tokenizer_root()
     return [_checked(model, root) for model in _chosen(only)]
@@ -80,17 +80,17 @@ def fetch_tokenizers(
     fetch: Fetch | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> list[TokenizerFile]:
-    """Fetch the files that are missing, check them, and note where they came from.
+    """Fetch missing files, check them, and record where they came from.
 
     Args:
         root: Where the files are; by default the folder that token estimation uses.
         only: Names of tokenizers (``"qwen3"``); by default all.
-        force: Fetch files again that are already there.
+        force: Fetch existing files again.
         fetch: Gets a URL and headers, for another hub; by default Hugging Face over HTTPS.
-        now: The clock for the note.
+        now: The clock for the record.
 
     Raises:
-        ConfigError: There is no tokenizer of that name.
+        ConfigError: There is no tokenizer with that name.
     """
     root = root or default_tokenizer_root()
     results: list[TokenizerFile] = []

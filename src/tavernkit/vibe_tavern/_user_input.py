@@ -1,4 +1,4 @@
-"""Expands macros in what the user typed, before it is saved; off unless asked for."""
+"""Expands macros in what the user typed, before it is saved; off by default."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def preprocess_user_input(
 ) -> str:
     """Render user input as a template if enabled, by argument or by ``context.toggles.expand_user_input_macros``.
 
-    Enabled means that a user's text can change the chat's variables.
+    If enabled, a user's text can change the chat's variables.
 
     Args:
         text: What the user typed.
         variables: The chat's variables.
         assigns: Variables of the template.
-        context: Holds the toggle, and what filters ask for.
-        enabled: Whether to render; None asks the toggle.
+        context: The toggle, and data for filters.
+        enabled: Whether to render; None uses the toggle.
         strict: Raise on any error.
         on_error: ``passthrough`` or ``raise``.
         now_ms: The clock, in milliseconds.

@@ -12,13 +12,13 @@ class PreflightError(ConfigError):
 
 
 class ToolArgumentError(TavernKitError, ValueError):
-    """A tool raises this for arguments it cannot take: the model gets the message and may try again."""
+    """Raised by a tool for invalid arguments: the model gets the message and may try again."""
 
 
 class ToolUseError(TavernKitError):
-    """Tools had to be used and were not, or failed (``tool_use_mode="enforced"``).
+    """Tools were required but not used, or failed (``tool_use_mode="enforced"``).
 
-    ``code`` is ``NO_TOOL_CALLS`` or ``TOOL_ERROR``; ``details`` holds the trace, the history and the failed tools.
+    ``code`` is ``NO_TOOL_CALLS`` or ``TOOL_ERROR``; ``details`` contains the trace, the history and the failed tools.
     """
 
     def __init__(self, message: str, *, code: str, details: Mapping[str, object] | None = None) -> None:
@@ -28,7 +28,7 @@ class ToolUseError(TavernKitError):
 
 
 class ToolLoopLimitError(TavernKitError):
-    """A tool loop used up its turns or its tokens; ``code`` says which, ``limit`` how many there were."""
+    """A tool loop used up its turns or tokens; ``code`` says which, ``limit`` how many it had."""
 
     def __init__(self, message: str, *, code: str, limit: int, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)

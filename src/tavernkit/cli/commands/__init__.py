@@ -1,1 +1,1 @@
-"""One module a command, each with ``register(app)``; heavy things are imported when a command runs."""
+"""One module per command, each with ``register(app)``; heavy modules are imported when a command runs."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OUTPUT = "What comes out"
 PAGE = "page"
-"""What ``--request`` alone means: the body of the program's own page."""
+"""The meaning of ``--request`` without a value: the body from the program's own page."""
 
 
 @takes(BuildOptions)
@@ -144,7 +144,7 @@ def _shown(wire: WireRequest) -> object:
 
 
 def _wire(plan: Plan, source: str | None, options: BuildOptions, base_url: str) -> WireRequest:
-    """The HTTP request of the program; a server that the user runs gets no key if there is none to send."""
+    """Return the program's HTTP request; a user's own server gets no key if there is none."""
     from tavernkit.cli.terminal import complain
     from tavernkit.models._factory import PROVIDERS
 
@@ -163,7 +163,7 @@ def _wire(plan: Plan, source: str | None, options: BuildOptions, base_url: str) 
 
 
 def _own_source(plan: Plan) -> str:
-    """The source that the preset or the settings choose."""
+    """Return the source that the preset or the settings choose."""
     found = getattr(plan, "backend", "") or plan.llm_options.get("chat_completion_source")
     return str(found or "")
 
@@ -180,7 +180,7 @@ def curl_command(wire: WireRequest, variable: str) -> str:
 
     Args:
         wire: The request, without a key in it.
-        variable: The environment variable that holds the key, which the command reads.
+        variable: The environment variable with the key, which the command reads.
     """
     from tavernkit._text import strict_json
     from tavernkit._values import thaw
@@ -188,7 +188,7 @@ def curl_command(wire: WireRequest, variable: str) -> str:
     from tavernkit.models._request import KEY_MARK
 
     def quoted(text: str) -> str:
-        # The shell puts the key in: the variable stands between two quoted parts.
+        # The shell inserts the key: the variable is between two quoted parts.
         return f'"${variable}"'.join(shlex.quote(part) if part else "" for part in text.split(KEY_MARK))
 
     lines = [f"curl -X {wire.method} {quoted(wire.url)}"]
@@ -229,10 +229,10 @@ def _trace(trace: object) -> object:
 
 
 class BuildCommand(typer.core.TyperCommand):
-    """The command; its option ``--request`` may stand alone."""
+    """The command; its option ``--request`` may have no value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Name the body of the page where no source is named."""
+        """Add the default value of ``--request``."""
         for at, argument in reversed(list(enumerate(args))):
             following = args[at + 1] if at + 1 < len(args) else "-"
             if argument == "--request" and following.startswith("-"):

@@ -103,7 +103,7 @@ def cache(
 
 
 def _turns(prepared: Prepared, kept_for: str | None) -> Iterator[ReplayedTurn]:
-    """The requests of the chat, oldest first; if asked for, so that they keep the cache of a profile."""
+    """Return the requests of the chat, oldest first; optionally built to keep a profile's cache."""
     from tavernkit import risu_ai, silly_tavern
 
     builder = prepared.builder

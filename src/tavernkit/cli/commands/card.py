@@ -154,7 +154,7 @@ def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
 
 
 def _free_name(label: str, asset: Asset, taken: set[str]) -> str:
-    """A file name of its own, without anything that leads out of the folder."""
+    """Return a unique file name that stays inside the folder."""
     from tavernkit.cards._silly_tavern.names import sanitize
 
     stem = sanitize(label)[:80] or "asset"
@@ -199,7 +199,7 @@ def _version(value: str | None) -> CardVersion | None:
 
 
 def _check_target(target: Path, *, force: bool, picture: bool = False) -> None:
-    """Refuse a target whose ending names no format (or none that is a picture), or that is there already."""
+    """Refuse a target whose extension is not a known format (or not a picture), or that already exists."""
     from tavernkit.cards._saving import SUFFIXES
     from tavernkit.cli.files import check_free
 

@@ -18,7 +18,7 @@ def list_functions(
     search: Annotated[str, typer.Argument(help="Only functions with this text in their name or description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""List every CBS function, how to write it and what it gives.
+    r"""List every CBS function, how to write it and what it returns.
 
     \b
     tavernkit cbs list

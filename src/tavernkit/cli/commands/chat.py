@@ -45,7 +45,7 @@ Ctrl+C stops a reply and keeps the partial text; press it again to quit."""
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(ModelOptions, BuildOptions):
-    """What a chat needs: what prompts are built from, and a model, which also decides how tokens are counted."""
+    """The options of a chat: the inputs of prompts, and a model, which also decides how tokens are counted."""
 
 
 @takes(ChatOptions)
@@ -100,7 +100,7 @@ class _Talk:
         self.stopped = False
         """True if the user stopped the last reply."""
         self.draft = ""
-        """What the next line begins with."""
+        """The text that the next input line starts with."""
 
     def say(self, texts: list[str], *, as_json: bool) -> int:
         """Say some lines and return the exit code."""
@@ -135,7 +135,7 @@ class _Talk:
 
         session = self.session
         show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
-        # As it is: a path must not be broken.
+        # Without wrapping: a path must not be broken.
         show_line(f"The chat is saved in {session.path}; continue it with --chat.\n")
         for line in self.chat.lines[-4:]:
             self.show_line(line)
@@ -155,7 +155,7 @@ class _Talk:
         return ExitCode.MODEL if self.turns and self.failed == self.turns else ExitCode.OK
 
     def command(self, line: str) -> None:
-        """Do what a line that begins with a slash says."""
+        """Run a command line that begins with a slash."""
         from tavernkit.cli.terminal import complain
         from tavernkit.errors import TavernKitError
 
@@ -170,7 +170,7 @@ class _Talk:
             complain(str(error), kind="error")
 
     def reply(self, kind: TurnKind, text: str = "") -> None:
-        """Do a turn and show who says what."""
+        """Run a turn and show who says what."""
         if self.in_group:
             before = len(self.chat.lines)
             self.turn(kind, text, silent=True)
@@ -183,7 +183,7 @@ class _Talk:
         _write("\n\n")
 
     def turn(self, kind: TurnKind, text: str = "", *, silent: bool = False) -> str | None:
-        """Do a turn, showing the reply as it arrives; returns it, or None if there is none."""
+        """Run a turn and show the reply as it arrives; return it, or None if there is none."""
         from tavernkit.cli.terminal import complain
         from tavernkit.conversation import StoreError
         from tavernkit.errors import MaxTokensExceededError
@@ -212,7 +212,7 @@ class _Talk:
         last = self.chat.last
         reply = last.text if last is not None else ""
         if not silent and reply.strip() != "".join(shown).strip():
-            _write(f"\n= {reply}")  # what scripts and the clean-up made of it
+            _write(f"\n= {reply}")  # after scripts and clean-up
         return reply
 
     @property
@@ -382,11 +382,11 @@ _ACTIONS: dict[str, Callable[[_Talk, str], None]] = {
 }
 
 _SHOWN = 100
-"""How much of a line a list shows."""
+"""How many characters of a line a list shows."""
 
 
 def _numbered(rest: str) -> tuple[int, str]:
-    """Split a line's number from a text; without one the last line is meant."""
+    """Split a line's number from a text; the default is the last line."""
     number, _, text = rest.partition(" ")
     return (int(number), text.strip()) if number.removeprefix("-").isdecimal() else (-1, rest)
 
@@ -401,7 +401,7 @@ def _is_user(line: Mapping[str, object]) -> bool:
 
 @contextmanager
 def _prefilled(text: str) -> Generator[None]:
-    """Let the user edit a text instead of typing it, where the terminal can do that."""
+    """Let the user edit a text, if the terminal supports it."""
     readline = _readline() if text and sys.stdin.isatty() else None
     if readline is None:
         yield

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MESSAGE = "Who lit the lamp again, with the Grey Fleet so close?"
 SMALL_CONTEXT, SMALL_REPLY = 1000, 400
-"""A model with little room, to show what is left out then."""
+"""A small context, to show what is left out."""
 
 LOG = {"tuesday": "Dark for one hour. Six masts west of Hern, no lights.", "friday": "Lamp steady. Seven masts."}
 """What the demo's tool knows."""
@@ -28,7 +28,7 @@ ASKED = (
     "I bar the door. {{setvar::door::barred}}Who lit the lamp?",
     "The door is {{getvar::door}}. And the Grey Fleet?",
 )
-"""What Ann says in the demo's conversation. Its second line needs what the first one left behind."""
+"""What Ann says in the demo's conversation. The second line depends on the state left by the first."""
 
 ANSWERED = ('*She looks up.* "It lit itself."', '*She wipes the spyglass.* "Seven. I had counted six."')
 
@@ -92,7 +92,7 @@ def _copy_files(folder: Path, *, as_json: bool) -> None:
 
 
 def silly_tavern_plan(*, small: bool = False) -> Plan:
-    """The example as SillyTavern would send it."""
+    """Build the example as SillyTavern would send it."""
     from tavernkit import silly_tavern as st
     from tavernkit.cards import User, load
     from tavernkit.examples import example_path
@@ -112,7 +112,7 @@ def silly_tavern_plan(*, small: bool = False) -> Plan:
 
 
 def risu_ai_plan() -> Plan:
-    """The example as RisuAI would send it, from the same files."""
+    """Build the example as RisuAI would send it, from the same files."""
     from pathlib import Path
 
     from tavernkit.cli.build_options import BuildOptions
@@ -137,7 +137,7 @@ def risu_ai_plan() -> Plan:
 
 
 def tool_turn(plan: Plan) -> JsonObject:
-    """A turn of a model that wants to look something up; the model is scripted, the loop is real."""
+    """Run a turn in which the model calls a tool; the model is scripted, the loop is real."""
     import asyncio
 
     from tavernkit.testing import ScriptedModel, answer, calls, tool_call
@@ -173,23 +173,23 @@ def tool_turn(plan: Plan) -> JsonObject:
 
 @dataclass(frozen=True)
 class TwoTurns:
-    """What the demo shows of a conversation."""
+    """The demo's conversation."""
 
     lines: Sequence[tuple[str, str]]
     """Who said what."""
     message: int
-    """The message of the last prompt in which the sentence stands, and where that was taken from."""
+    """The message of the last prompt that contains the sentence, and its source."""
     source: str
     offset: int
     cached: int
-    """Tokens of the last prompt that a prompt cache had, of how many, and what would have been cached but for what."""
+    """Cached and total tokens of the last prompt, and what broke the cache."""
     tokens: int
     lost: int
     broken_by: str
 
 
 def two_turns() -> TwoTurns:
-    """Talk twice, look a sentence of the last prompt up, and ask what a prompt cache keeps of it."""
+    """Run two turns, trace a sentence of the last prompt, and predict the prompt cache."""
     from tavernkit.cache import PromptCache
     from tavernkit.conversation import Conversation
     from tavernkit.examples import example_path

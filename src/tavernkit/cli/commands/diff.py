@@ -118,7 +118,7 @@ def _changes(old: Path, new: Path) -> list[tuple[str, list[Change]]]:
 def _prompts(
     old: Path, new: Path, message: str, chat: Path | None, card: Path | None, platform: Platform
 ) -> tuple[Plan, Plan]:
-    """Build a prompt with each file; a book or preset goes with the card that is given, or one without any text."""
+    """Build a prompt with each file; a book or preset is used with the given card, or an empty one."""
     from tavernkit.cli.build_options import BuildOptions
     from tavernkit.cli.case_runner import stub_card
     from tavernkit.cli.inputs import build_plan

@@ -99,7 +99,7 @@ class EvalModelOptions:
         return tuple(dict.fromkeys(found))
 
     def connect(self) -> Callable[[EvalModel], Model]:
-        """Return what makes the model of a row; all of one provider share its rate, and all the budget."""
+        """Return a function that makes models; a provider's models share its rate limit, all share the budget."""
         from tavernkit.batching._generation import Budget, GenerateOptions, LocalMeter, Meter, metered
 
         if self.base_url == SCRIPTED or self.model == [SCRIPTED] or (self.base_url is None and self.reply):

@@ -83,7 +83,7 @@ def explain(
 
 
 def _show_where(plan: Plan, words: str, *, as_json: bool) -> None:
-    """Show where words come from; of words that are not in the prompt, where they are and why they are not in it."""
+    """Show where words come from; for words that are not in the prompt, where they are and why they were left out."""
     from tavernkit.cli.terminal import show, show_report
     from tavernkit.cli.views import plan_view
 

@@ -36,7 +36,7 @@ SUFFIXES = frozenset(
         ".j2",
     }
 )
-"""Files of a folder that are looked at."""
+"""The files of a folder that are checked."""
 
 
 def lint(
@@ -112,7 +112,7 @@ def lint(
 
 
 def _fix(path: Path, *, backup: bool) -> list[Change] | None:
-    """Repair a file and return what that changed; nothing if there was nothing to repair."""
+    """Repair a file and return the changes; empty if there was nothing to repair."""
     from tavernkit.authoring import diff_values
     from tavernkit.authoring._differences import file_value
     from tavernkit.errors import TavernKitError, WarningLog
@@ -124,11 +124,11 @@ def _fix(path: Path, *, backup: bool) -> list[Change] | None:
             return None
         return diff_values(before, file_value(path, warn=WarningLog()))
     except TavernKitError:
-        return None  # what cannot be read is a finding
+        return None  # an unreadable file is a finding
 
 
 def _files(paths: list[Path]) -> tuple[list[Path], int]:
-    """The files to check, and how many others there are in the folders."""
+    """Return the files to check, and how many others are in the folders."""
     from tavernkit.lint import is_known
 
     found: list[Path] = []

@@ -44,7 +44,7 @@ By = Annotated[
 Depth = Annotated[int | None, typer.Option("--depth", min=0, help="How many messages to scan.", show_default=False)]
 Budget = Annotated[int, typer.Option("--budget", min=0, help="Tokens that lore may take.")]
 MAX_CHECKED = 5_000_000
-"""Entries times turns that coverage looks at: some minutes."""
+"""The maximum of entries times turns for coverage, which takes some minutes."""
 
 Seed = Annotated[int, typer.Option("--seed", help="Seed for dice and probabilities.")]
 
@@ -167,7 +167,7 @@ def coverage(
     turns = every[-max(1, MAX_CHECKED // max(1, len(listed))) :]
     if len(turns) < len(every):
         log_warning(f"{len(listed)} entries: only the newest {len(turns)} of {len(every)} turns are scanned")
-    # The others of a turn stay out because nothing touched them: there is nothing to count.
+    # The other entries have no match: there is nothing to count.
     scans = (scan_chat(messages[:end]).rows(untouched=0) for messages, end in following(turns, "scanning"))
     found = lore_coverage(scans, listed)
     cells = [
@@ -187,7 +187,7 @@ def coverage(
 
 
 def _turns(messages: Messages) -> list[tuple[Messages, int]]:
-    """The chat and how much of it there was at each turn of the user; without any, the whole chat."""
+    """Return the chat and its length at each turn of the user; without turns, the whole chat."""
     turns = [(messages, index + 1) for index, (role, _) in enumerate(messages) if role == "user"]
     return turns or [(messages, len(messages))]
 
@@ -250,9 +250,9 @@ def index(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Write an index beside a large book, with which it is read three times as fast.
+    r"""Write an index next to a large book, so that it loads three times as fast.
 
-    It is used wherever the book is read, until the book is changed: then write it again.
+    The index is used wherever the book is read. After you change the book, run this command again.
 
     \b
     tavernkit lore index world.json

@@ -18,7 +18,7 @@ def list_macros(
     search: Annotated[str, typer.Argument(help="Only macros with this text in their name or description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""List every macro, how to write it and what it gives.
+    r"""List every macro, how to write it and what it returns.
 
     \b
     tavernkit macros list

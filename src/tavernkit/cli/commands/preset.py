@@ -26,7 +26,7 @@ _LOST_BY_RISU_AI = (
     "names_behavior",
     "squash_system_messages",
 )
-"""Settings of SillyTavern's that shape prompts and that RisuAI's import of a preset does not take."""
+"""SillyTavern's settings that affect prompts but that RisuAI's import of a preset ignores."""
 
 app = typer.Typer(no_args_is_help=True, help="Convert presets between SillyTavern and RisuAI.")
 
@@ -81,7 +81,7 @@ def convert(
 
 
 class Given(NamedTuple):
-    """The file to convert: its content, and what it is called."""
+    """The file to convert: its content and its name."""
 
     data: bytes
     name: str
@@ -107,7 +107,7 @@ def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: boo
 
 
 def _changed(preset: bytes) -> list[str]:
-    """Settings that are not SillyTavern's defaults, out of those that RisuAI leaves out."""
+    """Return the settings that RisuAI ignores and that differ from SillyTavern's defaults."""
     from tavernkit.silly_tavern import Preset
 
     stated, usual = Preset.load(preset).to_json(), Preset.default().to_json()

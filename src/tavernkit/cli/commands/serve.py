@@ -1,4 +1,4 @@
-"""``tavernkit serve``, and what is done beside a server that runs."""
+"""``tavernkit serve`` and ``tavernkit server``."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def _check_paths(data: Path | None, config: Path | None) -> None:
 
 @contextmanager
 def _extra() -> Generator[None]:
-    """Say what to install where a part of the server is missing."""
+    """Say what to install if a package for the server is missing."""
     from tavernkit.errors import ConfigError
 
     try:

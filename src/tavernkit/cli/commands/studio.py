@@ -216,7 +216,7 @@ def _existing(name: str | None, option: str) -> Path | None:
 
 
 def _function(name: str) -> ToolInput:
-    """Import a tool: the module is named on the command line, as with ``python -m``."""
+    """Import a tool from the module given on the command line, as with ``python -m``."""
     module, colon, function = name.partition(":")
     if not colon:
         raise typer.BadParameter(f"--tool {name}: write MODULE:FUNCTION")

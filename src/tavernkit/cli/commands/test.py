@@ -79,14 +79,14 @@ def run_tests(
 
 
 def wait_for_change(watched: Callable[[], dict[Path, float]], wait: Callable[[float], None]) -> None:
-    """Return when a file was changed, added or removed; ``wait`` is called between two looks."""
+    """Return when a file was changed, added or removed; ``wait`` is called between checks."""
     before = watched()
     while watched() == before:
         wait(POLL_SECONDS)
 
 
 def _watched(paths: list[Path]) -> Callable[[], dict[Path, float]]:
-    """Everything below the folders of the tests: a test also changes with the card and the books it names."""
+    """Return everything below the folders of the tests, because tests depend on cards and books."""
 
     def look() -> dict[Path, float]:
         folders = dict.fromkeys(path if path.is_dir() else path.parent for path in paths)
@@ -170,7 +170,7 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
 
 
 def _beside(path: Path, target: Path) -> str:
-    """The path of a file as a test file writes it."""
+    """Return the path of a file relative to a test file."""
     return Path(os.path.relpath(path, target.parent)).as_posix()
 
 

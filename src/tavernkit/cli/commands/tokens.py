@@ -20,7 +20,7 @@ def tokens(
     show: Annotated[bool, typer.Option("--show", help="Show where each token begins and ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Count tokens, offline, with the model's own tokenizer where it is known.
+    r"""Count tokens, offline, with the model's own tokenizer if it is known.
 
     \b
     tavernkit tokens --text "Hello, keeper." --model gpt-4o
@@ -69,7 +69,7 @@ def _texts(files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
 
 
 def _refuse_binary(path: Path) -> None:
-    """Refuse a picture or an archive: its bytes are no tokens of anything."""
+    """Refuse a picture or an archive, whose bytes are not text."""
     if path.is_file():
         with path.open("rb") as stream:
             if b"\0" in stream.read(_LOOKED_AT):

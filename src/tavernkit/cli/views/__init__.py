@@ -1,1 +1,1 @@
-"""How things look in a terminal."""
+"""Views for the terminal."""

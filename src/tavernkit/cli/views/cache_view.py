@@ -17,7 +17,7 @@ NARROW = 90
 
 
 def cache_table(report: CacheReport) -> RenderableType:
-    """One row per turn, with a bar: what is cached, and what is not."""
+    """Return one row per turn, with a bar of cached and other tokens."""
     longest = max(turn.tokens for turn in report.turns)
     wide = console().width >= NARROW
     rows = (
@@ -36,7 +36,7 @@ def cache_table(report: CacheReport) -> RenderableType:
 
 
 def cache_summary(report: CacheReport) -> RenderableType:
-    """The sums in two lines."""
+    """Return the totals in two lines."""
     saved = 1 - report.cost / report.tokens if report.tokens else 0
     return Group(
         Text.assemble(
@@ -52,13 +52,13 @@ def cache_summary(report: CacheReport) -> RenderableType:
 
 
 def causes_table(report: CacheReport) -> RenderableType:
-    """What broke the cache, worst first."""
+    """Return a table of what broke the cache, worst first."""
     rows = ((one.cause, str(times), f"{lost:,}", one.origin.title, one.reason) for one, times, lost in report.causes)
     return table("cause", ">times", ">tokens lost", "source", "for example", rows=rows, title="What broke it")
 
 
 def moved_table(moved: Sequence[Moved]) -> RenderableType:
-    """What stands elsewhere than SillyTavern would put it, in the last prompt."""
+    """Return a table of what a cache strategy moved in the last prompt."""
     rows = (
         (each.name, "" if each.tokens is None else str(each.tokens), each.place, each.reference, each.reason)
         for each in moved

@@ -21,19 +21,19 @@ from tavernkit.report._plan_overview import Overview, Part, Share
 from tavernkit.report._sources import source_label, words_of
 
 PREVIEW_LINES = 6
-"""Lines of a block that are shown unless everything is asked for."""
+"""Lines of a block that are shown by default."""
 
 LONGEST_BORDER_REASON = 60
-"""Longer reasons stand in the block, where they can take several lines."""
+"""Longer reasons are shown in the block, where they can take several lines."""
 
 BAR_WIDTH = 72
 
 NARROW, WIDE = 60, 90
-"""Columns of a terminal from which tables have room for reasons, and for texts beside them."""
+"""Columns of a terminal from which tables have room for reasons, and for texts as well."""
 
 
 def blocks_view(view: Overview, *, everything: bool = False) -> RenderableType:
-    """Every block as a panel in its source's colour."""
+    """Return every block as a panel in its source's colour."""
     return Group(*(_panel(part, everything=everything) for part in view.parts))
 
 
@@ -66,7 +66,7 @@ def _panel(part: Part, *, everything: bool) -> Panel:
 
 
 def token_bar(view: Overview) -> RenderableType:
-    """One bar of all tokens by source, with a legend."""
+    """Return a bar of all tokens by source, with a legend."""
     used = sum(share.tokens for share in view.shares) or 1
     bar = Text()
     room = min(BAR_WIDTH, max(console().width - 2, 1))
@@ -99,7 +99,7 @@ def _widths(counts: Sequence[int], width: int) -> list[int]:
 
 
 def plan_table(view: Overview) -> RenderableType:
-    """One row a block: role, tokens, source, reason, start of the text; what a terminal has no room for is left out."""
+    """Return one row per block: role, tokens, source, reason, start of the text, as far as the width allows."""
     room = console().width
     columns = [">#", "role", ">tokens", "source"] + ["why"] * (room >= NARROW) + ["text"] * (room >= WIDE)
     rows = (
@@ -117,7 +117,7 @@ def plan_table(view: Overview) -> RenderableType:
 
 
 def plan_tree(view: Overview) -> RenderableType:
-    """The blocks under the sources they came from."""
+    """Return a tree of the blocks, grouped by source."""
     root = Tree(Text(f"prompt, {view.total_tokens} tokens", style="bold"))
     for share in view.shares:
         branch = root.add(Text.assemble((share.family.label, share.family.style), (f"  {share.tokens} tokens", "dim")))
@@ -132,7 +132,7 @@ def plan_tree(view: Overview) -> RenderableType:
 
 
 def left_out_table(view: Overview) -> RenderableType | None:
-    """What is not in the prompt and why, or nothing if nothing was left out."""
+    """Return a table of what was left out and why; None if nothing was."""
     if not view.left_out:
         return None
     rows = ((row.what, "" if row.tokens is None else str(row.tokens), row.reason) for row in view.left_out)
@@ -140,7 +140,7 @@ def left_out_table(view: Overview) -> RenderableType | None:
 
 
 def costs_table(source_map: SourceMap) -> RenderableType:
-    """What each source costs over all blocks, the most expensive first; the sum is the prompt's."""
+    """Return the tokens of each source, the most expensive first; they add up to the prompt's."""
     counts: dict[TextSource | None, int] = {**source_map.tokens_by_source()}
     own = sum(cost.tokens for cost in source_map.costs if cost.source is None)
     if own:
@@ -150,7 +150,7 @@ def costs_table(source_map: SourceMap) -> RenderableType:
 
 
 def places_view(places: Sequence[Place], source_map: SourceMap) -> RenderableType:
-    """Where words of the prompt come from: file, field, characters, and what they came through."""
+    """Return where words of the prompt come from: file, field, characters, macros and scripts."""
     rows = [
         (
             str(place.message),
@@ -166,7 +166,7 @@ def places_view(places: Sequence[Place], source_map: SourceMap) -> RenderableTyp
 
 
 def left_out_sources(uses: Sequence[Use]) -> RenderableType:
-    """Where words stand that are not in the prompt, and why they are not."""
+    """Return where words are that are not in the prompt, and why they were left out."""
     rows = [
         (source_label(use.source), use.reason or ("only parts of it are sent" if use.places else "it is not sent"))
         for use in uses
@@ -175,7 +175,7 @@ def left_out_sources(uses: Sequence[Use]) -> RenderableType:
 
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
-    """Why each entry is in or out; its book is named where there are several."""
+    """Return a table of why each entry is in or out; with its book if there are several."""
     wide = console().width >= NARROW
     with_books = wide and len({row.book for row in rows}) > 1
     cells = (
@@ -192,7 +192,7 @@ def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
 
 
 def trace_table(trace: Trace) -> RenderableType:
-    """The steps of a build, how long each took and what it counted."""
+    """Return a table of the steps of a build, with times and counters."""
     rows = (
         (step.name, f"{step.duration_ms:.2f}", ", ".join(f"{key}={value}" for key, value in step.stats.items()))
         for step in trace.steps
@@ -203,14 +203,14 @@ def trace_table(trace: Trace) -> RenderableType:
 
 
 def warnings_view(warnings: Sequence[str]) -> RenderableType | None:
-    """The warnings of a build, or nothing."""
+    """Return the warnings of a build; None if there are none."""
     if not warnings:
         return None
     return Group(*(Text.assemble(("! ", "yellow"), visible(each)) for each in warnings))
 
 
 def hints_view(hints: Sequence[str]) -> RenderableType | None:
-    """What could be better, or nothing."""
+    """Return suggestions; None if there are none."""
     if not hints:
         return None
     return Group(*(Text.assemble(("→ ", "cyan"), visible(each)) for each in hints))

@@ -11,14 +11,14 @@ _STYLES = ("black on light_sky_blue1", "black on khaki1", "black on light_pink1"
 
 
 def coloured_tokens(text: str, tokenized: Tokenization) -> Text:
-    """The text with its tokens in colours, and by bars where there is none."""
+    """Return the text with coloured tokens, or separated by bars without colour."""
     if tokenized.offsets is None:
         return Text(visible(text))
     shown = Text()
     end = 0
     for number, (start, stop) in enumerate(tokenized.offsets):
         if start < end:
-            continue  # the next bytes of a character that is shown already
+            continue  # the remaining bytes of a character that is already shown
         shown.append("|" if number else "", style="dim")
         shown.append(visible(text[start:stop]), style=_STYLES[number % len(_STYLES)])
         end = stop

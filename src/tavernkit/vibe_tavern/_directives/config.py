@@ -18,9 +18,9 @@ DEFAULT_REPAIRS: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectivesConfig:
-    """Which ways of asking are tried, how often an answer may be repaired, what goes into the requests.
+    """Which modes are tried, how often an answer may be repaired, what goes into the requests.
 
-    ``json_repair`` also takes answers that are nearly JSON. Made with ``from_mapping()`` from a context's
+    ``json_repair`` also accepts answers that are nearly JSON. Made with ``from_mapping()`` from a context's
     ``directives``.
     """
 
@@ -35,9 +35,9 @@ class DirectivesConfig:
 
     @classmethod
     def from_mapping(cls, value: object) -> DirectivesConfig:
-        """Read options; ones that do not exist or cannot be read are refused.
+        """Read options; unknown or invalid ones are refused.
 
-        Unknown modes, and a number of repairs that cannot be read, are reported and count as not given.
+        Unknown modes and invalid numbers of repairs are reported and ignored.
         """
         options = OptionReader(value, "directives", DirectivesOptions)
         return cls(
@@ -52,7 +52,7 @@ class DirectivesConfig:
         )
 
     def overrides_for(self, mode: Mode) -> FrozenObject:
-        """The request overrides that hold only for one mode."""
+        """Return the request overrides of one mode."""
         return self.prompt_only_request_overrides if mode == "prompt_only" else self.structured_request_overrides
 
 

@@ -1,4 +1,4 @@
-"""A model that answers with directives, wherever a model is taken."""
+"""A model wrapper that answers with directives."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tavernkit.vibe_tavern._runner_config import RunnerConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectivesReply(Reply):
-    """A reply with the directives that came beside its text."""
+    """A reply with its directives."""
 
     directives: Sequence[FrozenObject] = ()
-    """Objects with ``type`` and ``payload``, checked."""
+    """Validated objects with ``type`` and ``payload``."""
 
 
 class DirectivesModel(AsyncContext):
-    """Asks another model for a directives envelope and gives the text for the reader as the reply.
+    """Asks another model for a directives envelope and returns its text as the reply.
 
-    A conversation with such a model stores only that text; ``chat.last.reply.directives`` is what the application
-    acts on. Replies are not streamed: an envelope can be read only when it is whole.
+    A conversation with such a model stores only the text; the directives are in ``chat.last.reply.directives``. Replies
+    are not streamed, because an envelope can only be read when it is complete.
 
     >>> model = DirectivesModel(tk.model("openai:gpt-4o"), {"allowed_types": ["ui.toast"]})    # doctest: +SKIP
     """
@@ -43,8 +43,8 @@ class DirectivesModel(AsyncContext):
 
         Args:
             model: The model that is asked.
-            directives: What directives are allowed.
-            config: How it is asked: modes, repairs and so on; made for the model by default.
+            directives: The allowed directives.
+            config: Modes, repairs and other options; by default made for the model.
         """
         require("model", model, Model)
         self._model = model
@@ -83,7 +83,7 @@ class DirectivesModel(AsyncContext):
         return DirectivesReply(text=result.text, directives=found, finish_reason="stop", model=self.name)
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
-        """Ask for an envelope and give its text in one piece."""
+        """Ask for an envelope and yield its text in one piece."""
         reply = await self.send(request)
         yield ReplyPiece(text=reply.text, finish_reason="stop")
 

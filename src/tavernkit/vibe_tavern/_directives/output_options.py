@@ -1,4 +1,4 @@
-"""What one directives run accepts: types, aliases, payloads, instructions."""
+"""Options of one directives run: types, aliases, payloads, instructions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tavernkit.vibe_tavern._whitespace import is_blank
 
 @dataclass(frozen=True, kw_only=True)
 class StructuredOutputOptions:
-    """Types, aliases and instructions come from the registry unless they are given themselves."""
+    """Types, aliases and instructions; by default from the registry."""
 
     registry: DirectiveRegistry | Iterable[DirectiveDefinition | Mapping[str, object]] | None = None
     """The directive types, as a registry or a list of definitions."""
@@ -29,13 +29,13 @@ class StructuredOutputOptions:
     type_aliases: Mapping[str, str] | None = None
     """Other names for types; None for those of the registry."""
     payload_validator: PayloadValidator | None = None
-    """Called with type and payload; a true result means invalid and says why."""
+    """Called with type and payload; a true result means invalid and gives the reason."""
     schema_name: str = SCHEMA_NAME
     """The name of the JSON schema in requests."""
     output_instructions: str | None = None
     """Instructions for the model; None for those of the registry."""
     max_bytes: int = MAX_DIRECTIVES_BYTES
-    """The largest answer that is read."""
+    """The maximum size of an answer."""
     payload_schemas: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """JSON schemas of payloads by type; by default those of the registry."""
 
@@ -59,7 +59,7 @@ class StructuredOutputOptions:
 
     @classmethod
     def from_mapping(cls, value: object) -> StructuredOutputOptions:
-        """Take options as they are, or read them from a mapping.
+        """Return options, reading them from a mapping if necessary.
 
         Raises:
             ConfigError: ``value`` is not a mapping, or has an unknown option.

@@ -1,4 +1,4 @@
-"""Finds the JSON object in an answer that should be nothing else."""
+"""Finds the JSON object in an answer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tavernkit.vibe_tavern._limits import (
 
 _WRAPPERS = ("directives", "json")
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
-"""Braces, and strings as a whole, so that braces inside them do not count."""
+"""Braces, and whole strings, so that braces inside them do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """The object that was found, or the code of what was wrong: EMPTY, TOO_LARGE, NOT_OBJECT, INVALID_JSON."""
+    """The object that was found, or an error code: EMPTY, TOO_LARGE, NOT_OBJECT, INVALID_JSON."""
 
     value: JsonObject | None = None
     code: str | None = None
@@ -47,10 +47,10 @@ class ParseResult:
 
 
 def parse_json(content: object, *, max_bytes: int = MAX_DIRECTIVES_BYTES, repair: bool = False) -> ParseResult:
-    """Read a JSON object from an answer, out of tags, code fences or surrounding prose if need be.
+    """Read a JSON object from an answer, even inside tags, code fences or prose.
 
-    ``repair`` also takes what is nearly JSON (a trailing comma, a missing brace, an earlier ``{`` in prose); without
-    it, what is not JSON is refused, so that the model can be asked again.
+    ``repair`` also accepts text that is nearly JSON (a trailing comma, a missing brace, an earlier ``{`` in prose);
+    without it, such text is refused, so that the model can be asked again.
     """
     if is_mapping(content):
         return ParseResult(value=thaw_object(content))
@@ -98,7 +98,7 @@ def _inside(text: str, opening: str, closing: str) -> str:
 
 
 def _balanced_objects(text: str) -> Iterator[str]:
-    """Cut balanced ``{...}`` out of a text; a brace that is never closed gives an empty one."""
+    """Yield balanced ``{...}`` parts of a text; an unclosed brace gives an empty one."""
     start = text.find("{")
     while start >= 0:
         end = _closing_brace(text, start)

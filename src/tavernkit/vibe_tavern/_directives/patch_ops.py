@@ -20,7 +20,7 @@ _QUOTES = "\"'`"
 
 @dataclass(frozen=True, slots=True)
 class PatchOps:
-    """Operations in canonical form, or the code of the first thing that was wrong with them."""
+    """Operations in canonical form, or the code of the first error."""
 
     ops: Sequence[JsonObject] = ()
     code: str | None = None
@@ -44,7 +44,7 @@ class PatchOps:
 def normalize_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | None = None) -> PatchOps:
     """Read a list of operations (or one, or JSON text of either) into ``set``, ``delete``, ``append``, ``insert``.
 
-    Paths must be below an allowed prefix; a path without a root is put below the first one.
+    Paths must be below an allowed prefix; a path without a root is put below the first prefix.
     """
     prefixes = tuple(trim_blanks(str(prefix)) for prefix in allowed_path_prefixes or () if trim_blanks(str(prefix)))
     prefixes = prefixes or DEFAULT_PATH_PREFIXES
@@ -61,7 +61,7 @@ def normalize_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | N
 
 
 def validate_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | None = None) -> JsonObject | None:
-    """Return nothing when the operations are fine, else ``{code, details}``, as a payload validator does."""
+    """Return None if the operations are valid, else ``{code, details}``, like a payload validator."""
     result = normalize_patch_ops(ops, allowed_path_prefixes=allowed_path_prefixes)
     return None if result.code is None else {"code": result.code, "details": result.details or {}}
 

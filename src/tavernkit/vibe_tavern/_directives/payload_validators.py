@@ -19,10 +19,10 @@ ErrorFormat = Literal["flat", "json_pointer"]
 def pydantic_payload_validator(
     models: Mapping[str, type[BaseModel]], *, error_format: ErrorFormat = "flat"
 ) -> PayloadValidator:
-    """Make a payload validator that checks each type by its model; types without a model pass.
+    """Make a payload validator that checks each type with its model; types without a model are accepted.
 
     Errors are ``{field: [messages]}`` (``flat``, fields joined by dots) or ``[{pointer, message}]``
-    (``json_pointer``). A valid payload is left as the model sent it.
+    (``json_pointer``). A valid payload is not changed.
 
     Args:
         models: Pydantic models by directive type.

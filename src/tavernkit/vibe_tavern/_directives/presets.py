@@ -31,20 +31,20 @@ def merge(*parts: Mapping[str, object] | None) -> Options:
 
 
 def directives(**options: object) -> Options:
-    """Make a preset of the options that are given, and of no others."""
+    """Make a preset from the given options only."""
     return merge(options)
 
 
 def default_directives() -> Options:
-    """What holds for every provider."""
+    """Return the preset for every provider."""
     return {"modes": list(MODES), "repair_retry_count": DEFAULT_REPAIRS}
 
 
 def provider_defaults(provider: str, *, require_parameters: bool = True) -> Options:
     """The preset of a provider; empty for an unknown one.
 
-    OpenRouter is asked to use only providers that take the parameters, where the answer's form depends on them; without
-    ``require_parameters`` nothing is asked of it.
+    OpenRouter is asked to use only providers that support the parameters, if the answer's format depends on them,
+    unless ``require_parameters`` is false.
     """
     if provider_id(provider) != "openrouter" or not require_parameters:
         return {}
@@ -55,5 +55,5 @@ def provider_defaults(provider: str, *, require_parameters: bool = True) -> Opti
 
 
 def preset_for(provider: str) -> Options:
-    """Everything that holds for a provider before the application's own options. No model has quirks here so far."""
+    """Return all defaults of a provider, below the application's own options. No model has quirks here so far."""
     return merge(default_directives(), provider_defaults(provider))

@@ -18,7 +18,7 @@ INSTRUCTIONS_HEADING = "Directive types you may use:"
 
 @dataclass(frozen=True, slots=True)
 class DirectiveDefinition:
-    """One directive type: its name (``ui.toast``), what it is for, other names that models use for it.
+    """One directive type: its name (``ui.toast``), what it is for, and other names that models use for it.
 
     ``payload`` may describe the payload: a JSON schema, a pydantic model or a dataclass.
     """
@@ -53,7 +53,7 @@ class DirectiveDefinition:
 
 
 class DirectiveRegistry:
-    """Definitions in order; types and aliases are looked up in what they give."""
+    """Directive definitions in order, with lookup of types and aliases."""
 
     @checked
     def __init__(self, definitions: Iterable[DirectiveDefinition | Mapping[str, object]] = ()) -> None:
@@ -61,12 +61,12 @@ class DirectiveRegistry:
 
     @property
     def types(self) -> list[str]:
-        """Every type once."""
+        """All types, without duplicates."""
         return unique_types([each.type for each in self.definitions])
 
     @property
     def type_aliases(self) -> dict[str, str]:
-        """Alias to type; the first definition that claims an alias has it."""
+        """Alias to type; the first definition of an alias wins."""
         aliases: dict[str, str] = {}
         for each in self.definitions:
             for alias in each.aliases:
@@ -80,7 +80,7 @@ class DirectiveRegistry:
 
     @property
     def instructions_text(self) -> str:
-        """What tells the model which types there are; empty when there are none."""
+        """Instructions that tell the model the types; empty if there are none."""
         described = {each.type: trim_blanks(each.description) for each in reversed(self.definitions)}
         lines = [f"* {kind} ({described[kind]})" if described[kind] else f"* {kind}" for kind in self.types]
         return "\n".join([INSTRUCTIONS_HEADING, *lines]) if lines else ""

@@ -1,4 +1,4 @@
-"""Asks for a directives envelope: from the strictest way of asking down to plain words, with repairs."""
+"""Asks for a directives envelope: from the strictest mode down to plain instructions, with repairs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ It has two keys, both always present:
 
 
 def system_text(*parts: str | None) -> str:
-    """Join the parts of a system text that say something."""
+    """Join the non-empty parts of a system text."""
     return "\n\n".join(part for part in parts if part is not None and not is_blank(part))
 
 
 def repair_text(code: str, reasons: Sequence[str] = ()) -> str:
-    """Ask for another answer in place of one that could not be used."""
+    """Return the text that asks for another answer after an unusable one."""
     lines = [f"Your last answer could not be used ({code})."]
     if reasons:
         lines.append(f"What was wrong: {'; '.join(reasons)}")
@@ -56,27 +56,27 @@ _UNSUPPORTED_WORDS = ("response_format", "structured", "json_schema", "json sche
 
 @dataclass(frozen=True, kw_only=True)
 class DirectivesResult:
-    """What came of a run. ``attempts`` has one record for every request, and for every mode that was skipped."""
+    """The result of a run. ``attempts`` has one record for every request, and for every skipped mode."""
 
     ok: bool
-    """True if one of the attempts gave an envelope that could be read."""
+    """True if one of the attempts gave a valid envelope."""
     text: str
     """The text for the reader."""
     directives: Sequence[JsonObject] = ()
     """The directives that passed the checks: objects with ``type`` and ``payload``."""
     envelope: JsonObject | None = None
-    """The JSON object as it was checked; None if there was none."""
+    """The validated JSON object; None if there was none."""
     warnings: Sequence[JsonObject] = ()
     """What was left out or corrected: objects with a code and details."""
     attempts: Sequence[JsonObject] = field(default_factory=list[JsonObject])
     mode: Mode | None = None
-    """The way of asking that worked: ``json_schema``, ``json_object`` or ``prompt_only``."""
+    """The mode that worked: ``json_schema``, ``json_object`` or ``prompt_only``."""
     elapsed_ms: int | None = None
-    """Milliseconds of all attempts together."""
+    """Total milliseconds of all attempts."""
 
 
 ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]
-"""Says what is wrong with a valid envelope, in one text or several: the model sees it and is asked again."""
+"""Returns what is wrong with a valid envelope, as one text or several; the model sees it and is asked again."""
 
 
 class DirectivesRunner:
@@ -116,16 +116,16 @@ class DirectivesRunner:
         Error answers lead to the next mode; time-outs and broken connections are raised, with the attempts so far.
 
         Args:
-            prompt: A prompt that is built already; everything else is added after it.
+            prompt: A finished prompt; everything else is added after it.
             history: The chat so far.
             message: What the user says.
             system: A system message of this run; the instructions for the envelope follow it.
             variables: The chat's variables, for templates.
             strict: Raise instead of warning.
             llm_options: Options of the requests.
-            dialect: How messages are written; by default as the model's protocol wants them.
-            structured_output_options: What directives are allowed.
-            result_validator: Checks a result; the model gets what is wrong and is asked again.
+            dialect: The format of messages; by default that of the model's protocol.
+            structured_output_options: The allowed directives.
+            result_validator: Checks a result; the model is told what is wrong and asked again.
         """
         ladder = _Ladder(
             runner=self._runner,
@@ -205,7 +205,7 @@ class _Ladder:
         return await self.runner.perform(request)
 
     def _judge(self, mode: Mode, answer: PromptResult) -> tuple[DirectivesResult | None, str]:
-        """Read an answer: a result that can be used, or the text that asks for another one."""
+        """Read an answer: return a usable result, or the text that asks for another answer."""
         attempt: JsonObject = {
             "mode": mode,
             "ok": False,

@@ -20,7 +20,7 @@ def response_format(
     """Build the ``json_schema`` response format.
 
     ``types`` becomes the enum of ``type``. With ``payload_schemas`` (type to JSON schema) each of those types has its
-    own item schema and only types without one have a free payload.
+    own item schema; others have a free payload.
     """
     return {
         "type": "json_schema",
@@ -51,7 +51,7 @@ def envelope_schema(
 
 
 def unique_types(types: Sequence[object] | None) -> list[str]:
-    """Trim directive types, drop blank ones and repetitions."""
+    """Trim directive types, and remove blank ones and duplicates."""
     trimmed = (trim_blanks(str(kind)) for kind in types or () if kind is not None)
     return list(dict.fromkeys(kind for kind in trimmed if kind))
 

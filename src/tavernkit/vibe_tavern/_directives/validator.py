@@ -16,7 +16,7 @@ from tavernkit.vibe_tavern._directives.schema import unique_types
 PayloadValidator: TypeAlias = Callable[[str, JsonObject], object]
 """Gets the canonical type and the payload, which it may change.
 
-A true value means invalid: text is the code, a mapping may hold ``code`` and ``details``.
+A true value means invalid: text is the code, a mapping may have ``code`` and ``details``.
 """
 
 _NOT_TOKEN = re.compile(r"[^a-z0-9]+")
@@ -24,7 +24,7 @@ _NOT_TOKEN = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """A clean envelope with warnings about what was dropped, or the code of what was missing."""
+    """A valid envelope with warnings about dropped parts, or an error code."""
 
     value: JsonObject | None = None
     warnings: Sequence[JsonObject] = field(default_factory=list[JsonObject])
@@ -49,9 +49,9 @@ def validate(
     type_aliases: Mapping[str, str] | None = None,
     payload_validator: PayloadValidator | None = None,
 ) -> ValidationResult:
-    """Check an envelope: directives that cannot be used are dropped, each with a warning.
+    """Check an envelope: invalid directives are dropped, each with a warning.
 
-    Keys and types are found whatever their case and separators (``Assistant-Text``, ``ui_toast`` for ``ui.toast``).
+    Keys and types match in any case and with any separators (``Assistant-Text``, ``ui_toast`` for ``ui.toast``).
     """
     text = _lookup(envelope, "assistant_text")
     if not isinstance(text, str):
@@ -72,7 +72,7 @@ def validate(
 
 
 def token(text: str) -> str:
-    """Reduce a name to what counts: lower-case letters and digits, ``_`` for everything between them."""
+    """Normalise a name: lower-case letters and digits, ``_`` for everything between them."""
     reduced = _NOT_TOKEN.sub("_", trim_blanks(text).lower())
     return reduced.removeprefix("_").removesuffix("_")
 

@@ -1,4 +1,4 @@
-"""Compares estimated token counts with what providers count."""
+"""Compares estimated token counts with those of providers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Calibration:
 
     @property
     def difference(self) -> int | None:
-        """By how much the provider counts more: templates and overhead add to what we see."""
+        """How many more tokens the provider counts, because of templates and overhead."""
         return None if self.counted is None else self.counted - self.estimated
 
     @property
     def ratio(self) -> float | None:
-        """Counted by estimated."""
+        """Counted divided by estimated tokens."""
         return None if self.counted is None or not self.estimated else self.counted / self.estimated
 
 

@@ -20,7 +20,7 @@ DEFAULT_PROFILE_ID: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class EvalModel:
-    """A model to evaluate; ``workarounds`` are what it needs in the strategy ``production``."""
+    """A model to evaluate; ``workarounds`` are used in the strategy ``production``."""
 
     id: str
     """The provider's model id."""
@@ -32,7 +32,7 @@ class EvalModel:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others: two providers may serve models of one name."""
+        """A unique key: two providers may serve models with the same name."""
         return (self.provider, self.id)
 
     def labels(self) -> tuple[str, ...]:
@@ -88,8 +88,8 @@ def shipped_profiles() -> tuple[SamplingProfile, ...]:
 def matches(labels: Iterable[str], wanted: str | Sequence[str] | None) -> bool:
     """Return True if labels fit a filter.
 
-    A filter is a list of names with commas: ``all`` takes everything, ``*`` stands for anything, ``!`` excludes. An
-    empty filter takes everything.
+    A filter is a comma-separated list of names: ``all`` matches everything, ``*`` is a wildcard, ``!`` excludes. An
+    empty filter matches everything.
     """
     terms = names(wanted) or []
     known = tuple(labels)
@@ -103,7 +103,7 @@ def matches(labels: Iterable[str], wanted: str | Sequence[str] | None) -> bool:
 def profiles_for(
     model: EvalModel, profiles: Sequence[SamplingProfile], wanted: str | Sequence[str] | None
 ) -> list[SamplingProfile]:
-    """The profiles of a filter that are meant for a model; the default one when there is none."""
+    """Return the profiles of a filter that apply to a model; the default one if there is none."""
     chosen = [each for each in profiles if matches(each.labels(), wanted) and each.applies_to(model)]
     return chosen or [DEFAULT_PROFILE]
 

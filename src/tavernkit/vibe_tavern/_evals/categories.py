@@ -1,4 +1,4 @@
-"""Names for what can go wrong in an evaluation run."""
+"""Categories of failures in an evaluation run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EMPTY_ASSISTANT_TEXT: Final = "EMPTY_ASSISTANT_TEXT"
 LANGUAGE_DRIFT: Final = "LANGUAGE_DRIFT"
 
 RETRYABLE: Final = frozenset((EMPTY_ASSISTANT_TEXT, "CONNECTION_ERROR", "TIMEOUT_ERROR", "DECODE_ERROR"))
-"""What is worth another try: the network's faults, and answers that are empty."""
+"""Failures that are worth a retry: network errors and empty answers."""
 
 UNANSWERED: Final = frozenset(
     (
@@ -27,7 +27,7 @@ UNANSWERED: Final = frozenset(
         "UPSTREAM_5XX",
     )
 )
-"""Runs that say nothing about the model, as it was not asked; another evaluation would make them again."""
+"""Runs that say nothing about the model, because it did not get the request; they are repeated when resuming."""
 
 _STATUSES: Final = {
     401: "AUTH",

@@ -48,7 +48,7 @@ class DirectiveScenario:
     suite: str = "directives"
 
     async def run(self, lab: Lab) -> ScenarioOutcome:
-        """Ask for the envelope; in production the model also gets what is wrong with a valid one."""
+        """Ask for the envelope; in production, the model is also told what is wrong with a valid one."""
         options: dict[str, object] = {"repair_retry_count": 0} if lab.strategy == "raw" else {}
         if lab.strategy == "production":
             options = merge(options, *(_WORKAROUNDS.get(each) for each in lab.model.workarounds))

@@ -1,4 +1,4 @@
-"""Runs scenarios over a matrix and collects what happened."""
+"""Runs scenarios over a matrix and collects the results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LANGUAGES: Final = ("zh-CN", "ja-JP")
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions:
-    """What to evaluate. Filters are lists of names with commas, ``*`` and ``!``; see ``catalogue.matches``.
+    """What to evaluate. Filters are comma-separated names with ``*`` and ``!``; see ``catalogue.matches``.
 
     ``languages`` adds the language policy to every run, once for each language; the language suite always has some.
     """
@@ -62,16 +62,16 @@ class EvalOptions:
     scenarios: str | Sequence[str] = "default"
     """Scenarios to run, by id or tag."""
     strategies: str | Sequence[str] = "production"
-    """Ways of asking to compare; ``production`` uses each model's workarounds."""
+    """Strategies to compare; ``production`` uses each model's workarounds."""
     profiles: str | Sequence[str] = DEFAULT_PROFILE_ID
     """Sampling profiles to compare, by id or tag."""
     languages: Sequence[str] = ()
     trials: int = 1
     """How often each combination is run."""
     jobs: int = 1
-    """How many runs are made at the same time."""
+    """How many runs are in progress at the same time."""
     empty_response_retry_count: int = 1
-    """How often an empty reply is asked for again."""
+    """How often an empty reply is retried."""
     auto_profile: bool = True
     """Use a model's recommended sampling profile with ``production``, if ``profiles`` names none."""
     llm_options: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -107,7 +107,7 @@ class EvalOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalCell:
-    """One run that is to be made."""
+    """One planned run."""
 
     scenario: Scenario
     model: EvalModel
@@ -132,7 +132,7 @@ class EvalCell:
 
 @dataclass(frozen=True, slots=True)
 class EvalProgress:
-    """A run has ended: how many have by now, of how many, and which one it was."""
+    """Progress after a run: how many have ended, of how many, and which one was last."""
 
     done: int
     """How many runs have ended."""
@@ -146,7 +146,7 @@ ModelFactory: TypeAlias = Callable[[EvalModel], Model]
 
 
 def matrix(options: EvalOptions) -> Iterator[EvalCell]:
-    """List the runs that options ask for, in a fixed order."""
+    """List the runs of the options, in a fixed order."""
     strategies: list[Strategy] = [each for each in STRATEGIES if matches((each,), options.strategies)]
     suites = names(options.suites) or ()
     scenarios = [
@@ -182,9 +182,9 @@ async def run_evals(
 ) -> EvalReport:
     """Run the matrix against an endpoint, ``jobs`` runs at a time; the report is in the order of the matrix.
 
-    ``model`` is one for all of them (requests name theirs), or a function that gives one for each. What a run raises is
-    its result. When a model says that its budget is used up, the runs that are left are not made. To write runs to a
-    folder, and go on with them after an interruption, see ``tavernkit.batching.evaluate()``.
+    ``model`` is one model for all runs (requests name theirs), or a function that makes one for each. Errors of a run
+    are its result. When a model's budget is used up, the remaining runs are skipped. To write runs to a folder and
+    resume them, see ``tavernkit.batching.evaluate()``.
 
     Args:
         options: What to run.
@@ -193,7 +193,7 @@ async def run_evals(
         clock: Measures how long runs take, in seconds.
 
     Raises:
-        ConfigError: The options leave nothing to run.
+        ConfigError: The options select nothing to run.
     """
     cells = list(matrix(options))
     if not cells:
@@ -224,7 +224,7 @@ async def run_evals(
             for position, cell in enumerate(cells):
                 group.create_task(work(position, cell))
     finally:
-        if not isinstance(model, Model):  # what was made here is closed here
+        if not isinstance(model, Model):  # close what was created here
             for runner in runners.values():
                 await runner.aclose()
     made = tuple(record for record in records if record is not None)
@@ -247,12 +247,12 @@ def runners_of(
 
 
 async def run_cell(cell: EvalCell, runner: PromptRunner, options: EvalOptions, clock: Callable[[], float]) -> RunRecord:
-    """Make one run of a matrix; an empty answer is asked for again.
+    """Make one run of a matrix; an empty answer is retried.
 
     Args:
         cell: The run.
         runner: Sends its requests.
-        options: What the evaluation is made with.
+        options: The options of the evaluation.
         clock: Measures how long it takes, in seconds.
 
     Raises:
@@ -280,7 +280,7 @@ async def _attempt(cell: EvalCell, runner: PromptRunner, options: EvalOptions, c
     started = clock()
     try:
         outcome = await cell.scenario.run(lab)
-    except Exception as error:  # whatever a run raises is what it found out
+    except Exception as error:  # any error of a run is its result
         if isinstance(error, BudgetReachedError) or isinstance(error.__cause__, BudgetReachedError):
             raise BudgetReachedError(str(error)) from error
         return RunRecord(
@@ -319,7 +319,7 @@ def _judged(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
 
 
 def _refusal(details: JsonObject) -> tuple[str, str] | None:
-    """Why the endpoint answered none of a run's requests, if so: the last error status that it sent."""
+    """Return the last error status if the endpoint answered none of a run's requests."""
     attempts = details.get("attempts")
     made = [each for each in (attempts if is_list(attempts) else ()) if is_object(each)]
     refused = [each for each in made if each.get("http_error")]
@@ -337,7 +337,7 @@ def _error_details(error: Exception) -> JsonObject:
 
 
 def _tokens(details: JsonObject) -> int:
-    """Add up what the provider counted in all requests of a run."""
+    """Add up the provider's token counts of all requests of a run."""
     usages = [details.get("usage")]
     trace = details.get("trace")
     for entry in trace if is_list(trace) else []:
@@ -348,7 +348,7 @@ def _tokens(details: JsonObject) -> int:
 
 
 def _profiles(model: EvalModel, strategy: Strategy, options: EvalOptions) -> list[SamplingProfile]:
-    """In production, where only the default profile is asked for, the first recommended one takes its place."""
+    """In production, the first recommended profile replaces the default one, if no other was requested."""
     chosen = profiles_for(model, options.sampling_profiles, options.profiles)
     if options.auto_profile and strategy == "production" and [each.id for each in chosen] == [DEFAULT_PROFILE_ID]:
         recommended = [

@@ -1,4 +1,4 @@
-"""What a scenario gets to work with, and what it gives back."""
+"""What a scenario gets, and what it returns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tavernkit.vibe_tavern._runner_config import Presets, RunnerConfig
 Strategy = Literal["raw", "baseline", "production"]
 
 STRATEGIES: Final[tuple[Strategy, ...]] = ("raw", "baseline", "production")
-"""Without any preset; with the provider's; with the model's as well, and what the catalogue knows about it."""
+"""Without presets; with the provider's; with the model's as well, and its workarounds in the catalogue."""
 
 _PRESETS: Final[Mapping[Strategy, Presets]] = {"raw": "none", "baseline": "provider", "production": "all"}
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOutcome:
-    """What came of one run of a scenario; ``reasons`` say what was wrong with a finished run."""
+    """The outcome of one run of a scenario; ``reasons`` say what was wrong."""
 
     text: str
     reasons: Sequence[str] = ()
@@ -43,7 +43,7 @@ class Lab:
     dialect: str | None = None
 
     def config(self, **sections: Mapping[str, object]) -> RunnerConfig:
-        """Make the configuration of a run, with sections of its own (``tool_calling={...}``)."""
+        """Make the configuration of a run, with additional sections (``tool_calling={...}``)."""
         context: dict[str, object] = {"warn": None, **sections}
         if self.language is not None:
             context["language_policy"] = {"enabled": True, "target_lang": self.language, "special_tags": ["lang"]}
@@ -58,7 +58,7 @@ class Lab:
 
 
 class Scenario(Protocol):
-    """One thing that a model is asked to do, and how its answer is judged."""
+    """A task for a model, and how its answer is judged."""
 
     @property
     def id(self) -> str:

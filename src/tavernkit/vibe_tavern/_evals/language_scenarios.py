@@ -22,13 +22,13 @@ _HANGUL = re.compile(r"[\u1100-\u11ff\uac00-\ud7af]")
 _LATIN_WORD = re.compile(r"[A-Za-z]{3,}")
 _MANY_LATIN_WORDS: Final = 3
 _MAX_CHARACTERS: Final = 10_000
-"""How much of a text is looked at."""
+"""How many characters of a text are checked."""
 
 
 def language_shape(text: str, language: str, *, strict_latin: bool = False) -> Shape:
     """Judge a text by its scripts; spans marked as another language, code and links are left out.
 
-    ``strict_latin`` counts three or more Latin words as drift where the language is written otherwise.
+    ``strict_latin`` counts three or more Latin words as drift if the language uses another script.
     """
     plain = _VERBATIM.sub(" ", _LANG_SPAN.sub(" ", text[:_MAX_CHARACTERS]))
     kana, han, hangul = (bool(script.search(plain)) for script in (_KANA, _HAN, _HANGUL))
@@ -126,5 +126,5 @@ LANGUAGE_SCENARIOS: Final = (
 
 
 def drifted(text: str, language: str | None) -> bool:
-    """Return True if a text is in another language than asked for."""
+    """Return True if a text is not in the requested language."""
     return language is not None and language_shape(text, language) == "drift"

@@ -1,4 +1,4 @@
-"""What an evaluation found out: records, summaries, JSON and Markdown."""
+"""The report of an evaluation: records, summaries, JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Z: Final = 1.96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One run: what it was, whether it was fine, and what happened."""
+    """One run: its settings, whether it succeeded, and what happened."""
 
     config: JsonObject
     ok: bool
@@ -52,7 +52,7 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, object]) -> RunRecord:
-        """Read a record that ``to_dict()`` made."""
+        """Read the output of ``to_dict()``."""
         plain = thaw_object(value)
         config, details = plain.get("config"), plain.get("details")
         elapsed, tokens = plain.get("elapsed_ms"), plain.get("total_tokens")
@@ -70,18 +70,18 @@ class RunRecord:
 
     @property
     def answered(self) -> bool:
-        """True if the model answered at all: not when the endpoint was out of reach or refused the key."""
+        """True if the model answered; False if the endpoint was unreachable or refused the key."""
         return self.error_category not in UNANSWERED
 
     @property
     def name(self) -> str:
-        """What the run is called in reports."""
+        """The name of the run in reports."""
         return " · ".join(str(part) for part in self.config.values() if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """All records, in order, and what they add up to."""
+    """All records in order, and their summary."""
 
     records: Sequence[RunRecord]
     """The runs that were made."""
@@ -129,7 +129,7 @@ class EvalReport:
         return "\n\n".join(parts) + "\n"
 
     def write(self, folder: Path) -> None:
-        """Write one file a run, ``summary.json`` and ``report.md`` into a folder."""
+        """Write one file per run, ``summary.json`` and ``report.md`` to a folder."""
         runs = folder / _RUNS_FOLDER
         runs.mkdir(parents=True, exist_ok=True)
         for number, record in enumerate(self.records, start=1):
@@ -141,7 +141,7 @@ class EvalReport:
 
     @classmethod
     def read(cls, folder: Path, *, warn: Warn = log_warning) -> EvalReport:
-        """Read the run files of a folder back; a file that cannot be read is left out, with a warning.
+        """Read the run files of a folder; unreadable files are left out with a warning.
 
         Args:
             folder: The folder of the runs.
@@ -162,7 +162,7 @@ class EvalReport:
 
     @property
     def _model_keys(self) -> tuple[str, ...]:
-        """What names a model here: its provider, too, where there are several."""
+        """Return the names of models, with the provider if there are several."""
         providers = {str(record.config.get("provider")) for record in self.records}
         return ("provider", "model") if len(providers) > 1 else ("model",)
 
@@ -207,13 +207,13 @@ def aggregate(records: Sequence[RunRecord]) -> JsonObject:
 
 
 def percentile(values: Iterable[int], share: float) -> int | None:
-    """The value below which a share of the values lies; nothing for no values."""
+    """Return the value below which a share of the values lies; None for no values."""
     ordered = sorted(values)
     return ordered[min(math.floor(len(ordered) * share), len(ordered) - 1)] if ordered else None
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Between which rates the true one lies, with 95 % confidence."""
+    """Return the 95 % confidence interval of a success rate."""
     if not trials:
         return 0.0, 1.0
     rate = successes / trials

@@ -1,4 +1,4 @@
-"""Scenarios for tool calling: a workspace to read and change, and ways to make that hard."""
+"""Scenarios for tool calling: a workspace to read and change, with difficulties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The small world that tool scenarios play in: a workspace with facts, a draft and interface state."""
+"""The workspace of tool scenarios: facts, a draft and interface state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tavernkit.vibe_tavern.errors import ToolArgumentError
 WORKSPACE_ID = "ws_1"
 PATCHABLE_PATHS = ("/draft/foo",)
 PADDING_BYTES = 20_000
-"""Size of what ``state_get`` returns on top when a scenario wants too much of it."""
+"""Extra size of the result of ``state_get`` in scenarios with large results."""
 
 
 @dataclass()

@@ -1,4 +1,4 @@
-"""Renders a template with everything that a build knows."""
+"""Renders a template with the data of a build."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build_assigns(
     user: Participant | None = None,
     context: Mapping[str, object] = EMPTY_OBJECT,
 ) -> dict[str, object]:
-    """Collect what a template may use; blank texts are nothing. The chat's history is not among it."""
+    """Collect the variables of a template; blank texts become None. The chat's history is not included."""
     card = character if isinstance(character, Character) else None
     name = character.name if character is not None and card is None else card.display_name if card else None
     assigns: dict[str, object] = {"char": name, "user": user.name if user else None}
@@ -45,7 +45,7 @@ def render_for(
 ) -> str:
     """Render a template with the card, the user, the context, the variables, the clock and the strictness of a build.
 
-    ``assigns`` are added to the usual variables and win over them. Dice and ``pick`` use the context's ``rng_word``, or
+    ``assigns`` are added to the usual variables and override them. Dice and ``pick`` use the context's ``rng_word``, or
     else its seed.
     """
     context = state.context

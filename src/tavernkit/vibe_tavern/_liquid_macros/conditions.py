@@ -1,4 +1,4 @@
-"""``if`` and ``unless``, comparing what can be compared and nothing else."""
+"""``if`` and ``unless``, with comparisons of comparable values only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Compare: TypeAlias = Callable[[object, object], bool]
 
 
 class Comparison(Expression):
-    """Two values and how they are compared."""
+    """A comparison of two values."""
 
     __slots__ = ("compare", "left", "right")
 
@@ -56,7 +56,7 @@ class Comparison(Expression):
 
 
 class UnknownOperator(Expression):
-    """A comparison that cannot be made."""
+    """A comparison with an unknown operator."""
 
     __slots__ = ("message",)
 
@@ -65,7 +65,7 @@ class UnknownOperator(Expression):
         self.message = message
 
     def evaluate(self, context: RenderContext) -> object:
-        """Say so."""
+        """Raise an error."""
         raise FilterArgumentError(self.message, token=None)
 
     def children(self) -> list[Expression]:
@@ -97,7 +97,7 @@ def _with_comparisons(node: Node) -> Node:
 
 
 def _compared(expression: Expression) -> Expression:
-    """Put our comparisons in the place of those in an expression."""
+    """Replace the comparisons in an expression with ours."""
     if isinstance(expression, BooleanExpression):
         expression.expression = _compared(expression.expression)
     elif isinstance(expression, (LogicalAndExpression, LogicalOrExpression)):
@@ -141,7 +141,7 @@ def _equal(left: object, right: object) -> bool:
 
 
 def _ordering(holds: Callable[[int], bool]) -> Compare:
-    """Compare two numbers or two texts; one of each cannot be compared, and anything else is never before or after."""
+    """Compare two numbers or two texts; a number and a text cannot be compared; other values have no order."""
 
     def ordered(left: object, right: object) -> bool:
         kinds = _kind(left), _kind(right)

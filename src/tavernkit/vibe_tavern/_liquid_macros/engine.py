@@ -1,4 +1,4 @@
-"""The Liquid environment: its limits, its error policy, and what templates see of the chat."""
+"""The Liquid environment: its limits, its error handling, and the chat's variables."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from tavernkit.vibe_tavern._liquid_macros.numbers import to_text
 from tavernkit.vibe_tavern._liquid_macros.operands import read_operands
 
 _STEP_SIZE = 256
-"""Size of the values of a filter or a comparison that counts as one more step."""
+"""Size of the values of a filter or comparison that counts as one step."""
 
 _ELEMENT_SIZE = 128
-"""What going to an element of a list counts as, beside its size."""
+"""The cost of visiting an element of a list, besides its size."""
 
 _LONG_NUMBER_BITS = 1024
-"""From here on numbers weigh their bits: calculating with them takes more time than their length."""
+"""Larger numbers count by their bits, because calculating with them takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one rendering may reach: the chat's variables, the run context, the clock."""
+    """What a template can access: the chat's variables, the run context, the clock."""
 
     variables: VariablesStore | None
     context: Mapping[str, object]
@@ -66,13 +66,13 @@ class Run:
 
 
 class MacroContext(RenderContext):
-    """A render context that counts what a template does and stops it at the limits."""
+    """A render context that counts the work of a template and stops it at the limits."""
 
     __slots__ = ("_assigned", "_steps", "printed_errors", "run")
 
     run: Run
     printed_errors: dict[str, None]
-    """What was printed in place of a result, in the order it happened, each once."""
+    """The printed errors, in order, without duplicates."""
 
     def __init__(self, template: BoundTemplate, **arguments: object) -> None:
         super().__init__(template, **arguments)  # pyright: ignore[reportArgumentType]  # the base class has them typed
@@ -86,13 +86,13 @@ class MacroContext(RenderContext):
         super().assign(key, val)
 
     def charge(self, value: object) -> None:
-        """Count the size of a value that is kept."""
+        """Count the size of a stored value."""
         self._assigned += _size(value)
         if self._assigned > MAX_LIQUID_BYTES:
             raise LocalNamespaceLimitError("memory limits exceeded", token=None)
 
     def filter(self, name: str, token: Token | None) -> Callable[..., object]:
-        """Find a filter; it refuses what is too large to work on, and what it makes must not be too large either."""
+        """Find a filter; it refuses inputs and results that are too large."""
         function = super().filter(name, token)
 
         def bounded(*operands: object, **named: object) -> object:
@@ -113,13 +113,13 @@ class MacroContext(RenderContext):
         return bounded
 
     def get_item(self, obj: object, key: object) -> object:
-        """Read a property: every name of a chat variable is only that, and a list has nothing beyond its end."""
+        """Read a property: names of chat variables have no special meaning, and list indexes must exist."""
         if isinstance(obj, VariablesDrop):
             try:
                 return obj[key]
             except KeyError:
                 if isinstance(self.env, MacroEnvironment) and self.env.raising:
-                    # Unlike a name that is not there, this is an error wherever it is looked up, in conditions too.
+                    # Unlike an undefined name, this is an error everywhere, including conditions.
                     raise UndefinedDropMethodError(f"no variable {to_text(key)!r} is set", token=None) from None
                 raise
         if isinstance(key, int) and is_sequence(obj) and not -len(obj) <= key < len(obj):
@@ -127,7 +127,7 @@ class MacroContext(RenderContext):
         return super().get_item(obj, key)
 
     def get_buffer(self, buf: TextIO | None = None) -> StringIO:
-        """Return a new output stream that counts on from another and leaves line ends as they are."""
+        """Return a new output stream that continues the count of another and keeps line ends."""
         used = buf.size if isinstance(buf, LimitedStringIO) else 0
         return TracedOutput(buf.template, used) if isinstance(buf, TracedOutput) else output_buffer(used)
 
@@ -136,7 +136,7 @@ class MacroContext(RenderContext):
         self.step(size // _STEP_SIZE)
 
     def step(self, count: int = 1) -> None:
-        """Count one rendered node, or what takes as long as so many."""
+        """Count one rendered node, or work that takes as long as several."""
         self._steps += count
         if self._steps > MAX_LIQUID_STEPS:
             raise LoopIterationLimitError("memory limits exceeded", token=None)
@@ -167,7 +167,7 @@ class VariablesDrop(Mapping[str, object]):
 
 
 class GuardedNode(Node):
-    """Counts a node and, in a tolerant environment, prints its error in its place."""
+    """Counts a node; in a tolerant environment, prints its error instead of its output."""
 
     __slots__ = ("inner",)
 
@@ -225,24 +225,24 @@ class TracedOutput(LimitedStringIO):
             return text
         start = max(token.start_index, 0)
         if token.kind == TOKEN_CONTENT:
-            at = self.template.find(text, start)  # blanks at its start may have been taken away
+            at = self.template.find(text, start)  # white space at its start may have been removed
             return text if at < 0 else self.template[at : at + len(text)]
         if token.kind == TOKEN_OUTPUT:
             named = _NAME.search(token.value)
             return expanded(text, named[0] if named else "", self.template[start : start + len(token.value)])
         opening, closing = self.template.rfind("{%", 0, start), self.template.find("%}", start)
-        # What a block wrote into a stream of its own is traced already.
+        # What a block wrote into its own stream is already traced.
         if isinstance(text, Traced) and token.value != "echo":
             return text
         return expanded(text, token.value, self.template[max(opening, 0) : closing + 2 if closing >= 0 else None])
 
 
 _NAME = re.compile(r"[\w.-]*\w")
-"""The value that an output begins with."""
+"""The value that an output starts with."""
 
 
 class GuardedTag(Tag):
-    """Parses with another tag and guards the node that it gives."""
+    """Parses with another tag and guards its node."""
 
     def __init__(self, inner: Tag) -> None:
         super().__init__(inner.env)
@@ -286,7 +286,7 @@ class MacroEcho(EchoTag):
 
 
 class MacroCaptureNode(CaptureNode):
-    """Keeps what is captured even if it is nothing but blanks; only control flow drops such blocks."""
+    """Keeps captured text even if it is blank; only control flow drops blank blocks."""
 
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         """Render the block into the variable."""
@@ -306,8 +306,8 @@ class MacroCapture(CaptureTag):
 class MacroEnvironment(Environment):
     """Liquid with our tags, filters and limits.
 
-    A raising one stops at the first error; the other prints run-time errors in place and takes what is missing as
-    blank.
+    A raising environment stops at the first error; otherwise run-time errors are printed in place, and missing values
+    are blank.
     """
 
     output_stream_limit: ClassVar[int | None] = MAX_LIQUID_BYTES
@@ -318,7 +318,7 @@ class MacroEnvironment(Environment):
         super().__init__(undefined=StrictUndefined if raising else Undefined, strict_filters=raising)
 
     def tokenizer(self) -> Callable[[str], Iterator[Token]]:
-        """Split a template; expressions that are not quite right are rewritten to what can be made of them."""
+        """Split a template into tokens; malformed expressions are rewritten."""
         split = super().tokenizer()
         return lambda source: lax_tokens(self, split(source))
 
@@ -339,7 +339,7 @@ class MacroEnvironment(Environment):
 
 
 def _miscounted(function: Callable[..., object], given: int, token: Token | None) -> FilterArgumentError | None:
-    """Say that a filter got too few or too many arguments, its input counted among them, if that is so."""
+    """Return an error message if a filter got the wrong number of arguments, including its input."""
     positional = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -367,19 +367,19 @@ def output_buffer(used: int = 0) -> LimitedStringIO:
 
 
 def error_message(error: BaseException) -> str:
-    """What a template prints of an error: nothing of how the engine is made."""
+    """Return the text that a template prints for an error, without internals of the engine."""
     return error_detail(error) if isinstance(error, LiquidError) else "internal"
 
 
 def error_detail(error: BaseException) -> str:
-    """What went wrong, without the excerpt of the template that Liquid adds."""
+    """Return the error message, without the excerpt of the template that Liquid adds."""
     if isinstance(error, TemplateNotFoundError):
         return "This liquid context does not allow includes."
     return str(error.message if isinstance(error, LiquidError) else error)
 
 
 def _work(name: str, operands: Sequence[object]) -> int:
-    """How large the result of a filter can get, worked out before it is made."""
+    """Return the maximum size of a filter's result, before it is computed."""
     sizes = [_size(operand) for operand in operands]
     if name == "replace" and len(operands) == 3 and isinstance(operands[0], str):
         return sizes[0] + operands[0].count(to_text(operands[1])) * sizes[2]
@@ -393,7 +393,7 @@ def _elements(value: object) -> int:
 
 
 def _count(value: object) -> int:
-    """How many elements a list has, with those of lists in it."""
+    """Return the number of elements of a list, including nested lists."""
     if isinstance(value, range):
         return len(value)
     return sum(map(_count, value)) if is_sequence(value) else 1

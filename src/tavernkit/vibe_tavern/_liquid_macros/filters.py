@@ -23,10 +23,10 @@ Filter: TypeAlias = Callable[..., object]
 
 DEFAULT_WORD = "0"
 _DRAW_STEPS = 50
-"""Steps that getting to a place in a sequence of random numbers counts as; it takes as long."""
+"""The cost in steps of advancing a sequence of random numbers."""
 
 _LONGEST_DATE = 100
-"""Characters of a text that may be a date; a longer one is none and stays."""
+"""The maximum length of a date; longer texts stay unchanged."""
 
 
 class DivisionByZeroError(LiquidError):
@@ -63,7 +63,7 @@ def _datetimeformat(value: object, pattern: object = None, *, context: RenderCon
 
 @with_context
 def _date(value: object, pattern: object, *, context: RenderContext) -> object:
-    """The standard filter, with the run's clock and UTC in place of the machine's."""
+    """The standard filter, but with the run's clock and UTC."""
     value, pattern = given(value), given(pattern)
     if is_blank(pattern) or isinstance(value, bool) or not isinstance(value, (int, str)):
         return value

@@ -1,4 +1,4 @@
-"""Reads what is written carelessly the way lax Liquid does: what makes sense counts, the rest is passed over."""
+"""Reads malformed expressions like lax Liquid: valid parts are used, the rest is skipped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 _QUOTED = r'"[^"]*"|\'[^\']*\''
 _FRAGMENT = rf"(?:(?:{_QUOTED}|[^\s,|:\"'])++)"
-"""One value as a writer sees it: no blanks and separators outside quotes."""
+"""One value: no white space or separators outside quotes."""
 
 _OPERAND = rf"(?:(?:{_QUOTED}|[^\s,|:\"'=!<>])++)"
 _VALUE = re.compile(_FRAGMENT)
@@ -22,7 +22,7 @@ _PLAIN_NAME = re.compile(
     r"(?!(?:and|as|blank|cols|contains|continue|else|empty|false|for|if|in|limit|nil|not|null|offset|or|required|reversed"
     r"|true|with)\Z)[A-Za-z_][\w\-]*\??"
 )
-"""A name that is none of the words of the language."""
+"""A name that is not a keyword."""
 
 _LOOP = re.compile(rf"\s*(?P<name>[\w\-]+)\s+in\s+(?P<value>{_FRAGMENT})\s*(?P<reversed>reversed\b)?")
 _ATTRIBUTE = re.compile(rf"\b(?P<name>limit|offset|cols)\s*:\s*(?P<value>{_FRAGMENT})")
@@ -44,13 +44,13 @@ def filtered_source(text: str) -> str:
 
 
 def value_source(text: str) -> str | None:
-    """Rewrite one value, with anything behind it; without a value there is nothing to rewrite."""
+    """Rewrite one value, ignoring anything after it; None if there is no value."""
     match = _VALUE.search(text)
     return match and _value(match.group())
 
 
 def values_source(text: str) -> str | None:
-    """Rewrite values with commas or ``or`` between them; the rest is passed over."""
+    """Rewrite values separated by commas or ``or``; the rest is skipped."""
     written: list[str] = []
     match = _FIRST_VALUE.match(text)
     while match:
@@ -60,7 +60,7 @@ def values_source(text: str) -> str | None:
 
 
 def loop_source(text: str) -> str | None:
-    """Rewrite ``name in values``, and what is said of it that a loop knows; ``reversed`` stands next to the values."""
+    """Rewrite ``name in values`` and the known loop options; ``reversed`` comes right after the values."""
     match = _LOOP.match(text)
     if match is None:
         return None
@@ -75,16 +75,16 @@ def is_reversed(text: str) -> bool:
 
 
 def name_source(text: str) -> str | None:
-    """Rewrite a name that is in quotes, or has something behind it."""
+    """Rewrite a name that is quoted or followed by other text."""
     match = _NAME.search(text)
     return match and match.group()
 
 
 def condition_source(text: str) -> str | None:
-    """Rewrite comparisons joined by ``and`` and ``or``; one without a value cannot be.
+    """Rewrite comparisons joined by ``and`` and ``or``; None if a value is missing.
 
-    One with an unknown operator becomes a name that starts with ``UNKNOWN_OPERATOR``: such a condition
-    is an error only when it is asked.
+    A comparison with an unknown operator becomes a name that starts with ``UNKNOWN_OPERATOR``, which is an error only
+    when it is evaluated.
     """
     written: list[str] = []
     for part, joint in _comparisons(text):
@@ -134,7 +134,7 @@ def _value(fragment: str) -> str:
 
 
 def _argument(match: re.Match[str]) -> str:
-    """Write an argument; neither a path that starts with brackets can be one nor what stands for emptiness."""
+    """Write an argument; paths that start with brackets and ``empty`` or ``blank`` are not allowed."""
     written = _value(match["value"])
     if written in _EMPTINESS:
         written = '""'
@@ -144,7 +144,7 @@ def _argument(match: re.Match[str]) -> str:
 
 
 def _step(step: str) -> str:
-    """Write one step of a path in brackets and quotes, so that it may be any word, one of the language's too."""
+    """Write one step of a path in brackets and quotes, so that it may be any word, even a keyword."""
     inner = step[1:-1].strip() if step.startswith("[") else f'"{step}"'
     return f"[{inner}]" if _INDEX.fullmatch(inner) or _PLAIN_NAME.fullmatch(inner) else '[""]'
 

@@ -1,4 +1,4 @@
-"""Reads the expressions of a template, rewriting those that are not quite right."""
+"""Reads the expressions of a template, and rewrites malformed ones."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ _GRAMMARS: Mapping[tuple[str, str], _Grammar] = {
     **{(TOKEN_TAG, name): (_parse_loop, lax.loop_source) for name in ("for", "tablerow")},
     **{(TOKEN_TAG, name): (_parse_condition, lax.condition_source) for name in ("if", "elsif", "unless")},
 }
-"""By tag: how its expression is parsed, and how one that cannot be is rewritten."""
+"""For each tag, how its expression is parsed, and how malformed ones are rewritten."""
 
 
 def lax_tokens(env: Environment, tokens: Iterator[Token]) -> Iterator[Token]:
-    """Pass on the tokens of a template; what cannot be read as it is written is rewritten, or left out."""
+    """Yield the tokens of a template; malformed expressions are rewritten or left out."""
     grammar: _Grammar | None = None
     last: Token | None = None
     for token in _trimmed_after_raw(tokens):
@@ -93,7 +93,7 @@ def lax_tokens(env: Environment, tokens: Iterator[Token]) -> Iterator[Token]:
 
 
 def _trimmed_after_raw(tokens: Iterator[Token]) -> Iterator[Token]:
-    """Trim the text behind a raw block where its end says so; the engine asks its beginning."""
+    """Trim the text after a raw block if its end tag says so; the engine looks at its start tag."""
     raw: re.Match[str] | None = None
     for token in tokens:
         is_text = token.kind == TOKEN_CONTENT

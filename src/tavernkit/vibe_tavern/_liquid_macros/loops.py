@@ -1,4 +1,4 @@
-"""``for`` and ``tablerow``, with limits and offsets read as Liquid reads them."""
+"""``for`` and ``tablerow``, with limits and offsets as in Liquid."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CONTINUE = "continue"
 
 
 class MacroLoop(LoopExpression):
-    """What a loop runs over; with a limit of zero it does not run, with one that is nothing it is not limited."""
+    """The elements of a loop; a limit of zero means no iterations, a limit of None no limit."""
 
     @classmethod
     def of(cls, loop: LoopExpression) -> MacroLoop:
-        """Take over a loop."""
+        """Copy a loop."""
         return cls(
             loop.token,
             loop.identifier,

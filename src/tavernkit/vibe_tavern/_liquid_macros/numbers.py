@@ -15,7 +15,7 @@ MAX_DIGITS = 300
 
 
 def to_number(value: object) -> int | float | None:
-    """Read a number, or text that is one; anything else is nothing."""
+    """Read a number, also from text; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -32,7 +32,7 @@ def to_number(value: object) -> int | float | None:
 
 
 def order(left: object, right: object) -> int | None:
-    """Compare two numbers or two texts: below zero, zero or above zero; nothing where neither comes first."""
+    """Compare two numbers or two texts: below zero, zero or above zero; None if neither comes first."""
     if isinstance(left, bool) or isinstance(right, bool):
         return None
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
@@ -43,12 +43,12 @@ def order(left: object, right: object) -> int | None:
 
 
 def equal(left: object, right: object) -> bool:
-    """Return True if two values are the same; yes and no are not numbers."""
+    """Return True if two values are equal; booleans are not numbers."""
     return left is right if isinstance(left, bool) or isinstance(right, bool) else left == right
 
 
 def to_text(value: object) -> str:
-    """Write a value as a template prints it: nothing is blank, lists are joined."""
+    """Write a value as a template prints it: None is blank, lists are joined."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -65,14 +65,14 @@ def to_text(value: object) -> str:
 
 
 def to_filter_text(value: object) -> object:
-    """Write a value as filters that work on text read it: lists and mappings with their brackets; text stays."""
+    """Write a value as text for filters: lists and mappings with their brackets."""
     if value is None or isinstance(value, (bool, float, range)):
         return to_text(value)
     return _inspected(value) if is_mapping(value) or is_sequence(value) else value
 
 
 def _float_text(value: float) -> str:
-    """Write a float as Ruby does: there is a point even where an exponent follows."""
+    """Write a float as Ruby does: with a decimal point even before an exponent."""
     if not math.isfinite(value):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
     mantissa, exponent, power = repr(value).partition("e")

@@ -1,4 +1,4 @@
-"""Brings the operands of filters into what they work on: text, numbers or lists."""
+"""Converts the operands of filters to text, numbers or lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT_FILTERS = _TEXT_OPERANDS | {
     *("strip_html", "strip_newlines", "truncate", "truncatewords", "upcase", "url_decode", "url_encode"),
     *("base64_decode", "base64_encode", "remove_first", "remove_last", "squish"),
 }
-"""Filters that read their input as text; the first ones read their arguments so, too."""
+"""Filters that read their input as text; the first ones also read their arguments as text."""
 
 _NUMBER_FILTERS = frozenset(
     ("abs", "at_least", "at_most", "ceil", "divided_by", "floor", "minus", "modulo", "plus", "round", "times")
@@ -33,7 +33,7 @@ _LEADING_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def read_operands(name: str, operands: Sequence[object]) -> Sequence[object]:
-    """Read the input and the arguments of a filter the way it does."""
+    """Convert the input and the arguments of a filter."""
     if name in _NUMBER_FILTERS:
         return [to_operand_number(each) for each in operands]
     if name in _LIST_FILTERS:
@@ -44,7 +44,7 @@ def read_operands(name: str, operands: Sequence[object]) -> Sequence[object]:
 
 
 def given(value: object) -> object:
-    """Take what is not defined as nothing; where that is an error it is raised here."""
+    """Return None for undefined values; raise if that is an error."""
     if isinstance(value, Undefined):
         value.poke()
         return None
@@ -52,7 +52,7 @@ def given(value: object) -> object:
 
 
 def to_operand_number(value: object) -> object:
-    """Read a number: of text what it starts with counts; yes and no are none."""
+    """Read a number; from text, the leading number; booleans are not numbers."""
     if isinstance(value, bool):
         return 0
     if not isinstance(value, str):
@@ -65,7 +65,7 @@ def to_operand_number(value: object) -> object:
 
 
 def to_whole_number(value: object) -> int:
-    """Read a whole number, or text that is one; nothing else will do."""
+    """Read a whole number, also from text; anything else is an error."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     text = trim_blanks(to_text(given(value)))

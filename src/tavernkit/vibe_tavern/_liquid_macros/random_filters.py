@@ -28,7 +28,7 @@ def random_values(counters: Iterable[int], word: str) -> list[float]:
 
 
 def _seeded(word: str) -> tuple[int, int, int, int]:
-    """Hash the word four times over, each time going on from the last hash; the bytes are read only once."""
+    """Hash the word four times, each time continuing from the last hash."""
     data = word.encode("utf-8", "surrogatepass")
     factor, hashed = pow(33, len(data), _MASK + 1), 0
     for byte in data:

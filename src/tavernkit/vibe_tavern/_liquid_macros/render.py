@@ -57,16 +57,16 @@ def render_liquid(
 ) -> str:
     """Render a Liquid template (extra ``liquid``).
 
-    ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` is what filters ask for
-    ``message_index``, ``rng_word`` and ``now_ms``. A template that cannot be parsed or goes over a limit comes back as
-    it is; other errors are printed where they happen. Both are warned of. ``strict`` and ``on_error="raise"`` raise
+    ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` has ``message_index``,
+    ``rng_word`` and ``now_ms`` for filters. A template that cannot be parsed or exceeds a limit is returned unchanged;
+    other errors are printed where they happen. Both give a warning. ``strict`` and ``on_error="raise"`` raise
     ``LiquidError`` instead.
 
     Args:
         text: The template.
         assigns: Its variables.
         variables: The store that ``var`` and ``global`` read.
-        context: What filters ask for.
+        context: Data for filters.
         strict: Raise on any error.
         on_error: ``passthrough`` or ``raise``.
         now_ms: The clock, in milliseconds.
@@ -143,7 +143,7 @@ def _report(text: str, printed_errors: Collection[str], warn: Warn) -> None:
 
 
 def _opening(text: str) -> str:
-    """Show which template it is: how it begins."""
+    """Return the beginning of a template, for messages."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
@@ -177,7 +177,7 @@ def _kind(error: Exception) -> str:
 
 
 def _has_unclosed_tags(text: str) -> bool:
-    """Return True if many tags are never closed: the engine would look for the end of each of them, to the end."""
+    """Return True if many tags are never closed: the engine would search the whole text for the end of each."""
     for opening, closing in _PAIRS:
         end = -1
         for match in closing.finditer(text):
@@ -196,7 +196,7 @@ def _clock(context: Mapping[str, object], now_ms: Callable[[], int] | None) -> C
 
 
 def _tidied(text: str) -> str:
-    """Take the backslash off escaped braces, and the blanks off lines that hold nothing else."""
+    """Remove the backslash from escaped braces, and white space from blank lines."""
     # Each match is a backslash and what it escapes.
     ends = [0, *(match.start() + 1 for match in _ESCAPED_BRACE.finditer(text)), len(text) + 1]
     text = join("", [text[start : end - 1] for start, end in pairwise(ends)])

@@ -121,7 +121,7 @@ class WriteTag(Tag):
 
 
 class MacroAssign(AssignTag):
-    """``{% assign name = value %}``; a name may hold dots, but nothing can ask for such a one."""
+    """``{% assign name = value %}``; a name may contain dots, but cannot be read then."""
 
     def parse(self, stream: TokenStream) -> AssignNode:
         """Parse the name and the value."""

@@ -1,4 +1,4 @@
-"""Standard filters of text that must give what Liquid gives to the letter, for odd input too."""
+"""Standard filters of text that must match Liquid exactly, even for odd input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"[&<>\"']")
 _SPECIAL_ONCE = re.compile(r"[<>\"']|&(?!(?:[a-zA-Z]+|#[0-9]+);)")
 _HTML_BLOCKS = (("<script", "</script>"), ("<!--", "-->"), ("<style", "</style>"), ("<", ">"))
 _INTEGER_SIZE = 8
-"""What ``size`` says of every whole number: the bytes that one takes."""
+"""The result of ``size`` for every whole number: its bytes."""
 
 
 def truncate(value: object, length: object = 50, ellipsis: object = "...") -> str:
@@ -36,17 +36,17 @@ def truncatewords(value: object, count: object = 15, ellipsis: object = "...") -
 
 
 def escape(value: object) -> str:
-    """Write what is special in HTML as entities."""
+    """Escape HTML."""
     return _SPECIAL.sub(lambda match: _ENTITIES[match.group()], _text(value))
 
 
 def escape_once(value: object) -> str:
-    """Write what is special in HTML as entities, and leave entities alone."""
+    """Escape HTML, except existing entities."""
     return _SPECIAL_ONCE.sub(lambda match: _ENTITIES[match.group()], _text(value))
 
 
 def strip_html(value: object) -> str:
-    """Take out scripts, styles, comments and tags."""
+    """Remove scripts, styles, comments and tags."""
     text = _text(value)
     for opening, closing in _HTML_BLOCKS:
         text = _without(text, opening, closing)
@@ -54,7 +54,7 @@ def strip_html(value: object) -> str:
 
 
 def url_decode(value: object) -> str:
-    """Read percent escapes, and pluses as blanks."""
+    """Decode percent escapes, and plus signs as spaces."""
     try:
         return unquote_to_bytes(_text(value).replace("+", " ")).decode()
     except UnicodeDecodeError:
@@ -78,7 +78,7 @@ def size(value: object) -> int:
 
 
 def slice_(value: object, start: object, length: object = None) -> object:
-    """Cut this many characters or elements out, one if nothing is said; a start below zero counts from the end."""
+    """Return this many characters or elements, one by default; a negative start counts from the end."""
     first, count = to_whole_number(start), 1 if given(length) is None else to_whole_number(length)
     whole = list(value) if is_sequence(value) else _text(value)
     first += len(whole) if first < 0 else 0

@@ -41,7 +41,7 @@ _TOKEN = re.compile("|".join(_FORMATS))
 
 
 def milliseconds_of(value: object, now_ms: Callable[[], int]) -> int:
-    """Read a time: a number of seconds or (from 10^11 on) milliseconds; blank, zero and the unreadable mean now."""
+    """Read a time: a number of seconds or (from 10^11 on) milliseconds; blank, zero and unreadable values mean now."""
     number = None if is_blank(value) else to_number(value)
     if not number or (isinstance(number, float) and not math.isfinite(number)):
         return now_ms()
@@ -66,7 +66,7 @@ def isotime(milliseconds: int) -> str:
 
 
 def datetimeformat(milliseconds: int, pattern: str) -> str:
-    """Write a time by a pattern such as ``YYYY-MM-DD``; nothing for no pattern or one that is too long."""
+    """Write a time by a pattern such as ``YYYY-MM-DD``; empty without a pattern, or if it is too long."""
     pattern = pattern.removeprefix(":")
     if not pattern or len(pattern) > MAX_DATE_FORMAT_CHARACTERS:
         return ""
@@ -75,7 +75,7 @@ def datetimeformat(milliseconds: int, pattern: str) -> str:
 
 
 def moment(milliseconds: int) -> datetime:
-    """The time of a count of milliseconds; what is too far away is the last or first time there is."""
+    """The time of a count of milliseconds; out-of-range values become the first or last possible time."""
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

@@ -21,7 +21,7 @@ ACTIONS: Final = ("strip", "drop", "rename")
 
 @dataclass(frozen=True, slots=True)
 class TagRule:
-    """What becomes of one tag: ``strip`` removes it, ``drop`` also what it holds, ``rename`` gives it another name.
+    """A rule for one tag: ``strip`` removes it, ``drop`` also removes its content, ``rename`` renames it.
 
     ``attrs`` renames attributes (names compared without case).
     """
@@ -56,7 +56,7 @@ class TagRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTagsConfig:
-    r"""What is done to assistant text. Made with ``from_mapping()`` from a context's ``output_tags``.
+    r"""How assistant text is processed. Made with ``from_mapping()`` from a context's ``output_tags``.
 
     Code and template syntax are never touched; ``\<`` keeps a tag as text (``escape_hatch``). Warnings are in every
     result; ``warn`` also logs them, ``warner`` is called with each.
@@ -71,7 +71,7 @@ class OutputTagsConfig:
 
     @classmethod
     def from_mapping(cls, value: object) -> OutputTagsConfig:
-        """Read options; parts of the wrong shape are errors."""
+        """Read options; invalid parts are errors."""
         if value is None:
             return cls()
         if not is_mapping(value):

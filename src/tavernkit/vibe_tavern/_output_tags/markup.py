@@ -1,4 +1,4 @@
-"""Finds the tags of one name in a text, tolerantly."""
+"""Finds the tags with a name in a text, tolerantly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _heads: LRUCache[str, re.Pattern[str]] = LRUCache(_PATTERNS_KEPT)
 
 @dataclass(frozen=True, slots=True)
 class FoundTag:
-    """One tag in a text: where it is, and what it is."""
+    """One tag in a text."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class FoundTag:
 
 
 def find_tags(text: str, name: str) -> Iterator[FoundTag]:
-    """Find opening and closing tags of a name, whatever their case and spacing."""
+    """Find opening and closing tags with a name, in any case and spacing."""
     head = _heads.get_or_make(
         name, lambda: re.compile(rf"<[ \t\r\n\f\v]*+(/?)[ \t\r\n\f\v]*+{re.escape(name)}\b", re.IGNORECASE)
     )
@@ -47,7 +47,7 @@ def find_tags(text: str, name: str) -> Iterator[FoundTag]:
 
 
 def read_attributes(text: str) -> list[tuple[str, str | None]]:
-    """Split a tag's inside into names and values (with their quotes); an attribute without a value has none."""
+    """Split a tag's content into names and values (with their quotes); values may be missing."""
     return [(match.group(1), match.group(2)) for match in _ATTRIBUTE.finditer(text)]
 
 

@@ -15,12 +15,12 @@ from tavernkit.vibe_tavern._output_tags.markup import FoundTag, find_tags, read_
 from tavernkit.vibe_tavern._whitespace import is_blank
 
 LANG_SPANS: Final = "lang_spans"
-"""The sanitizer that ships."""
+"""The built-in sanitizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagWarning:
-    """What a pass over the text found wrong; ``value`` is the text or name in question."""
+    """A problem that was found in the text; ``value`` is the text or name in question."""
 
     code: str
     value: str | None = None
@@ -46,7 +46,7 @@ class SanitizerRegistry:
         self._sanitizers = dict(sanitizers or {})
 
     def register(self, name: str, sanitizer: Sanitizer) -> None:
-        """Add a sanitizer, in place of one with the same name."""
+        """Add a sanitizer; it replaces one with the same name."""
         if not option_name(name):
             raise ConfigError("a sanitizer needs a name", code="INVALID_SANITIZER")
         self._sanitizers = {**self._sanitizers, option_name(name): sanitizer}
@@ -63,7 +63,7 @@ class SanitizerRegistry:
 def lang_spans(text: str, options: FrozenObject) -> tuple[str, Sequence[TagWarning]]:
     """Make ``<lang code="…">`` spans valid: codes normalised, spans closed, stray closings removed.
 
-    With an ``on_invalid_code`` that names no treatment the text stays as it is.
+    With an unknown ``on_invalid_code`` the text stays unchanged.
     """
     treatment = on_invalid_code(options)
     if treatment is None:
@@ -72,14 +72,14 @@ def lang_spans(text: str, options: FrozenObject) -> tuple[str, Sequence[TagWarni
 
 
 def on_invalid_code(options: FrozenObject) -> str | None:
-    """What ``lang_spans`` does with a span whose code is not a language; None if its options do not say."""
+    """Return what ``lang_spans`` does with a span with an invalid code; None if the option is invalid."""
     given = options.get("on_invalid_code")
     name = "strip" if given is None else option_name(given)
     return name if name in ("strip", "keep", "drop") else None
 
 
 class _LangSpans:
-    """Keeps what to do with the closing tag of each open span: write it, leave it out, or drop everything before."""
+    """Tracks what to do with the closing tag of each open span: write it, skip it, or drop the span."""
 
     def __init__(self, options: FrozenObject, on_invalid: str) -> None:
         self._on_invalid = on_invalid
@@ -150,6 +150,6 @@ class _LangSpans:
 
 
 default_sanitizers = SanitizerRegistry({LANG_SPANS: lang_spans})
-"""The registry that is used unless a caller brings one."""
+"""The default registry."""
 
 register_sanitizer = default_sanitizers.register

@@ -1,4 +1,4 @@
-"""Output tags over a stream: text is handed out as soon as nothing that follows can change it."""
+"""Output tags for streams: text is returned as soon as nothing that follows can change it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tavernkit.vibe_tavern._output_tags.transform import transform
 _TRIGGER = re.compile(r"[`{<\\]")
 _INLINE_CODE = re.compile(r"`[^`]*`")
 _SETTLING = re.compile(r"[`>}%]")
-"""What a piece must hold to complete something, unless what was held ends in a half of something."""
+"""Characters that a piece must contain to complete something, unless the buffer ends in the middle of something."""
 
 _LOOKED_AT_EVERY_TIME = 1024
 _LONG = 16_384
 _LOOK_AGAIN_AFTER = 16
-"""A longer text is looked at again when it has grown by a sixteenth, a very long one by a half."""
+"""A longer buffer is checked again when it has grown by a sixteenth, a very long one by a half."""
 
 
 class OutputTagsStream:
-    """Filters deltas; what it gives, joined, is what the pass over the whole text gives."""
+    """Filters deltas; the joined output equals the result for the whole text."""
 
     def __init__(self, config: OutputTagsConfig, *, sanitizers: SanitizerRegistry = default_sanitizers) -> None:
         self._config = config
@@ -36,7 +36,7 @@ class OutputTagsStream:
         self._tags = tuple(dict.fromkeys(names))
 
     def feed(self, delta: str) -> str:
-        """Take a piece of the answer; return what can be shown now."""
+        """Add a piece of the answer; return what can be shown now."""
         if not self._config.enabled:
             return delta
         if not delta:
@@ -52,13 +52,13 @@ class OutputTagsStream:
         if first is None or self._is_settled(held):
             return self._release(held, len(held))
         shown = self._release(held, first.start())
-        # What stays open for long is looked at less and less often, so that a stream costs no more than its length.
+        # Long open parts are checked less and less often, so that the cost stays linear.
         if self._length > _LOOKED_AT_EVERY_TIME:
             self._next_look = self._length + self._length // (_LOOK_AGAIN_AFTER if self._length < _LONG else 2)
         return shown
 
     def finish(self) -> str:
-        """Return what was held back, now that nothing follows."""
+        """Return the rest of the text at the end of the stream."""
         return self._release("".join(self._pieces), self._length)
 
     def _release(self, held: str, end: int) -> str:
@@ -84,7 +84,7 @@ class OutputTagsStream:
 
 
 def _code_and_templates_are_complete(text: str) -> bool:
-    """Return True if nothing that follows could make code or a template of what is there, in the order of masking."""
+    """Return True if nothing that follows could turn the text into code or a template."""
     outside_fences = text.split("```")
     if len(outside_fences) % 2 == 0:
         return False

@@ -1,4 +1,4 @@
-"""The pass itself: mask what must stay, sanitize, apply rules, unmask."""
+"""The processing of a text: mask, sanitize, apply rules, unmask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tavernkit.vibe_tavern._output_tags.sanitizers import (
 
 
 def apply_rule(text: str, rule: TagRule) -> str:
-    """Strip, drop or rename a tag. Stray closing tags go; what is never closed is closed at the end."""
+    """Strip, drop or rename a tag. Stray closing tags are removed; unclosed tags are closed at the end."""
     kept: list[str] = []
     depth = position = 0
     for tag in find_tags(text, rule.tag):
@@ -48,7 +48,7 @@ def _renamed(rule: TagRule, attributes: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaggedText:
-    """Text after the pass, and what the pass found wrong with it."""
+    """Processed text with its warnings."""
 
     text: str
     warnings: Sequence[TagWarning] = ()
@@ -78,7 +78,7 @@ def transform(text: str, config: OutputTagsConfig, *, sanitizers: SanitizerRegis
 
 
 def has_work(text: str, config: OutputTagsConfig) -> bool:
-    """Return True if the pass has anything to do or to say: rules and our own sanitizer only look at tags."""
+    """Return True if a text may be changed or warned about: rules and our own sanitizer only affect tags."""
     sanitizers = config.enabled_sanitizers
     if any(name != LANG_SPANS or on_invalid_code(options) is None for name, options in sanitizers):
         return True

@@ -1,4 +1,4 @@
-"""Third step: puts the language policy where the model reads it last, without splitting a tool round."""
+"""Third step: inserts the language policy near the end of the prompt, without splitting a tool round."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class LanguagePolicy(Step[VibeTavernState, LanguagePolicyConfig]):
 
 
 def insertion_index(blocks: Sequence[Block]) -> int:
-    """Find the place: before the user's message, else before the trailing run of user and tool messages.
+    """Return the position: before the user's message, else before the trailing run of user and tool messages.
 
-    A run that starts with tool results belongs to the assistant message that made the calls: the place is before that
-    message, because providers refuse anything between the two.
+    A run that starts with tool results belongs to the assistant message that made the calls: the position is before
+    that message, because providers refuse anything between the two.
     """
     for index, block in enumerate(blocks):
         if block.slot == "user_message":

@@ -25,7 +25,7 @@ STAGE = "plan_assembly"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAssemblyConfig:
-    """Options: who writes the system text when there is no template for it."""
+    """Options: the function that writes the system text if there is no template."""
 
     default_system_text_builder: SystemTextBuilder | None = None
 
@@ -35,7 +35,7 @@ class PlanAssemblyConfig:
 
 
 class PlanAssembly(Step[VibeTavernState, PlanAssemblyConfig]):
-    """Blocks: system texts, history, post-history text, user message. Card fields are never read as templates."""
+    """Blocks: system texts, history, post-history text, user message. Card fields are never rendered as templates."""
 
     name = STAGE
     Config = PlanAssemblyConfig

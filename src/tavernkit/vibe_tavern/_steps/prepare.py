@@ -1,4 +1,4 @@
-"""First step: settles which model tokens are counted for, and with what."""
+"""First step: sets the model and the estimator for counting tokens."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tavernkit.vibe_tavern._whitespace import is_blank
 
 
 class Prepare(Step[VibeTavernState, NoConfig]):
-    """Reads ``context["token_estimation"]``; sets the state's model hint and estimator unless they are given."""
+    """Reads ``context["token_estimation"]``; sets the state's model hint and estimator unless given."""
 
     name = "prepare"
 
     def before(self, state: VibeTavernState) -> None:
-        """Settle both, and make sure there is a variables store."""
+        """Set both, and make sure there is a variables store."""
         _ = state.variables
         options = OptionReader(state.context.get("token_estimation"), "token_estimation", TokenEstimationOptions)
         if is_blank(state.model_hint):

@@ -1,4 +1,4 @@
-"""Reads the arguments of a tool call, whatever shape the model gave them."""
+"""Reads the arguments of a tool call, in any form that models write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LABELS = tuple("".join(letters) for letters in itertools.product("jJ", "sS", "o
 
 @dataclass(frozen=True, slots=True)
 class ParsedArguments:
-    """The arguments as an object, or why they are none; ``size`` is in bytes."""
+    """The arguments as an object, or an error; ``size`` is in bytes."""
 
     status: ParseStatus
     size: int
@@ -28,7 +28,7 @@ class ParsedArguments:
 
 
 def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
-    """Read arguments: JSON text (in a code fence or encoded twice, too), an object, or nothing for no arguments."""
+    """Read arguments: JSON text (also in a code fence or encoded twice), an object, or None for no arguments."""
     if arguments is None:
         return ParsedArguments("ok", 0)
     size = arguments_size(arguments)

@@ -11,13 +11,13 @@ from tavernkit.vibe_tavern._tool_calling.arguments import arguments_size
 
 
 def read_tool_calls(value: Json) -> list[JsonObject]:
-    """Read calls from a list or a single object; what is not an object is left out, ids are made unique."""
+    """Read calls from a list or a single object; other values are left out, ids are made unique."""
     listed = value if is_list(value) else [value] if is_object(value) else []
     return with_unique_ids([_trimmed(call) for call in listed if is_object(call)])
 
 
 def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return every call an id of its own: missing ones are numbered, repeated ones get a suffix."""
+    """Make the ids of calls unique: missing ones are numbered, repeated ones get a suffix."""
     unique: list[JsonObject] = []
     taken: set[str] = set()
     numbers: dict[str, int] = {}
@@ -32,24 +32,24 @@ def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def call_id(call: JsonObject) -> str:
-    """The id of a call, or nothing."""
+    """Return the id of a call, or an empty text."""
     return trim_blanks(plain_text(call.get("id")))
 
 
 def call_name(call: JsonObject) -> str:
-    """The name of the tool that is called, or nothing."""
+    """Return the name of the called tool, or an empty text."""
     function = call.get("function")
     return trim_blanks(plain_text(function.get("name"))) if is_object(function) else ""
 
 
 def call_arguments(call: JsonObject) -> Json:
-    """The arguments as the model wrote them."""
+    """Return the arguments as the model wrote them."""
     function = call.get("function")
     return function.get("arguments") if is_object(function) else None
 
 
 def call_summary(call: JsonObject) -> JsonObject:
-    """What events and traces say about a call."""
+    """Return the summary of a call for events and traces."""
     return {"id": call_id(call), "name": call_name(call), "arguments_bytes": arguments_size(call_arguments(call))}
 
 

@@ -26,10 +26,11 @@ FIX_EMPTY_FINAL_TEXT: Final = "Now write your final answer for the user."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallingConfig:
-    """How tools are offered, run and guarded. Made with ``from_mapping()`` from a context's ``tool_calling``.
+    """How tools are offered, run and limited. Made with ``from_mapping()`` from a context's ``tool_calling``.
 
-    ``enforced`` needs at least one tool call, ``disabled`` never sends tools. ``tool_failure_policy`` counts only when
-    enforced: ``fatal`` fails a run in which a tool's last result is an error, ``tolerated`` wants one success.
+    ``enforced`` requires at least one tool call, ``disabled`` never sends tools. ``tool_failure_policy`` applies only
+    with ``enforced``: ``fatal`` fails a run in which a tool's last result is an error, ``tolerated`` requires one
+    success.
     """
 
     tool_use_mode: ToolUseMode = "relaxed"
@@ -57,7 +58,7 @@ class ToolCallingConfig:
 
     @classmethod
     def from_mapping(cls, value: object) -> ToolCallingConfig:
-        """Read options; ones that do not exist or cannot be read are refused, numbers out of range are the default."""
+        """Read options; unknown and invalid ones are refused, numbers out of range become the default."""
         options = OptionReader(value, "tool_calling", ToolCallingOptions)
         return cls(
             tool_use_mode=cast("ToolUseMode", options.choice("tool_use_mode", TOOL_USE_MODES, default="relaxed")),

@@ -1,4 +1,4 @@
-"""Runs one tool call: finds the tool, calls the executor in time, and makes an envelope of what happens."""
+"""Runs one tool call: finds the tool, calls the executor with a time limit, and returns an envelope."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tavernkit.vibe_tavern.errors import ToolArgumentError
 class ToolExecutor(Protocol):
     """Runs tools by name. May be a function, or a coroutine function.
 
-    It returns any JSON value, or an envelope (a mapping with ``ok``). If it takes ``tool_call_id`` it gets that too.
-    ``ToolArgumentError`` and ``ValueError`` tell the model that its arguments were wrong.
+    It returns any JSON value, or an envelope (a mapping with ``ok``). If it has a parameter ``tool_call_id``, it gets
+    that too. ``ToolArgumentError`` and ``ValueError`` tell the model that its arguments were wrong.
     """
 
     def __call__(self, name: str, args: JsonObject, /) -> object:
@@ -34,7 +34,7 @@ AnyExecutor: TypeAlias = ToolExecutor | Callable[..., object]
 
 
 class ToolDispatcher:
-    """Runs tool calls with an executor; never raises for what the model or a tool did wrong."""
+    """Runs tool calls with an executor; never raises for errors of the model or a tool."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ToolDispatcher:
         self._is_async = _is_async(self._executor)
 
     def resolve(self, name: str) -> ToolDefinition | None:
-        """Find the tool that a model means by a name."""
+        """Return the tool that a model refers to by a name."""
         wanted = trim_blanks(name)
         for candidate in (self._aliases.get(wanted, wanted), wanted.replace(".", "_")):
             found = find_tool(self._registry, candidate)

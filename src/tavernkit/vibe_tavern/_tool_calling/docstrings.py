@@ -1,4 +1,4 @@
-"""Reads what docstrings say about parameters, in the styles people write."""
+"""Reads descriptions of parameters from docstrings, in common styles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMPY_ENTRY: Final = re.compile(r"(\w+)\s*(?::.*)?")
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """What the thing is for, and what its parameters are."""
+    """A description, and the descriptions of parameters."""
 
     summary: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,4 +1,4 @@
-"""The form every tool result has, and the errors that tool calls can end in."""
+"""The format of tool results, and the errors of tool calls."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MESSAGES: Mapping[str, str] = {
     TOOL_OUTPUT_SERIALIZATION_ERROR: "The tool output could not be written as JSON.",
     TOOL_TIMEOUT: "The tool did not finish in time.",
 }
-"""What the model gets to read."""
+"""The error texts for the model."""
 
 
 def ok_envelope(tool_name: str, value: object) -> dict[str, object]:
-    """Wrap what a tool returned; a mapping that has ``ok`` is taken as an envelope and brought into form."""
+    """Wrap a tool's result; a mapping with ``ok`` counts as an envelope and is normalised."""
     if is_mapping(value) and "ok" in value:
         return normal_envelope(tool_name, value)
     return _envelope(tool_name, ok=True, data=value if is_mapping(value) else {"value": value})
@@ -43,7 +43,7 @@ def error_envelope(
 
 
 def normal_envelope(tool_name: str, given: Mapping[str, object]) -> dict[str, object]:
-    """Bring an envelope that a tool made itself into form."""
+    """Normalise an envelope that a tool made itself."""
     warnings, errors = given.get("warnings"), given.get("errors")
     return _envelope(
         str(given.get("tool_name") or tool_name),

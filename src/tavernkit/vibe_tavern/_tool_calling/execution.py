@@ -1,4 +1,4 @@
-"""Executes the tool calls of one turn: arguments in, result messages out, with every limit between."""
+"""Executes the tool calls of one turn, within all limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Envelope = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of one call: the JSON text for the model, and what a trace says about it."""
+    """The result of one call: the JSON text for the model, and its summary for traces."""
 
     tool_call_id: str
     name: str
@@ -36,12 +36,12 @@ class ToolResult:
     output_replaced: bool
 
     def summary(self) -> JsonObject:
-        """What traces say about the result."""
+        """The summary of the result for traces."""
         return {"id": self.tool_call_id, "name": self.name, "ok": self.ok, "error_codes": self.error_codes}
 
 
 class ToolExecution:
-    """Runs calls one after the other, or side by side when the configuration says so."""
+    """Runs calls one by one, or in parallel if configured."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class ToolExecution:
         return envelope.error_envelope(name, envelope.ARGUMENTS_JSON_PARSE_ERROR)
 
     def _written(self, made: Envelope, name: str, identity: str) -> ToolResult:
-        """Write an envelope as JSON; one that is too large or cannot be written is replaced by an error."""
+        """Write an envelope as JSON; if it is too large or invalid, return an error instead."""
         current = self._transformed(made, name, identity)
         replaced = False
         limit = self._config.max_tool_output_bytes

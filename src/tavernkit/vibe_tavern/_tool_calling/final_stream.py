@@ -1,4 +1,4 @@
-"""The last answer of a tool loop once more, streamed: an extra request without tools, on a best-effort basis."""
+"""Streams the last answer of a tool loop again: an extra request without tools, on a best-effort basis."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptRunner
 from tavernkit.vibe_tavern._whitespace import is_blank
 
 SUFFIX: Final = "Tool use is over. Answer the user now from the tool results above and ask for no further tools."
-"""What the system text ends with in the extra request."""
+"""The end of the system text in the extra request."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalStreamResult:
-    """The streamed text, or nothing when the first answer stays; ``trace`` says what happened."""
+    """The streamed text, or None if the first answer is kept; ``trace`` says what happened."""
 
     text: str | None
     trace: JsonObject
@@ -36,7 +36,7 @@ async def final_stream(
     turn: int,
     emit: events.EventEmitter,
 ) -> FinalStreamResult:
-    """Stream the answer again; whatever goes wrong, the first answer stays."""
+    """Stream the answer again; on any error, the first answer is kept."""
     emit(events.FINAL_STREAM_START, turn=turn, messages_count=len(history))
     try:
         request = build()

@@ -1,4 +1,4 @@
-"""Tools from typed Python functions: the signature gives the schema, the docstring the descriptions."""
+"""Tools from typed Python functions: the schema comes from the signature, descriptions from the docstring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
 TOOL_CALL_ID: Final = "tool_call_id"
-"""A parameter of this name gets the id of the call and is not shown to the model."""
+"""A parameter with this name gets the id of the call and is not shown to the model."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -45,7 +45,7 @@ class FunctionTool:
         description: str | None = None,
         exposed_to_model: bool = True,
     ) -> FunctionTool:
-        """Describe a function: every parameter needs an annotation; ``*args`` and ``**kwargs`` are refused."""
+        """Make a tool from a function: every parameter needs an annotation; ``*args`` and ``**kwargs`` are refused."""
         tool_name = name or getattr(function, "__name__", "")
         if not _NAME.fullmatch(tool_name):
             raise ConfigError(
@@ -63,7 +63,7 @@ class FunctionTool:
         return cls(definition, function, model, takes_call_id)
 
     def parse(self, args: JsonObject) -> dict[str, object]:
-        """Check and convert arguments; ``ToolArgumentError`` says what was wrong, in words for the model."""
+        """Check and convert arguments; raises ``ToolArgumentError`` with a message for the model."""
         from pydantic import ValidationError
 
         try:
@@ -104,10 +104,10 @@ class FunctionToolset:
 
         Args:
             function: A typed function with a docstring.
-            options: Those three, by name.
+            options: These three options.
 
         Raises:
-            ConfigError: There is a tool of that name.
+            ConfigError: A tool with that name exists.
         """
         tool = function if isinstance(function, FunctionTool) else FunctionTool.of(function, **options)
         if tool.definition.name in self._tools:
@@ -130,7 +130,7 @@ class FunctionToolset:
 
         Args:
             function: A typed function with a docstring; none if the decorator has options.
-            options: ``name``, ``description`` and ``exposed_to_model``, as ``add()`` takes them.
+            options: ``name``, ``description`` and ``exposed_to_model``, as for ``add()``.
         """
 
         def register(decorated: FunctionT) -> FunctionT:
@@ -140,12 +140,12 @@ class FunctionToolset:
         return register if function is None else register(function)
 
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
-        """Run a tool: the executor of a tool loop, which calls it in a thread. Coroutine functions give a coroutine.
+        """Run a tool: the executor of a tool loop, which calls it in a thread. May return a coroutine.
 
         Args:
             name: The tool's name.
             args: Its arguments.
-            tool_call_id: The id of the call, for functions that take it.
+            tool_call_id: The id of the call, for functions with that parameter.
 
         Raises:
             ToolArgumentError: There is no such tool, or the arguments do not fit it.
@@ -201,7 +201,7 @@ def _schema(model: type[BaseModel]) -> JsonObject:
 
 
 def _without_titles(value: object) -> object:
-    """Leave out the titles that pydantic adds: they only repeat the names."""
+    """Remove the titles that pydantic adds, which only repeat the names."""
     if is_mapping(value):
         inner = {key: _without_titles(item) for key, item in value.items()}
         return {key: item for key, item in inner.items() if not (key == "title" and isinstance(item, str))}

@@ -1,4 +1,4 @@
-"""The history of a tool loop: messages in, messages out."""
+"""The history of a tool loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.prompt._message import Message
 from tavernkit.stores._history import HistoryLike, to_message
 
 CARRIED_KEYS = ("signature", "thinking", "reasoning_details")
-"""What a provider wants back together with its tool calls."""
+"""Fields that a provider expects back with its tool calls."""
 
 
 def history_messages(history: HistoryLike) -> list[Message]:

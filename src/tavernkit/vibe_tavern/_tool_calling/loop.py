@@ -1,4 +1,4 @@
-"""The tool loop: asks the model, runs the tools it calls, and asks again, within bounds."""
+"""The tool loop: asks the model, runs the tools it calls, and asks again, within limits."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class ToolLoopRunner:
     """Runs conversations in which the model may call tools.
 
     ``tools`` is a registry, a toolset, or definitions; ``executor`` runs them and is needed unless tools are disabled
-    (a toolset of functions brings its own). A runner can be used for many runs, also at the same time.
+    (a toolset of functions has its own). A runner can be used for many runs, also at the same time.
 
     Args:
         runner: Sends the requests.
         config: The configuration.
         tools: The tools.
         executor: Runs them.
-        system: The system text of runs that bring none.
+        system: The default system text of runs.
         strict: Raise at the first warning.
-        dialect: How messages are written; by default as the model's protocol wants them.
+        dialect: The format of messages; by default that of the model's protocol.
         variables: Variables of the prompt's macros.
         aliases: Other names that models may use, and the tools they mean.
         clock: Measures how long a run takes, in seconds.
 
     Raises:
-        ConfigError: Tools are on, and there is no executor.
+        ConfigError: Tools are enabled, but there is no executor.
     """
 
     @checked
@@ -117,17 +117,16 @@ class ToolLoopRunner:
 
         Args:
             user_text: What the user says.
-            prompt: A prompt that is built already. It is not built again: history, user text and what the tools say
-                are added after it.
+            prompt: A finished prompt. It is not built again: history, user text and tool results are added after it.
             history: The chat so far.
             max_turns: How often the model is asked.
-            on_event: Called with what happens.
-            final_stream: Ask for the last answer once more, streamed as events, when tools were used.
+            on_event: Called with each event.
+            final_stream: If tools were used, request the last answer again, streamed as events.
 
         Raises:
             ModelError: The model did not answer.
             ToolLoopLimitError: There was no answer within the limits.
-            ToolUseError: Tools had to be used and were not, or failed.
+            ToolUseError: Tools were required but not used, or failed.
         """
         messages: list[Message] = history_messages(history)
         run = ToolLoopRun(self._settings, prompt, messages, user_text, events.EventEmitter(on_event))

@@ -15,7 +15,7 @@ from tavernkit.vibe_tavern.errors import ToolArgumentError
 
 MCP_TOOL_ERROR: Final = "MCP_TOOL_ERROR"
 MAX_TOOLS: Final = 1000
-"""Tools that are taken from one server."""
+"""The maximum number of tools from one server."""
 
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME = 128
@@ -36,7 +36,7 @@ class McpSession(Protocol):
 class McpToolset:
     """The tools of a connected server, with the executor that calls them.
 
-    Names are made fit for providers (letters, digits, ``_`` and ``-``), with ``prefix`` in front if there is one.
+    Names are made valid for providers (letters, digits, ``_`` and ``-``), with ``prefix`` before them.
 
     Args:
         session: The connection to the server.
@@ -97,7 +97,7 @@ class McpToolset:
         Raises:
             ToolArgumentError: There is no such tool.
         """
-        require("name", name, str)  # no `checked`: the loop must see that this is a coroutine function
+        require("name", name, str)  # not `checked`: the loop must see that this is a coroutine function
         require("args", args, dict)
         original = self._names.get(name)
         if original is None:
@@ -108,10 +108,10 @@ class McpToolset:
 @asynccontextmanager
 @checked
 async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> AsyncGenerator[McpToolset]:
-    """Connect to an MCP server for as long as the context lasts.
+    """Connect to an MCP server inside the ``async with`` block.
 
     ``server`` is the URL of a server, ``mcp.StdioServerParameters`` of one to start, or anything else that
-    ``mcp.Client`` takes.
+    ``mcp.Client`` accepts.
 
     Args:
         server: The server.
@@ -134,7 +134,7 @@ async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> As
 
 
 def exposed_name(name: str, prefix: str = "") -> str:
-    """The name under which the model sees a server's tool."""
+    """Return the name under which the model sees a server's tool."""
     return _NOT_NAME.sub("_", f"{prefix}_{name}" if prefix else name)[:_MAX_NAME]
 
 
@@ -158,7 +158,7 @@ def _envelope(result: JsonObject) -> JsonObject:
 
 
 def _dumped(value: Any) -> JsonObject:
-    """A result of the SDK as JSON, with the protocol's own names."""
+    """Return a result of the SDK as JSON, with the protocol's own names."""
     if is_mapping(value):
         return thaw_object(value)
     dumped: object = value.model_dump(mode="json", by_alias=True, exclude_none=True)

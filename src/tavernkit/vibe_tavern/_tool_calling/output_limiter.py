@@ -1,4 +1,4 @@
-"""Judges the size of a tool result before it is written as JSON."""
+"""Checks the size of a tool result before it is written as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PRINTABLE_BITS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class OutputVerdict:
-    """True if a result may be written; ``reason`` names the limit it went over."""
+    """Whether a result may be written; ``reason`` names the limit it exceeds."""
 
     estimated_bytes: int
     reason: str | None = None
@@ -35,7 +35,7 @@ class OutputVerdict:
 
 
 def check_output(value: object, *, max_bytes: int) -> OutputVerdict:
-    """Walk a result and stop at the first limit. A container seen before costs nothing, so cycles end."""
+    """Walk a result and stop at the first limit. A container that was already visited is skipped, so cycles end."""
     walk = _Walk(max_bytes)
     try:
         walk.visit(value, 1)

@@ -1,4 +1,4 @@
-"""Ready-made tool-calling options for providers and models: the source of truth stays the merged mapping."""
+"""Ready-made tool-calling options for providers and models: they are merged with the application's options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIST_OPTIONS: Final = (
     "tool_call_transforms",
     "tool_result_transforms",
 )
-"""Options that are lists of names: merging unites them, an empty list or None clears them."""
+"""Options that are lists of names: merging combines them, an empty list or None clears them."""
 
 RELIABLE_RESPONSE_TRANSFORMS: Final = (
     "assistant_function_call_to_tool_calls",
@@ -34,7 +34,7 @@ Options = dict[str, object]
 def merge(*parts: Mapping[str, object] | None) -> Options:
     """Merge options: later parts win, ``request_overrides`` merge deeply, lists of names unite.
 
-    None in place of overrides changes nothing; in place of a list it clears the list.
+    None instead of overrides changes nothing; instead of a list it clears the list.
     """
     merged: Options = {}
     for part in parts:
@@ -50,7 +50,7 @@ def merge(*parts: Mapping[str, object] | None) -> Options:
 
 
 def tool_calling(**options: object) -> Options:
-    """Make a preset of the options that are given, and of no others."""
+    """Make a preset from the given options only."""
     return merge(options)
 
 
@@ -85,7 +85,7 @@ def tool_result_transforms(*names: str) -> Options:
 
 
 def default_tool_calling() -> Options:
-    """What holds for every provider: tools may be used, and sloppy calls are understood."""
+    """Return the preset for every provider: tools may be used, and malformed calls are accepted."""
     return {
         "tool_use_mode": "relaxed",
         "fix_empty_final": True,
@@ -99,7 +99,7 @@ def default_tool_calling() -> Options:
 def openai_compatible_reliability(
     *, parallel_tool_calls: bool | None = None, enable_content_tag_fallback: bool = False
 ) -> Options:
-    """What helps with servers that speak OpenAI's protocol nearly right."""
+    """Return a preset for servers that speak OpenAI's protocol imperfectly."""
     transforms = [*RELIABLE_RESPONSE_TRANSFORMS, *([CONTENT_TAG_TRANSFORM] if enable_content_tag_fallback else [])]
     options = merge(response_transforms(*transforms), tool_call_transforms(*RELIABLE_TOOL_CALL_TRANSFORMS))
     if parallel_tool_calls is not None:
@@ -108,17 +108,17 @@ def openai_compatible_reliability(
 
 
 def content_tag_tool_call_fallback() -> Options:
-    """Understand calls that a model writes as ``<tool_call>`` text."""
+    """Return a preset for models that write calls as ``<tool_call>`` text."""
     return response_transforms(CONTENT_TAG_TRANSFORM)
 
 
 def deepseek_openrouter_compat() -> Options:
-    """What DeepSeek's models need behind OpenRouter."""
+    """Return a preset for DeepSeek's models on OpenRouter."""
     return message_transforms("assistant_tool_calls_reasoning_content_empty_if_missing")
 
 
 def gemini_openrouter_compat() -> Options:
-    """What Gemini needs behind OpenRouter."""
+    """Return a preset for Gemini on OpenRouter."""
     return message_transforms("assistant_tool_calls_signature_skip_validator_if_missing")
 
 
@@ -130,7 +130,7 @@ def openrouter_routing(
     provider_order: Sequence[str] | None = None,
     provider_ignore: Sequence[str] | None = None,
 ) -> Options:
-    """Make the request body keys that steer OpenRouter's routing."""
+    """Return the request body keys that control OpenRouter's routing."""
     routing: Options = {}
     if route is not None:
         routing["route"] = route
@@ -165,12 +165,12 @@ def openrouter_tool_calling(
 
 
 def vllm() -> Options:
-    """What helps with vLLM: one call at a time, and calls that its parser left in the text."""
+    """Return a preset for vLLM: one call at a time, and calls that its parser left in the text."""
     return openai_compatible_reliability(enable_content_tag_fallback=True)
 
 
 def llama_cpp() -> Options:
-    """What helps with llama.cpp's server, as for vLLM; it also retries without tools when a template refuses them."""
+    """Return a preset for llama.cpp's server: as for vLLM, and retries without tools if a template refuses them."""
     return merge(openai_compatible_reliability(enable_content_tag_fallback=True), {"fallback_retry_count": 1})
 
 
@@ -201,5 +201,5 @@ def model_defaults(model: str) -> Options:
 
 
 def preset_for(provider: str, model: str) -> Options:
-    """Everything that holds for a model before the application's own options."""
+    """Return all defaults of a model, below the application's own options."""
     return merge(default_tool_calling(), provider_defaults(provider), model_defaults(model))

@@ -24,7 +24,7 @@ class ToolDefinition:
     """One tool: its name, what it is for, and the JSON schema of its arguments.
 
     ``parameters`` is a JSON schema, a pydantic model, a dataclass, an object with ``json_schema``, or nothing.
-    Providers take names of letters, digits, ``_`` and ``-``, up to 128 of them. A tool that is not
+    Providers accept names of up to 128 letters, digits, ``_`` and ``-``. A tool that is not
     ``exposed_to_model`` is neither listed nor run for the model.
     """
 
@@ -69,7 +69,7 @@ class ToolDefinition:
         return thaw_object(self.parameters)
 
     def to_openai(self) -> JsonObject:
-        """The tool as OpenAI's API takes it."""
+        """Return the tool in the format of OpenAI's API."""
         return {
             "type": "function",
             "function": {
@@ -115,7 +115,7 @@ class ToolRegistry:
         return find_tool(self, name, expose=expose)
 
     def include(self, name: str, *, expose: Expose = "model") -> bool:
-        """Return True if a tool is there (and may be seen by the model).
+        """Return True if a tool exists (and may be seen by the model).
 
         Args:
             name: The tool's name.
@@ -124,12 +124,12 @@ class ToolRegistry:
         return self.get(name, expose=expose) is not None
 
     def openai_tools(self, *, expose: Expose = "model") -> list[JsonObject]:
-        """The tools as OpenAI's API takes them."""
+        """Return the tools in the format of OpenAI's API."""
         return openai_tools(self, expose=expose)
 
 
 class FilteredToolRegistry(ToolRegistry):
-    """Some of the tools of another registry: those allowed, without those denied. An empty list does not filter.
+    """A filtered registry: allowed tools without denied ones. An empty list does not filter.
 
     Args:
         base: The registry to take tools from.
@@ -155,7 +155,7 @@ def find_tool(source: ToolSource, name: str, *, expose: Expose = "model") -> Too
 
 
 def openai_tools(source: ToolSource, *, expose: Expose = "model") -> list[JsonObject]:
-    """The tools of any source, as OpenAI's API takes them."""
+    """Return the tools of any source, in the format of OpenAI's API."""
     return [each.to_openai() for each in source.definitions if expose == "all" or each.exposed_to_model]
 
 

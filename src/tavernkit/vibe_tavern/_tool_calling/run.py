@@ -55,7 +55,7 @@ class ToolLoopResult:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One answer, read: its text, the calls that will run, and how many will not."""
+    """A parsed answer: its text, the calls that will run, and how many will not."""
 
     request: PromptRequest
     result: PromptResult
@@ -90,7 +90,7 @@ class ToolLoopRun:
         self._tokens = 0
 
     async def loop(self, max_turns: int, *, final_stream: bool) -> ToolLoopResult:
-        """Take turns until there is an answer."""
+        """Run turns until there is an answer."""
         for turn in range(max_turns):
             if self._pending is not None and not is_blank(self._pending):
                 self._history.append(Message(role="user", content=self._pending))
@@ -109,7 +109,7 @@ class ToolLoopRun:
         )
 
     async def _ask(self, turn: int) -> _Answer:
-        """Send the request of a turn; in relaxed mode an HTTP error may be answered by trying without tools."""
+        """Send the request of a turn; in relaxed mode, an HTTP error may lead to a retry without tools."""
         options, clock = self._options, self._settings.clock
         retries = options.fallback_retry_count if options.tool_use_mode == "relaxed" else 0
         while True:
@@ -197,7 +197,7 @@ class ToolLoopRun:
         return answer
 
     def _record(self, turn: int, answer: _Answer) -> None:
-        """Write the answer into history and trace; beside tool calls the text is left out of the history."""
+        """Add the answer to history and trace; text next to tool calls is left out of the history."""
         message = answer.result.assistant_message
         metadata: JsonObject = {"tool_calls": [*answer.calls]} if answer.calls else {}
         if answer.calls:

@@ -10,15 +10,15 @@ from tavernkit._values import is_list, is_mapping, is_object, is_sequence
 _MAX_DEPTH = 50
 _MAX_CHECKS = 110_000
 _COMPARED = 16
-"""Choices and names in a schema that count as one more check."""
+"""How many choices and names in a schema count as one check."""
 
 
 def check_arguments(args: object, schema: Mapping[str, object]) -> str | None:
-    """Return what is wrong with arguments, in words for the model, or nothing.
+    """Return what is wrong with arguments, as a message for the model, or None.
 
     Understands ``type``, ``required``, ``properties``, ``additionalProperties``, ``items``, ``enum``, ``const``,
-    bounds of numbers, texts and lists, ``anyOf``, ``oneOf``, ``allOf`` and local ``$ref``. What it does not know it
-    does not judge, nor what takes too long: a schema may refer to itself in many places.
+    bounds of numbers, texts and lists, ``anyOf``, ``oneOf``, ``allOf`` and local ``$ref``. Unknown keywords are
+    ignored, and so are checks that take too long, because a schema may refer to itself.
     """
     return _check(args, schema, _Root(schema), "arguments", 0)
 
@@ -33,7 +33,7 @@ class _Root:
         self._checks_left = _MAX_CHECKS
 
     def may_check(self, schema: Mapping[str, object]) -> bool:
-        """Count a check; what lists much to compare with, or leads far, counts more."""
+        """Count a check; large or distant parts of a schema count more."""
         lists = (schema.get(key) for key in ("enum", "required", "type", "$ref"))
         self._checks_left -= (
             1 + sum(len(each) for each in lists if isinstance(each, str) or is_sequence(each)) // _COMPARED

@@ -14,7 +14,7 @@ from tavernkit.vibe_tavern.errors import ToolArgumentError
 
 
 class Toolset(Protocol):
-    """Tools together with what runs them: a set of functions, an MCP server, or an application's own."""
+    """Tools with their executor: a set of functions, an MCP server, or an application's own."""
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -22,7 +22,7 @@ class Toolset(Protocol):
         ...
 
     def execute(self, name: str, args: JsonObject) -> object:
-        """Run a tool; may give something to be awaited.
+        """Run a tool; may return an awaitable.
 
         Args:
             name: The tool's name.
@@ -32,10 +32,10 @@ class Toolset(Protocol):
 
 
 class CombinedToolset:
-    """The tools of several toolsets, each run by the set it comes from; a name may occur only once.
+    """The tools of several toolsets, each run by its own set; names must be unique.
 
     Raises:
-        ConfigError: Two toolsets have a tool of the same name.
+        ConfigError: Two toolsets have a tool with the same name.
     """
 
     def __init__(self, *toolsets: Toolset) -> None:
@@ -54,7 +54,7 @@ class CombinedToolset:
         Args:
             name: The tool's name.
             args: Its arguments.
-            tool_call_id: The id of the call, for toolsets that take it.
+            tool_call_id: The id of the call, for toolsets with that parameter.
 
         Raises:
             ToolArgumentError: There is no such tool.

@@ -1,4 +1,4 @@
-"""Named transforms of what goes to a model and comes back: messages, tools, tool calls, results and responses."""
+"""Named transforms of messages, tools, tool calls, results and responses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TransformT = TypeVar("TransformT", bound=Callable[..., object])
 
 
 class TransformRegistry(Generic[TransformT]):
-    """Transforms of one kind by name; names are compared whatever their case and hyphens.
+    """Transforms of one kind by name; names are compared without case and hyphens.
 
-    ``copy`` gives a registry that can be added to without changing the one everybody shares.
+    ``copy()`` returns a registry that can be changed without affecting the shared one.
     """
 
     def __init__(self, kind: str, transforms: Mapping[str, TransformT]) -> None:
@@ -33,7 +33,7 @@ class TransformRegistry(Generic[TransformT]):
         return tuple(self._transforms)
 
     def register(self, name: str, transform: TransformT) -> None:
-        """Add a transform, in place of one with the same name."""
+        """Add a transform; it replaces one with the same name."""
         if not option_name(name) or not callable(transform):
             raise ConfigError(f"a {self.kind} transform needs a name and a callable", code="INVALID_TRANSFORM")
         self._transforms = {**self._transforms, option_name(name): transform}
@@ -43,7 +43,7 @@ class TransformRegistry(Generic[TransformT]):
         return TransformRegistry(self.kind, self._transforms)
 
     def resolve(self, names: Iterable[str], *, strict: bool = False, warn: Warn | None = None) -> list[TransformT]:
-        """Find transforms in order. An unknown name is an error in strict mode, else left out with a warning."""
+        """Find transforms in order. Unknown names are errors in strict mode, otherwise skipped with a warning."""
         found: list[TransformT] = []
         for name in names:
             transform = self._transforms.get(option_name(name))
@@ -87,7 +87,7 @@ def tool_calls_object_to_array(message: JsonObject, _: OutputTagsConfig) -> None
 
 
 def arguments_json_string_if_hash(message: JsonObject, _: OutputTagsConfig) -> None:
-    """Write arguments that came as an object or list as JSON text."""
+    """Convert arguments that are an object or list to JSON text."""
     calls = message.get("tool_calls")
     for call in calls if is_list(calls) else ():
         function = call.get("function") if is_object(call) else None
@@ -98,7 +98,7 @@ def arguments_json_string_if_hash(message: JsonObject, _: OutputTagsConfig) -> N
 def content_tags_to_tool_calls(message: JsonObject, output_tags: OutputTagsConfig) -> None:
     """Read ``<tool_call>`` tags in the text as tool calls; code and escaped tags stay text.
 
-    A tag holds JSON with a name and arguments, or ``name {json}``, or a bare name. One that cannot be read stays.
+    A tag contains JSON with a name and arguments, or ``name {json}``, or only a name. Unreadable tags stay.
     """
     content = message.get("content")
     if message.get("tool_calls") or not isinstance(content, str) or _OPENING not in content:
@@ -167,7 +167,7 @@ ToolResultTransform: TypeAlias = Callable[..., dict[str, object] | None]
 
 
 def compact_envelope(envelope: dict[str, object], *, tool_name: str, tool_call_id: str) -> dict[str, object]:
-    """Leave out what is empty: warnings, errors, data."""
+    """Remove empty warnings, errors and data."""
     del tool_name, tool_call_id
     return {key: value for key, value in envelope.items() if value or key not in ("warnings", "errors", "data")}
 
@@ -182,7 +182,7 @@ ToolTransform: TypeAlias = Callable[[list[JsonObject]], list[JsonObject] | None]
 
 
 def strip_function_descriptions(tools: list[JsonObject]) -> None:
-    """Leave descriptions out: fewer tokens, for models that know the tools."""
+    """Remove descriptions to save tokens, for models that know the tools."""
     for tool in tools:
         function = tool.get("function")
         if is_object(function):
@@ -219,7 +219,7 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 
 
 def content_null_if_blank(messages: list[JsonObject]) -> None:
-    """Send ``null`` in place of blank content beside tool calls."""
+    """Send ``null`` instead of blank content next to tool calls."""
     for message in _with_tool_calls(messages):
         content = message.get("content")
         if isinstance(content, str) and not trim_blanks(content):
@@ -227,13 +227,13 @@ def content_null_if_blank(messages: list[JsonObject]) -> None:
 
 
 def reasoning_content_empty_if_missing(messages: list[JsonObject]) -> None:
-    """Send an empty ``reasoning_content`` beside tool calls: DeepSeek asks for the field."""
+    """Send an empty ``reasoning_content`` with tool calls, because DeepSeek requires the field."""
     for message in _with_tool_calls(messages):
         message.setdefault("reasoning_content", "")
 
 
 def signature_skip_validator_if_missing(messages: list[JsonObject]) -> None:
-    """Return every tool call a signature: Gemini asks for one, and takes this in place of its own."""
+    """Add a signature to every tool call: Gemini requires one, and accepts this instead of its own."""
     for message in _with_tool_calls(messages):
         calls = message["tool_calls"]
         assert is_list(calls)

@@ -1,4 +1,4 @@
-"""Runs blocking tools beside the event loop."""
+"""Runs blocking tools outside the event loop."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], *, timeout: float | None = None) -> T:  # noqa: ASYNC109  # a thread cannot be cancelled from outside
-    """Run a blocking function in a thread of its own; ``TimeoutError`` when it takes too long.
+    """Run a blocking function in its own thread; raises ``TimeoutError`` if it takes too long.
 
-    Python cannot stop a thread. A caller that is cancelled therefore waits for the function to end, at most until its
-    time is up, so that nothing goes on behind its back. What is still running then ends on its own, its result
-    thrown away, on a daemon thread that does not keep the program alive.
+    Python cannot stop a thread. A cancelled caller therefore waits for the function to end, at most until its time
+    limit. A function that is still running then continues in a daemon thread, which does not keep the program alive,
+    and its result is discarded.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -60,5 +60,5 @@ def _deliver(loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], deliver: 
 
     try:
         loop.call_soon_threadsafe(deliver_if_awaited)
-    except RuntimeError:  # the loop is closed: no one waits any more
+    except RuntimeError:  # the loop is closed: nobody is waiting
         return
