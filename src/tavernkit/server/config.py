@@ -156,19 +156,19 @@ class ServerConfig(BaseModel):
     from_sillytavern: Path | None = None
     """A SillyTavern data folder (``data/default-user``) to add: characters, books, presets, personas, chats."""
     watch: bool = False
-    """True if changes in these folders are picked up while the server runs."""
+    """Whether changes in these folders are picked up while the server runs."""
     from_risuai: Path | None = None
     """A RisuAI save to import at startup: a backup, a database or its folder."""
     write_back: bool = False
-    """True if sessions are written back to the data folder or save that they came from."""
+    """Whether sessions are written back to the data folder or save that they came from."""
     example: bool = True
-    """True if the example character is added to an empty database."""
+    """Whether the example character is added to an empty database."""
     user_name: str = "User"
     """The user's name if there is no persona."""
     user_is_session: bool = False
-    """True if OpenAI's ``user`` chooses a session if no header does; then each person has one chat."""
+    """Whether OpenAI's ``user`` chooses a session if no header does; then each person has one chat."""
     clean_up: bool = True
-    """True if replies in SillyTavern's chats are cleaned up as SillyTavern does."""
+    """Whether replies in SillyTavern's chats are cleaned up as SillyTavern does."""
 
     memory_every: int = Field(default=limits.MEMORY_EVERY, ge=4, le=1000)
     """After how many messages a session with memory is summarised again."""
@@ -178,7 +178,7 @@ class ServerConfig(BaseModel):
     """The instruction for summaries; there is a default in English."""
 
     require_keys: bool | None = None
-    """True if clients need an API key; by default only when the address is not loopback."""
+    """Whether clients need an API key; by default only when the address is not loopback."""
     admin_key: SecretStr | None = None
     """A key with every scope; it is not stored in the database."""
     secret_key: SecretStr | None = None
@@ -196,9 +196,9 @@ class ServerConfig(BaseModel):
     cors_origins: tuple[str, ...] = ()
     """Web pages that may call the service, such as ``https://chat.example``."""
     metrics: bool = True
-    """True if ``/metrics`` is served."""
+    """Whether ``/metrics`` is served."""
     telemetry: bool = False
-    """True if upstream calls become OpenTelemetry spans (extra ``otel``)."""
+    """Whether upstream calls become OpenTelemetry spans (extra ``otel``)."""
     telemetry_endpoint: str | None = None
     """Where spans are sent (OTLP over HTTP, such as ``http://collector:4318``); needs opentelemetry-exporter-otlp."""
     tls_certificate: Path | None = None
@@ -250,7 +250,7 @@ class ServerConfig(BaseModel):
 
     @property
     def keys_required(self) -> bool:
-        """True if clients need an API key."""
+        """Whether clients need an API key."""
         return not is_loopback(self.host) if self.require_keys is None else self.require_keys
 
     def limits_of(self, *names: str) -> Limits:
