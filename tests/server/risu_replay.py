@@ -12,8 +12,9 @@ from tavernkit import risu_ai
 from tavernkit._values import thaw_object
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.exporting import export_charx
+from tavernkit.server.chat_settings import NAMES
 from tavernkit.server.talks.risu_ai_groups import with_kept_fields
-from tavernkit.testing import ScriptedModel, failure
+from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.conformance.adapters.risu_ai.build import defaults
 from tests.conformance.adapters.risu_ai.conversations import stored_character
 from tests.server.conftest import Client
@@ -23,27 +24,20 @@ PERSONA_KEYS = {"personaPrompt", "personas", "selectedPersona"}
 PRESET_KEYS = {
     *("mainPrompt", "globalNote", "jailbreak", "promptTemplate", "promptSettings", "maxContext", "maxResponse"),
     *("aiModel", "subModel", "groupTemplate", "groupOtherBotRole", "presetRegex", "templateDefaultVariables"),
-    *("customPromptTemplateToggle", "moduleIntergration", "useSayNothing"),
+    *("customPromptTemplateToggle", "moduleIntergration"),
 }
 """What of RisuAI's database a preset holds."""
-SETTINGS = PERSONA_KEYS | PRESET_KEYS | {"modules"}
-"""What of RisuAI's database the service has: presets, personas, modules."""
+DATABASE_KEYS = {*NAMES["risu_ai"]}
+"""What of it are settings of all chats."""
+SETTINGS = PERSONA_KEYS | PRESET_KEYS | DATABASE_KEYS | {"modules", "requestRetrys", "useStreaming", "useSayNothing"}
+"""What of RisuAI's database the service has. A turn may be streamed, and what fails is not sent again."""
 
 _MEMORY = "the service has a memory of its own (tests/server/test_memory.py)"
 MISSING_SETTINGS: Mapping[str, str] = {
-    "requestRetrys": "upstreams have retries of their own",
     "fallbackModels": "upstreams have fallbacks of their own",
     "fallbackWhenBlankResponse": "upstreams have fallbacks of their own",
-    "banCharacterset": "a reply in a banned script is not asked for again",
     "inlayErrorResponse": "errors are answers of the API, not messages",
-    "autoContinueChat": "a client asks for more itself",
-    "autoContinueMinTokens": "a client asks for more itself",
-    "useStreaming": "output scripts run once for each reply, not once for each packet of it",
-    "removeIncompleteResponse": "a client decides what becomes of a reply that broke off",
     "igpPrompt": "there is no second request for pictures",
-    "loreBookDepth": "settings of the database stay at RisuAI's defaults",
-    "jailbreakToggle": "settings of the database stay at RisuAI's defaults",
-    "enabledModules": "modules are switched on by characters and chats",
     "botPresets": "each session names its preset; there is no list to switch in",
     "botPresetsId": "each session names its preset; there is no list to switch in",
     "presetChain": "each session names its preset; there is no list to switch in",
@@ -56,30 +50,27 @@ MISSING_SETTINGS: Mapping[str, str] = {
 """Settings of RisuAI's that the service does not have, and why."""
 
 MISSING_OPERATIONS: Mapping[str, str] = {
-    "generate": "REST has no turn without a message besides regenerate, swipe, continue and impersonate",
     "auto": "a client asks for each round",
-    "disable": "messages are edited and removed, not switched off",
     "display": "texts are shown as they are stored",
     "manual_trigger": "nothing can be clicked",
     "button": "nothing can be clicked",
     "preset": "each session names its preset; there is no list to switch in",
-    "set_global": "global variables are changed by chats only",
     "advance_clock": "the clock is the server's",
     "select_character": "a session has one character",
 }
 """Operations that the service does not have, and why."""
 
 MISSING_FORMS: Mapping[str, str] = {
-    "empty": "a message has a text",
+    "empty": "a message has a text; generate is RisuAI's reply without one",
     "command": "a text that begins with a slash is sent as it is",
     "files": "REST takes texts; pictures come with the OpenAI API (tests/server/test_risu_sessions.py)",
     "added text": "continue takes no text",
     "abort": "a client stops a reply by leaving",
     "retries": "upstreams have retries of their own, so that a failed request is sent once",
-    "dialog": "a trigger's dialog has nobody to answer it",
     "say nothing": "a reply is continued without words of the user's",
+    "all before": "messages are hidden one by one",
+    "dialog": "a trigger's dialog has nobody to answer it",
     "bindedPersona": "a session names its persona",
-    "random": "random numbers are drawn from a seed",
     "clock": "the clock is the server's",
     "anthropic": "an upstream says which protocol its requests have",
 }
@@ -87,7 +78,11 @@ MISSING_FORMS: Mapping[str, str] = {
 
 DIFFERENT: Mapping[str, str] = {
     "0103": "the user's words are stored before a trigger can fail",
+    "0109": "characters are kept as cards, in which an entry's activationPercent is a probability",
     "0128": "swipes belong to their message; RisuAI's arrows go on with those of another chat",
+    "0146": "output scripts run once for each reply, not once for each packet of it",
+    "0227": "the last reply of a round gets another beside it; RisuAI has the whole round again",
+    "0232": "output is cut once for each reply, not once for each packet of it",
     "0190": "an edited reply is its swipe; RisuAI's arrow brings back the text before the edit",
     "0192": "an edited reply is its swipe; RisuAI's arrow brings back the text before the edit",
     "0193": "a swipe that fails leaves the reply as it is",
@@ -95,7 +90,6 @@ DIFFERENT: Mapping[str, str] = {
 """Cases in which the service does something else on purpose, and why."""
 
 _CLOCK = ("{{time", "{{date", "{{isotime", "{{unixtime", "{{idle", "{{message_")
-_RANDOM = ("{{random", "{{roll", "{{pick")
 _ID = re.compile(r"(?<=::)(?:[0-9a-f]{32}|chat-[a-z]+|<<uuid>>)(?=::)")
 
 
@@ -103,13 +97,16 @@ def missing(case: Any) -> set[str]:
     """What a case needs that the service does not have: keys of the tables above."""
     given, text = case["input"], json.dumps(case)
     found = {key for key in given["db"] if key not in SETTINGS}
-    found |= {"random"} if "random" in given or any(word in text for word in _RANDOM) else set[str]()
     found |= {"clock"} if any(word in text for word in _CLOCK) else set[str]()
     found |= {"files"} if "inlays" in given else set[str]()
     found |= {"anthropic"} if str(given["db"].get("aiModel", "")).startswith("claude") else set[str]()
     said_nothing = given["db"].get("useSayNothing", True)
     for operation, step in zip(given["operations"], case["expected"]["steps"], strict=True):
         kind = operation["op"]
+        if kind == "continue" and said_nothing:
+            found.add("say nothing")
+        if kind == "disable" and operation["value"] == "allBefore":
+            found.add("all before")
         if kind in MISSING_OPERATIONS:
             found.add(kind)
         if kind == "send" and not operation["text"].strip():
@@ -118,17 +115,19 @@ def missing(case: Any) -> set[str]:
             found.add("command")
         if kind == "continue" and operation.get("text"):
             found.add("added text")
-        if kind == "continue" and said_nothing:
-            found.add("say nothing")
         if "bindedPersona" in operation.get("values", ()):
             found.add("bindedPersona")
-        if kind == "set_db" and set(operation["values"]) - PRESET_KEYS:
-            found |= set(operation["values"]) - PRESET_KEYS
+        if kind == "set_db":
+            found |= set(operation["values"]) - PRESET_KEYS - DATABASE_KEYS - {"useSayNothing"}
         if any(alert[0] in ("input", "select", "confirm") for alert in step.get("alerts", ())):
             found.add("dialog")
+        if "abort_after_chunks" in operation:
+            found.add("abort")
         for reply in operation.get("replies", ()):
-            if isinstance(reply, dict):
-                found.add("retries" if "error" in reply else "abort")
+            if isinstance(reply, dict) and "error" not in reply:
+                found.add("abort")
+            elif isinstance(reply, dict) and given["db"].get("requestRetrys") != 0:
+                found.add("retries")
     return found
 
 
@@ -169,6 +168,9 @@ class Replay:
             file = risu_ai.write_module(risu_ai.RisuModule.from_json(module))
             await self._post("/api/modules", files={"file": (f"{module['id']}.risum", file)})
         self.database = dict(self.given["db"])
+        await self._set_settings()
+        variables = self.database.get("globalChatVariables", {})
+        assert (await self.client.put(f"/api/variables{_RISU_AI}", json=variables)).is_success
         self.preset = await self._new_preset()
         self.personas = await self._new_personas()
         imported = iter(sorted((each["created_at"], each["id"]) for each in new["sessions"] if self._is_owners(each)))
@@ -178,14 +180,21 @@ class Replay:
     async def operate(self, operation: Any) -> None:
         """Do what a user did."""
         client, base, kind = self.client, self.base, operation["op"]
+        failed = any("error" in each for each in operation.get("replies", ()) if isinstance(each, dict))
         match kind:
             case "send":
-                answer = await client.post(f"{base}/messages", json={"content": operation["text"]})
-            case "continue":
-                answer = await client.post(f"{base}/continue", json={})
+                answer = await self._turn("messages", content=operation["text"])
+            case "continue" | "generate":
+                answer = await self._turn(kind)
             case "reroll" | "unreroll":
-                await self._swipe(1 if kind == "reroll" else -1)
+                await self._swipe(1 if kind == "reroll" else -1, failed=failed)
                 return
+            case "disable":
+                answer = await client.patch(await self._line(operation), json={"hidden": operation["value"]})
+            case "set_global":
+                found = (await client.get(f"/api/variables{_RISU_AI}")).json()
+                changed = {**found, operation["name"]: operation["value"]}
+                answer = await client.put(f"/api/variables{_RISU_AI}", json=changed)
             case "edit":
                 answer = await client.patch(await self._line(operation), json={"content": operation["data"]})
             case "delete":
@@ -200,6 +209,7 @@ class Replay:
                 answer = await self._change_details(operation["values"])
             case "set_db":
                 self.database |= operation["values"]
+                await self._set_settings()
                 self.preset = await self._new_preset()
                 answer = await client.patch(base, json={"preset": self.preset})
             case "set_character":
@@ -221,7 +231,7 @@ class Replay:
                 self.page = 0
             case other:
                 raise AssertionError(other)
-        assert answer.is_success or answer.status_code == 409, answer.text
+        assert answer.is_success or answer.status_code == 409 or failed, answer.text
 
     async def messages(self) -> list[Any]:
         """The messages of the chat that is open."""
@@ -251,6 +261,15 @@ class Replay:
         made = await self.client.post(path, **body)
         assert made.status_code == 201, made.text
         return made.json()["id"]
+
+    async def _set_settings(self) -> None:
+        settings = {key: value for key, value in self.database.items() if key in DATABASE_KEYS}
+        answer = await self.client.put(f"/api/settings{_RISU_AI}", json=settings)
+        assert answer.is_success, answer.text
+
+    async def _turn(self, kind: str, **body: Any) -> Any:
+        body["stream"] = bool(self.database.get("useStreaming"))
+        return await self.client.post(f"{self.base}/{kind}", json=body)
 
     async def _new_preset(self) -> str:
         base = defaults()
@@ -292,7 +311,7 @@ class Replay:
         body = {"model": model, "tavernkit": {"platform": "risu_ai", **self._choices()}}
         return await self._post("/api/sessions", json=body)
 
-    async def _swipe(self, step: int) -> None:
+    async def _swipe(self, step: int, *, failed: bool) -> None:
         """One of the arrows: replies that are there are shown, and another is asked for behind the last."""
         last = (await self.messages() or [None])[-1]
         if last is None:
@@ -302,8 +321,8 @@ class Replay:
             path = f"{self.base}/messages/{last['id']}/swipe"
             assert (await self.client.put(path, json={"swipe": shown})).is_success
         elif step > 0:
-            answer = await self.client.post(f"{self.base}/swipe", json={})
-            assert answer.is_success or answer.status_code == 409, answer.text  # there is no reply yet
+            answer = await self._turn("swipe")
+            assert answer.is_success or answer.status_code == 409 or failed, answer.text  # there is no reply yet
 
     async def _line(self, operation: Any) -> str:
         return f"{self.base}/messages/{(await self.messages())[operation['index']]['id']}"
@@ -325,6 +344,7 @@ class Replay:
 
 
 _KINDS = ("characters", "groups", "sessions")
+_RISU_AI = "?platform=risu_ai"
 
 
 class RecordedModel(ScriptedModel):
@@ -339,9 +359,15 @@ class RecordedModel(ScriptedModel):
 
     def hear(self, operation: Any) -> int:
         """Get ready for an operation; returns how many requests there were."""
-        replies = operation.get("replies", ["OK."])
-        self.replies = [failure(400, each["error"]) if isinstance(each, dict) else each for each in replies] * 20
+        replies = [_answer(each) for each in operation.get("replies", ["OK."])]
+        self.replies = replies * 20
         return len(self.requests)
+
+
+def _answer(reply: Any) -> Any:
+    if isinstance(reply, dict):
+        return failure(400, reply["error"])
+    return streamed(*reply) if isinstance(reply, list) else reply
 
 
 def masked(text: str) -> str:

@@ -75,12 +75,12 @@ class RecordedModel(ScriptedModel):
 class Dice:
     """The random numbers of a recording."""
 
-    def __init__(self, numbers: Sequence[float] | None) -> None:
-        self._numbers = numbers or [0.42]
-        self._drawn = 0
+    def __init__(self) -> None:
+        self.begin(None)
 
-    def begin(self) -> None:
-        """Start with the first number."""
+    def begin(self, numbers: Sequence[float] | None) -> None:
+        """Start with the first of these numbers."""
+        self._numbers = numbers or [0.42]
         self._drawn = 0
 
     def __call__(self) -> float:

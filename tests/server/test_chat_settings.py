@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tavernkit import risu_ai
 from tavernkit.server.limits import MAX_SETTINGS_CHARACTERS, MAX_STOP_STRINGS
 from tavernkit.testing import ScriptedModel, streamed
 from tests.server.conftest import Client, StartApp
@@ -124,3 +126,44 @@ async def test_an_import_brings_settings_where_there_are_none(start: StartApp) -
         "change them with PUT /api/settings"
     )
     assert second["result"] == {"imported": {}, "warnings": [told]}
+
+
+async def test_risuais_settings_are_those_of_its_database(start: StartApp) -> None:
+    model = ScriptedModel("The road", " goes on.", name="gpt-4o")
+    path = "/api/settings?platform=risu_ai"
+    async with start(model) as client:
+        assert (await client.put(path, json={"trim_spaces": True})).json()["error"]["code"] == "unknown_setting"
+        stored = await client.put(path, json={"autoContinueChat": True, "loreBookDepth": "deep"})
+        assert stored.json()["settings"]["autoContinueChat"] is True
+        assert any("loreBookDepth" in warning for warning in stored.json()["warnings"])
+        assert (await client.get("/api/settings")).json()["settings"] == {}
+        body = {"model": "aria", "tavernkit": {"platform": "risu_ai"}}
+        session = (await client.post("/api/sessions", json=body)).json()["id"]
+        said = await client.post(f"/api/sessions/{session}/messages", json={"content": "Go on."})
+        assert said.json()["text"] == "The road goes on."
+        assert (await client.delete(path)).status_code == 204
+        assert (await client.get(path)).json()["settings"] == {}
+
+
+async def test_global_variables_are_shared_by_the_chats_of_a_platform(start: StartApp) -> None:
+    model = ScriptedModel("Hm.", name="gpt-4o")
+    async with start(model) as client:
+        assert (await client.put("/api/variables", json={"mood": "calm"})).is_success
+        session = (await client.post("/api/sessions", json={"model": "aria"})).json()["id"]
+        said = {"content": "I am {{getglobalvar::mood}}.{{setglobalvar::mood::cross}}"}
+        assert (await client.post(f"/api/sessions/{session}/messages", json=said)).is_success
+        assert (await client.get("/api/variables")).json() == {"mood": "cross"}
+        assert (await client.get("/api/variables?platform=risu_ai")).json() == {}
+        too_long = await client.put("/api/variables", json={"a": "x" * 70_000})
+        assert too_long.json()["error"]["code"] == "variables_too_long"
+    assert "I am calm." in str(model.requests[0]["messages"])
+
+
+async def test_a_save_brings_its_settings_along(start: StartApp, tmp_path: Path) -> None:
+    path = tmp_path / "save.bin"
+    risu_ai.Save.from_json({"characters": [], "loreBookDepth": 9, "openAIKey": "secret"}).save(path)
+    async with start() as client:
+        job = await finished(client, {"file": ("save.bin", path.read_bytes())})
+        assert job["result"]["imported"]["settings"] == 1
+        assert (await client.get("/api/settings?platform=risu_ai")).json()["settings"]["loreBookDepth"] == 9
+        assert "secret" not in (await client.get("/api/settings?platform=risu_ai")).text

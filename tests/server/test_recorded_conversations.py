@@ -49,14 +49,14 @@ async def test_the_service_does_what_was_recorded(
     given, expected = case["input"], case["expected"]
     folder = tmp_path / "default-user"
     write_folder(folder, given)
-    model, dice = RecordedModel(given), Dice(given.get("random"))
+    model, dice = RecordedModel(given), Dice()
     monkeypatch.setattr(_context, "random_numbers", lambda _: dice)
     async with start(model, user_name=given["user_name"], from_sillytavern=folder) as client:
         played = Replay(client, case, folder)
         await played.begin()
         if "chat" not in given:  # macros in the first message of an imported chat are expanded by its next turn
             assert await played.stored() == seen(expected["opened"])
-        dice.begin()
+        dice.begin(given.get("random"))
         for operation, step in zip(given["operations"], expected["steps"], strict=True):
             before, model.replies = len(model.requests), replies_of(operation)
             await played.operate(operation)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tavernkit.risu_ai import _context
+from tavernkit.risu_ai._conversation import chat
 from tavernkit.server.limits import MAX_HELPER_REQUESTS
 from tavernkit.testing import ScriptedModel
 from tests.conformance.runner import VECTORS
@@ -22,8 +24,10 @@ from tests.server.risu_replay import (
     masked,
     missing,
 )
+from tests.server.st_replay import Dice
 
-PARTS = 4
+PARTS, OF_PARTS = 4, 5
+"""How many parts of the cases are run."""
 
 
 def recorded() -> list[Any]:
@@ -40,14 +44,19 @@ def test_whatever_is_left_out_has_a_reason() -> None:
         assert missing(case) <= {*MISSING_SETTINGS, *MISSING_OPERATIONS, *MISSING_FORMS}, case["id"]
     kinds = {each.get("type", "character") for case in cases() for each in case["input"]["characters"]}
     assert kinds == {"character", "group"}
-    assert len(cases()) >= 87
+    assert len(cases()) >= 123
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_the_service_does_what_was_recorded(start: StartApp, tmp_path: Path, part: int) -> None:
-    model = RecordedModel()
+async def test_the_service_does_what_was_recorded(
+    start: StartApp, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, dice = RecordedModel(), Dice()
+    for module in (_context, chat):
+        monkeypatch.setattr(module, "random_numbers", lambda _: dice)
     async with start(model, user_name="Ann") as client:
-        for case in cases()[part::PARTS]:
+        for case in cases()[part::OF_PARTS]:
+            dice.begin(case["input"].get("random", [0.5]))
             await replay(client, model, case, tmp_path)
 
 

@@ -98,6 +98,7 @@ def create_app(
     for module in (studio_api, talk_api):  # before the library, whose paths would take theirs
         app.include_router(module.router, dependencies=[Security(bearer)])
     app.include_router(page_files.router)
+    app.include_router(chat_settings.variables)
     for module in (builds, imports, admin, regex, chat_settings, library, docs):
         app.include_router(module.router)
     _add_health(app, service)

@@ -131,17 +131,18 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
         case FoundFolder():
             await _store_folder(connection, progress, found)
         case FoundSettings():
-            await _store_settings(connection, progress, name, found.settings)
+            await _store_settings(connection, progress, name, found)
 
 
-async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, settings: JsonObject) -> None:
+async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, found: FoundSettings) -> None:
     """Settings are those of everybody's chats: an import does not change what somebody has set here."""
-    if await stored_settings(connection) is not None:
+    if await stored_settings(connection, found.platform) is not None:
         if progress.served:
             return
         progress.warn(f"{name} are left out, because there are settings already; change them with PUT /api/settings")
         return
-    await save_settings(connection, checked_settings(settings, lambda message: progress.warn(f"{name}: {message}")))
+    settings = checked_settings(found.settings, found.platform, lambda text: progress.warn(f"{name}: {text}"))
+    await save_settings(connection, settings, found.platform)
     progress.count("settings")
 
 

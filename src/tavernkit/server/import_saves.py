@@ -1,4 +1,4 @@
-"""What a save of RisuAI's holds: characters, presets, modules, personas, groups, and all chats."""
+"""What a save of RisuAI's holds: characters, presets, modules, personas, settings, groups, and all chats."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit._values import is_sequence, thaw
+from tavernkit._values import JsonObject, is_sequence, thaw
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.risu_ai._files.file_kinds import is_database
+from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.item_files import NewItem, persona_item, read_item
-from tavernkit.server.library import StoredPersona
+from tavernkit.server.library import RISU_AI, StoredPersona
 from tavernkit.server.talks.risu_ai_groups import OWN_KEYS, with_kept_fields
 
 SAVE_SUFFIXES = (".bin", ".risudat")
@@ -94,6 +95,10 @@ class SaveSource:
         for index, persona in enumerate(self._save.personas):
             stored = StoredPersona(name=persona.name or "User", description=persona.prompt or "")
             yield f"personas/{index}", persona_item(stored)
+
+    def settings(self) -> JsonObject:
+        """The settings of its database that count for every chat."""
+        return chosen_settings(self._save.settings.raw, RISU_AI)
 
     def groups(self) -> Iterator[FoundSaveGroup]:
         """Every group."""

@@ -18,7 +18,7 @@ from tavernkit.server.file_marks import digest_of
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
 from tavernkit.server.item_files import NewItem, persona_item, read_item
-from tavernkit.server.library import StoredPersona, read_persona, read_scripts
+from tavernkit.server.library import RISU_AI, SILLY_TAVERN, StoredPersona, read_persona, read_scripts
 from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
 from tavernkit.server.storage.items import Kind, slug
 from tavernkit.server.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
@@ -93,9 +93,10 @@ class FoundScripts:
 
 @dataclass(frozen=True, slots=True)
 class FoundSettings:
-    """SillyTavern's settings of chats."""
+    """A platform's settings of chats."""
 
     settings: JsonObject
+    platform: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +227,8 @@ def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
     for avatar, persona in _personas(source):
         yield f"User Avatars/{avatar}", lambda persona=persona: persona_item(persona)
     power_user = source.settings.source.get("power_user")
-    if is_mapping(power_user) and (settings := chosen_settings(power_user)):
-        yield "settings.json: settings of chats", lambda: FoundSettings(settings)
+    if is_mapping(power_user) and (settings := chosen_settings(power_user, SILLY_TAVERN)):
+        yield "settings.json: settings of chats", lambda: FoundSettings(settings, SILLY_TAVERN)
     scripts = source.settings.extension_settings.get("regex")
     if is_sequence(scripts) and scripts:
         switched_off = source.settings.extension_settings.get("disabledExtensions")
@@ -258,6 +259,8 @@ def _save(source: SaveSource) -> Iterator[Work]:
         yield name, lambda character=character: source.character_item(character)
     for items in (source.preset_items(), source.module_items(), source.persona_items()):
         yield from ((name, lambda item=item: item) for name, item in items)
+    if settings := source.settings():
+        yield "database: settings of chats", lambda: FoundSettings(settings, RISU_AI)
     for group in source.groups():
         yield f"groups/{group.key}", lambda group=group: group
     for found in source.chats():

@@ -35,8 +35,8 @@ IN_PROMPT, AFTER_CHARACTER = 0, 1
 """Positions of a persona; files of older versions have the second one, which SillyTavern reads as the first."""
 GLOBAL_SCRIPTS: Ref = ("regex", "global")
 """The regex scripts that run in every chat of SillyTavern."""
-CHAT_SETTINGS: Ref = ("settings", "chats")
-"""SillyTavern's settings of every chat."""
+CHAT_SETTINGS: Mapping[str, Ref] = {SILLY_TAVERN: ("settings", "chats"), RISU_AI: ("settings", RISU_AI)}
+"""The platforms' settings of every chat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,8 @@ class Cast:
     """SillyTavern's global scripts."""
     power_user: st.PowerUser = field(default_factory=st.PowerUser)
     """SillyTavern's settings of chats."""
+    database: JsonObject = field(default_factory=dict[str, Json])
+    """RisuAI's settings of chats, as its database has them."""
     folder: StoredFolder | None = None
     """The data folder that the chat belongs to: its settings are used instead."""
     folder_books: Mapping[str, st.WorldBook] = field(default_factory=dict[str, st.WorldBook])
@@ -222,6 +224,8 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
         raise ServiceError(422, f"a {kind} is a JSON object", code=f"invalid_{kind}")
     if kind == FOLDER:
         return read_folder(name, value)
+    if kind == "settings" and platform == RISU_AI:
+        return value
     if kind == "settings":
         return st.PowerUser.from_json(value, warn=_quiet)
     return st.Group.from_json(value) if kind == "group" else read_persona(value)
@@ -281,7 +285,8 @@ def _refs(selection: Selection) -> list[Ref]:
 
 def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
     """What the chosen items ask for themselves: a group's members, the books of a card and a persona."""
-    refs: set[Ref] = {GLOBAL_SCRIPTS, CHAT_SETTINGS} if selection.platform == SILLY_TAVERN else set()
+    refs: set[Ref] = {CHAT_SETTINGS[selection.platform]}
+    refs |= {GLOBAL_SCRIPTS} if selection.platform == SILLY_TAVERN else set()
     folder = _folder(selection, values)
     if folder is not None:
         refs |= {folder.book(name) for name in _book_names(folder, values)}
@@ -323,7 +328,7 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         found = (values.get(("book", each)) for each in ids)
         return tuple(book for book in found if isinstance(book, st.WorldBook))
 
-    scripts, power_user = values.get(GLOBAL_SCRIPTS), values.get(CHAT_SETTINGS)
+    scripts, settings = values.get(GLOBAL_SCRIPTS), values.get(CHAT_SETTINGS[selection.platform])
     character, group = one("character", selection.character), one("group", selection.group)
     persona = one("persona", selection.persona)
     members = group.members if isinstance(group, st.Group) else ()
@@ -343,7 +348,8 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         character_books=books([slug(world)] if world and slug(world) not in selection.books else ()),
         persona_books=books(persona.books if isinstance(persona, StoredPersona) else ()),
         regex_scripts=tuple(script for script in scripts if is_object(script)) if is_sequence(scripts) else (),
-        power_user=power_user if isinstance(power_user, st.PowerUser) else st.PowerUser(),
+        power_user=settings if isinstance(settings, st.PowerUser) else st.PowerUser(),
+        database=settings if is_object(settings) else {},
         folder=folder,
         folder_books={name: book for name, book in named.items() if isinstance(book, st.WorldBook)},
     )

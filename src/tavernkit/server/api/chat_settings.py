@@ -1,20 +1,26 @@
-"""SillyTavern's settings of chats."""
+"""The platforms' settings of chats, and the variables that all chats share."""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Response
 from pydantic import BaseModel, JsonValue
 
 from tavernkit._values import JsonObject
-from tavernkit.server.api.dependencies import Reader, TheService, Writer
+from tavernkit.server.api.dependencies import ChatClient, Reader, TheService, Writer
+from tavernkit.server.api.openai_types import Platform
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
-from tavernkit.server.library import CHAT_SETTINGS
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.library import CHAT_SETTINGS, SILLY_TAVERN
+from tavernkit.server.limits import MAX_SETTINGS_CHARACTERS
+from tavernkit.server.storage import turns
 from tavernkit.server.storage.columns import storable_json
 from tavernkit.server.storage.items import delete_item
 
 router = APIRouter(prefix="/api/settings", tags=["library"])
+variables = APIRouter(prefix="/api/variables", tags=["sessions"])
 
 
 class ChatSettings(BaseModel):
@@ -25,31 +31,60 @@ class ChatSettings(BaseModel):
 
 
 @router.get("")
-async def get_settings(service: TheService, client: Reader) -> ChatSettings:
-    """The settings of all chats of SillyTavern; what is not there is as in a fresh installation."""
+async def get_settings(service: TheService, client: Reader, platform: Platform = SILLY_TAVERN) -> ChatSettings:
+    """The settings of all chats of a platform; what is not there is as in a fresh installation."""
     del client
     async with service.database.read() as connection:
-        return ChatSettings(settings=await stored_settings(connection) or {})
+        return ChatSettings(settings=await stored_settings(connection, platform) or {})
 
 
 @router.put("")
 async def replace_settings(
-    body: Annotated[dict[str, JsonValue], Body()], service: TheService, client: Writer
+    body: Annotated[dict[str, JsonValue], Body()],
+    service: TheService,
+    client: Writer,
+    platform: Platform = SILLY_TAVERN,
 ) -> ChatSettings:
-    """Use these settings instead: names and values as in ``power_user`` of SillyTavern's ``settings.json``."""
+    """Use these settings instead, named as in ``power_user`` of SillyTavern's settings or as in RisuAI's database."""
     del client
     warnings: list[str] = []
     given: JsonObject = storable_json(body)
-    settings = checked_settings(given, warnings.append)
+    settings = checked_settings(given, platform, warnings.append)
     async with service.database.write() as connection:
-        await save_settings(connection, settings)
+        await save_settings(connection, settings, platform)
     return ChatSettings(settings=settings, warnings=warnings)
 
 
 @router.delete("", status_code=204)
-async def remove_settings(service: TheService, client: Writer) -> Response:
+async def remove_settings(service: TheService, client: Writer, platform: Platform = SILLY_TAVERN) -> Response:
     """Use those of a fresh installation."""
     del client
     async with service.database.write() as connection:
-        await delete_item(connection, *CHAT_SETTINGS)
+        await delete_item(connection, *CHAT_SETTINGS[platform])
     return Response(status_code=204)
+
+
+@variables.get("")
+async def get_variables(
+    service: TheService, client: ChatClient, platform: Platform = SILLY_TAVERN
+) -> dict[str, JsonValue]:
+    """The global variables of the client's chats; RisuAI's toggles are among them."""
+    async with service.database.read() as connection:
+        return await turns.read_globals(connection, client.owner, platform)
+
+
+@variables.put("")
+async def replace_variables(
+    body: Annotated[dict[str, JsonValue], Body()],
+    service: TheService,
+    client: ChatClient,
+    platform: Platform = SILLY_TAVERN,
+) -> dict[str, JsonValue]:
+    """Use these global variables instead."""
+    given: JsonObject = storable_json(body)
+    if len(json.dumps(given)) > MAX_SETTINGS_CHARACTERS:
+        raise ServiceError(422, f"they are longer than {MAX_SETTINGS_CHARACTERS} characters", code="variables_too_long")
+    async with service.database.write() as connection:
+        before = await turns.read_globals(connection, client.owner, platform)
+        await turns.write_globals(connection, client.owner, platform, before, given)
+    return given

@@ -134,7 +134,8 @@ class RisuTalk:
             cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
         )
         # All modules are known; the character and the chat say which of them are on.
-        settings = risu_ai.Settings().replace(modules=modules, request_retries=0)  # upstreams retry by themselves
+        settings = risu_ai.Settings.from_json(cast.database, warn=_ignore)
+        settings = settings.replace(modules=modules, request_retries=0)  # upstreams retry by themselves
         if MERGED_ROLES in settings.flags_of(preset.ai_model):
             # Start lines are left out of OpenAI's requests with all that is merged with them, the user's words too.
             settings = settings.replace(new_openai_handle=False)
