@@ -83,7 +83,7 @@ def thaw(value: object) -> Json:
 
 def thaw_object(value: Mapping[str, object]) -> JsonObject:
     """Copy a frozen mapping deeply into a plain dict."""
-    return {str(key): thaw(item) for key, item in value.items()}
+    return {str(key): item if type(item) in SCALARS else thaw(item) for key, item in value.items()}  # pyright: ignore[reportReturnType]  # the checker does not know the scalars
 
 
 def _freeze(value: object) -> FrozenJson:
@@ -98,12 +98,9 @@ def _freeze(value: object) -> FrozenJson:
 
 def _thaw(value: object) -> Json:
     if is_mapping(value):
-        return {
-            str(key): item if item is None or isinstance(item, (str, int, float)) else _thaw(item)
-            for key, item in value.items()
-        }
+        return {str(key): item if type(item) in SCALARS else _thaw(item) for key, item in value.items()}  # pyright: ignore[reportReturnType]  # as above
     if is_sequence(value):
-        return [item if item is None or isinstance(item, (str, int, float)) else _thaw(item) for item in value]
+        return [item if type(item) in SCALARS else _thaw(item) for item in value]  # pyright: ignore[reportReturnType]  # as above
     return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -113,6 +114,25 @@ async def test_a_turn_takes_so_many_calls_of_functions(client: Client, monkeypat
     profile.disable()
     calls = sum(entry.callcount for entry in profile.getstats())
     assert calls < MAX_CALLS, calls
+
+
+async def test_a_turn_leaves_no_cycles_of_objects_behind(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searching for them took a tenth of a turn, and memory that is free at once is used again while it is warm."""
+    monkeypatch.setattr("tavernkit.server.build_executor.SHORT_BUILD_SECONDS", 60.0)
+    for number in range(3):
+        await say(client, f"Hello for the {number}. time")
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        await say(client, "Hello once more")
+        gc.collect()
+        found = [type(each).__name__ for each in gc.garbage if type(each).__module__.startswith("tavernkit")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert found == []
 
 
 async def test_a_start_does_not_wait_for_engines_that_nobody_uses(client: Client) -> None:

@@ -12,7 +12,7 @@ _BYTES_OF_A_VALUE = 64
 class BuildBudget:
     """Counts what the texts of a build have used: each is bounded by itself, but a build may have thousands of them."""
 
-    __slots__ = ("_characters", "_kept", "_limits", "_steps", "reported")
+    __slots__ = ("_characters", "_kept", "_limits", "_steps", "reported", "used")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
@@ -21,6 +21,8 @@ class BuildBudget:
         self._kept = 0
         self.reported = False
         """True once it was reported that the budget is used up."""
+        self.used = False
+        """True once a text was expanded."""
 
     @property
     def spent(self) -> bool:
@@ -29,6 +31,7 @@ class BuildBudget:
 
     def spend(self, steps: int, characters: int) -> None:
         """Count the steps and characters of a text."""
+        self.used = True
         self._steps += steps
         self._characters += characters
 

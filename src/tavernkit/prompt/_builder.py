@@ -35,13 +35,14 @@ class BaseBuilder(Generic[ContextT, StateT]):
 
     def __init__(self, pipeline: Pipeline[StateT], inputs: Mapping[str, object]) -> None:
         require("pipeline", pipeline, Pipeline)
-        self.context_class.make(**inputs)  # a wrong input is refused here, not at the first build
+        self._made: Context | None = self.context_class.make(**inputs)
         self.pipeline = pipeline
         self._inputs = dict(inputs)
 
     def __getstate__(self) -> dict[str, object]:
         """Compiled and cached data is not part of a pickle; it is made again."""
-        return {name: value for name, value in vars(self).items() if name != "services"}
+        kept: dict[str, object] = {name: value for name, value in vars(self).items() if name != "services"}
+        return {**kept, "_made": None}
 
     def make_state(self, context: ContextT) -> StateT:
         """Make the workspace of one build."""
@@ -50,7 +51,7 @@ class BaseBuilder(Generic[ContextT, StateT]):
     def with_pipeline(self, pipeline: Pipeline[StateT]) -> Self:
         """Return a builder that runs another pipeline."""
         require("pipeline", pipeline, Pipeline)
-        return self._copy(pipeline, self._inputs)
+        return self._copy(pipeline, self._inputs, self._made)
 
     def run(self, context: ContextT) -> Plan:
         """Build from a ready context: the same context gives the same plan."""
@@ -59,19 +60,25 @@ class BaseBuilder(Generic[ContextT, StateT]):
         self.pipeline.run(state)
         return finished_plan(state)
 
+    @property
+    def own_context(self) -> ContextT:
+        """The context of the builder's own inputs, made when they were checked: its clock stands still since."""
+        if self._made is None:
+            self._made = self.context_class.make(**self._inputs)
+        return self._made  # pyright: ignore[reportReturnType]  # ContextT is what context_class makes
+
     def _context(self, inputs: Mapping[str, object]) -> ContextT:
         self.context_class.check_inputs(inputs)
         return self.context_class(**{**self._inputs, **inputs})  # pyright: ignore[reportReturnType, reportArgumentType]  # checked; ContextT is what context_class makes
 
     def _replaced(self, inputs: Mapping[str, object]) -> Self:
         changed = {**self._inputs, **inputs}
-        self.context_class.make(**changed)
-        return self._copy(self.pipeline, changed)
+        return self._copy(self.pipeline, changed, self.context_class.make(**changed))
 
-    def _copy(self, pipeline: Pipeline[StateT], inputs: dict[str, object]) -> Self:
+    def _copy(self, pipeline: Pipeline[StateT], inputs: dict[str, object], made: Context | None) -> Self:
         # Not copy.copy, which uses the pickle methods: compiled data is shared.
         twin = object.__new__(type(self))
-        vars(twin).update(vars(self), pipeline=pipeline, _inputs=inputs)
+        vars(twin).update(vars(self), pipeline=pipeline, _inputs=inputs, _made=made)
         return twin
 
 

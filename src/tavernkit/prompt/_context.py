@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from random import Random, getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
@@ -257,11 +257,50 @@ class DrawnNumbers:
         return lambda: next(drawn, 0.5)
 
 
+class BuildWarnings:
+    """Collects the warnings of a build.
+
+    It has no reference to the state, so engines can keep it without making a cycle: the memory of a finished build is
+    free at once, without the garbage collector.
+    """
+
+    __slots__ = ("context", "counts", "messages", "step")
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.messages: list[str] = []
+        self.counts = WarningCounts()
+        self.step: str | None = None
+        """The step that runs."""
+
+    def take(self, message: str) -> None:
+        """Keep a warning, or count it; in strict mode raise."""
+        context = self.context
+        if not self.counts.take(message):
+            if context.strict:
+                raise StrictModeError(message)
+            return
+        self.messages.append(message)
+        if context.instrumenter is not None:
+            context.instrumenter("warning", {"message": message, "step": self.step})
+        if context.strict:
+            raise StrictModeError(message)
+        if context.warn is not None:
+            context.warn(message)
+
+    def copy(self) -> BuildWarnings:
+        """Return what goes on from here on its own."""
+        twin = copy.copy(self)
+        twin.messages = [*self.messages]
+        return twin
+
+
 class BuildState(Generic[ContextT_co]):
     """Workspace of one build. Platforms subclass it with their own typed attributes."""
 
     def __init__(self, context: ContextT_co) -> None:
         self._context = context
+        self._warnings = BuildWarnings(context)
         self._inputs_open = False
         self._variables = context.variables
         self.build_budget = BuildBudget(context.limits)
@@ -270,18 +309,16 @@ class BuildState(Generic[ContextT_co]):
         self.plan: Plan | None = None
         self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
         self.omissions: list[Omission] = []
-        self.warnings: list[str] = []
-        self.warning_counts = WarningCounts()
         self.degraded: list[str] = []
         self.metadata: dict[str, object] = {}
-        self.current_step: str | None = None
         self.again: Again | None = None
         """Builds a plan again with traced texts, for its source map."""
 
     @cached_property
     def variables(self) -> VariablesOverlay:
         """The chat's variables; writes of the build stay here until the reply has arrived."""
-        return VariablesOverlay(self._variables or InMemoryVariablesStore(), self._keep_variable)
+        keep = partial(_keep_variable, self.build_budget, self._warnings.take)
+        return VariablesOverlay(self._variables or InMemoryVariablesStore(), keep)
 
     @property
     def context(self) -> ContextT_co:
@@ -305,36 +342,35 @@ class BuildState(Generic[ContextT_co]):
         """
         if not self._inputs_open:
             raise ConfigError("inputs can only be changed in a before-build hook: register one in HookRegistry")
-        self._context = self._context.replace(**changes)
+        self._context = self._warnings.context = self._context.replace(**changes)
 
-    def warn(self, message: str) -> None:
-        """Report a problem with external input: record and trace it, and raise it (strict mode) or call the handler.
+    @property
+    def warn(self) -> Warn:
+        """Reports a problem with external input: records it, and calls the handler or raises.
 
-        Of many similar warnings only the first are kept; the others are counted.
-
-        Raises:
-            StrictModeError: The build is strict.
+        Of many similar warnings only the first are kept; the others are counted. A strict build raises
+        ``StrictModeError``.
         """
-        if not self.warning_counts.take(message):
-            if self._context.strict:
-                raise StrictModeError(message)
-            return
-        self.warnings.append(message)
-        instrumenter = self._context.instrumenter
-        if instrumenter is not None:
-            instrumenter("warning", {"message": message, "step": self.current_step})
-        if self._context.strict:
-            raise StrictModeError(message)
-        if self._context.warn is not None:
-            self._context.warn(message)
+        return self._warnings.take
 
-    def _keep_variable(self, name: str, old: Json, value: Json) -> bool:
-        """Count the size of a written variable; return True if it may be stored."""
-        before = -len(name) if old is None else size_of(old)
-        if self.build_budget.keep(size_of(value) - before):
-            return True
-        self.warn(f"the build keeps too much: the variable {name!r:.80} is not written")
-        return False
+    @property
+    def warnings(self) -> list[str]:
+        """What was reported."""
+        return self._warnings.messages
+
+    @property
+    def warning_counts(self) -> WarningCounts:
+        """How many warnings of each kind there were."""
+        return self._warnings.counts
+
+    @property
+    def current_step(self) -> str | None:
+        """The step that runs."""
+        return self._warnings.step
+
+    @current_step.setter
+    def current_step(self, name: str | None) -> None:
+        self._warnings.step = name
 
     def omit(self, omission: Omission) -> None:
         """Record something that was left out, with the reason."""
@@ -367,7 +403,17 @@ class BuildState(Generic[ContextT_co]):
         """Return a copy for experiments: containers are copied one level deep."""
         assert self.variables is not None  # created first if necessary: both copies share it
         twin = copy.copy(self)
+        twin._warnings = self._warnings.copy()  # noqa: SLF001  # a state of this class
         for name, value in vars(self).items():
             if isinstance(value, (list, dict)):
                 setattr(twin, name, copy.copy(value))  # pyright: ignore[reportUnknownArgumentType]  # any container
         return twin
+
+
+def _keep_variable(budget: BuildBudget, warn: Warn, name: str, old: Json, value: Json) -> bool:
+    """Count the size of a written variable; return True if it may be stored."""
+    before = -len(name) if old is None else size_of(old)
+    if budget.keep(size_of(value) - before):
+        return True
+    warn(f"the build keeps too much: the variable {name!r:.80} is not written")
+    return False

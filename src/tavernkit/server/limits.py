@@ -62,7 +62,7 @@ MAX_CACHED_CHAT_LINES: Final = 10_000
 """Longer chats are read again each turn."""
 MAX_CACHED_LINES: Final = 400_000
 """Lines of all chats together that a process remembers."""
-CHANGEABLE_LINES: Final = 6
+CHANGEABLE_LINES: Final = 2
 """Lines at the end of a chat that a turn may change; those before are converted once."""
 CHANGEABLE_GROUP_LINES: Final = 100
 """The same of a group, whose rounds may be long."""

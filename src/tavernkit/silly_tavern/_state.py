@@ -133,7 +133,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """prepare: the messages that may go into the prompt, oldest first."""
         self.continued_text = ""
         """prepare: the newest visible message as the prompt has it."""
-        self.read_examples: Callable[[str, ExampleBlock], list[ExampleBlock]] = _no_examples
+        self.read_examples: Callable[[SillyTavernState, str, ExampleBlock], list[ExampleBlock]] = _no_examples
         """prepare: reads example dialogue for chat or text completion."""
         self.examples: list[ExampleBlock] = []
         """prepare, lore: example dialogue, of the card and of lore."""
@@ -242,5 +242,5 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         return self._counter
 
 
-def _no_examples(_text: str, _template: ExampleBlock) -> list[ExampleBlock]:
+def _no_examples(_state: SillyTavernState, _text: str, _template: ExampleBlock) -> list[ExampleBlock]:
     return []

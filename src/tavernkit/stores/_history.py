@@ -118,6 +118,8 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
     """
     if history is None:
         return InMemoryChatHistory()
+    if isinstance(history, InMemoryChatHistory):  # asking a protocol costs fifty calls
+        return history
     if isinstance(history, ChatHistory):
         return history
     if isinstance(history, (str, bytes, Mapping)) or not hasattr(history, "__iter__"):

@@ -34,6 +34,7 @@ from tavernkit.server.talks.talk import (
     with_parts,
 )
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
+from tavernkit.silly_tavern._conversation.chat_state import ChatState
 
 T = TypeVar("T")
 _HIDDEN: JsonObject = {"is_user": True, "is_system": True, "mes": ""}
@@ -128,7 +129,7 @@ class SillyTavernTalk:
             lines_of_chats.last_reply(given.lines, given.kind)
         host = _Host(given, ask)
         stored, chat = self._opened(host)
-        host.several = lambda: len(chat.state.speakers) > 1
+        host.state = chat.state
         begun = [str(line.get("mes") or "") for line in chat.lines]
         interrupted = ""
         try:
@@ -149,7 +150,9 @@ class SillyTavernTalk:
             lines.pop()
         cut = unchanged(lines, in_group=given.cast.group is not None)
         stored = StoredLines(lines, cut)
-        chat = self._chat(host, stored.lines, cut)
+        chat = self._chat(host, () if stored.copies else stored.lines, cut)
+        if stored.copies:
+            chat.state.take_lines(stored.lines, stored.copies, stored.messages)
         chat.state.before = earlier_messages(lines[:cut])
         return stored, chat
 
@@ -163,13 +166,12 @@ class SillyTavernTalk:
 
         chat = st.Chat(
             host,
-            builder=self._builds.builder(given.cast),
+            builder=self._builds.builder_of_turn(given, cut),
             user_avatar=given.cast.user_avatar,
             run_tools=False,
             clean_up=self._clean_up,
             work=work,
             search=self._search(host),
-            **self._builds.inputs(given, cut),
         )
         variables: JsonObject = {"variables": given.local_variables} if given.local_variables else {}
         chat.restore(
@@ -226,7 +228,8 @@ class _Host:
     def __init__(self, given: TalkInput, ask: Ask) -> None:
         self.given = given
         self.exchanges: list[Exchange] = []
-        self.several: Callable[[], bool] = bool
+        self.state: ChatState | None = None
+        """The chat's state, which has the speakers of the round."""
         self.notes: list[str] = []
         """What the client gets besides."""
         self._ask = ask
@@ -241,7 +244,8 @@ class _Host:
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
         """Ask the model; the client hears the reply as it comes."""
         del on_piece
-        speaker = _speaker(plan, self.given.cast) if self.several() else None
+        several = self.state is not None and len(self.state.speakers) > 1
+        speaker = _speaker(plan, self.given.cast) if several else None
         reply = await self._ask(self.request(plan), speaker=speaker)
         self.exchanges.append(Exchange(plan=plan, reply=reply))
         return reply

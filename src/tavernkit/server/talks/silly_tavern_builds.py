@@ -26,12 +26,33 @@ class Builds:
         self._services = st.Builder().services
         self._builders: LRUCache[tuple[object, ...], st.Builder] = LRUCache(CACHED_BUILDERS)
         self._scripts: LRUCache[tuple[object, ...], st.RegexScripts] = LRUCache(CACHED_BUILDERS)
+        self._turns: LRUCache[tuple[object, ...], st.Builder] = LRUCache(CACHED_BUILDERS)
 
     def builder(self, cast: Cast) -> st.Builder:
         """The builder of a cast."""
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
 
-    def inputs(self, given: TalkInput, cut: int = 0) -> st.SillyTavernInputs:
+    def builder_of_turn(self, given: TalkInput, cut: int = 0) -> st.Builder:
+        """The builder of a turn, with everything that it is given besides the chat.
+
+        Turns of many sessions are given the same: their builder is made once.
+
+        Args:
+            given: The turn.
+            cut: How many lines, from the first on, are known to have nothing to do with tools.
+        """
+        cast, extras = given.cast, given.extras
+        own = cast.group is not None or given.seed is not None or extras.books or extras.files
+        if own or given.options.get("tools") or any(is_about_tools(line) for line in given.lines[cut:]):
+            return self.builder(cast).replace(**self._inputs(given, cut))
+        key = (
+            *(cast.key, given.user_name, given.dialect, given.caching, given.limits, given.response_length),
+            given.context_size(_own_context(given, own_preset(cast))),
+            *_stop_strings(given.options.get("stop")),
+        )
+        return self._turns.get_or_make(key, lambda: self.builder(cast).replace(**self._inputs(given, cut)))
+
+    def _inputs(self, given: TalkInput, cut: int = 0) -> st.SillyTavernInputs:
         """What this turn's builds are given besides the chat.
 
         Args:

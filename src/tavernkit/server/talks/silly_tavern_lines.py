@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
-from tavernkit._values import Json, JsonObject, is_mapping, is_object
+from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
@@ -103,7 +103,6 @@ def unchanged(lines: Sequence[ChatLine], *, in_group: bool) -> int:
     """
     step = CHANGEABLE_GROUP_LINES if in_group else CHANGEABLE_LINES
     cut = max(len(lines) - step, 0)
-    cut -= cut % step
     if not cut or "{{" in lines[0].content:  # the first message is expanded for good by the next turn
         return 0
     return 0 if any(NEUTRAL in line.native for line in lines[: cut + 1] if not line.is_converted) else cut
@@ -129,6 +128,16 @@ class StoredLines:
             cut: How many of them, from the first, stay as they are: they are none of the chat's lines.
         """
         self._before = stored[:cut]
+        self.copies: list[JsonObject] = []
+        """The lines as they are stored, if they are none but messages."""
+        self.messages: list[st.ChatMessage] = []
+        """What is made of these."""
+        if not any(NEUTRAL in line.native for line in stored[cut:]):
+            self._sources = [[line] for line in stored[cut:]]
+            self.copies = [{**line.native, _NUMBER: number} for number, line in enumerate(stored[cut:])]
+            self.messages = earlier_messages(stored[cut:])
+            self.lines = [thaw_object(line) for line in self.copies]
+            return
         self._sources: list[list[ChatLine]] = []
         log, numbers = ChatLog(), list[int]()
         unchanged: dict[int, tuple[st.ChatMessage, JsonObject]] = {}
@@ -147,7 +156,7 @@ class StoredLines:
             {**(unchanged[id(message)][1] if id(message) in unchanged else message.to_json()), _NUMBER: number}
             for message, number in zip(log.lines, numbers, strict=True)
         ]
-        """The lines of the chat; what is in them belongs to the stored ones."""
+        """The lines of the chat."""
 
     def lines_after(self, lines: Sequence[JsonObject], sent: ChatLine | None) -> list[ChatLine]:
         """The lines to store.

@@ -45,8 +45,10 @@ class ChatState:
 
     def __init__(self, builder: Builder | None, chat: ChatFile, inputs: SillyTavernInputs) -> None:
         self.chat_id = inputs.pop("chat_id", None) or chat.name
-        self.builder = builder.replace(**inputs) if builder is not None else Builder(**inputs)
-        self._own_context: tuple[Builder, SillyTavernContext] | None = None
+        if builder is None:
+            self.builder = Builder(**inputs)
+        else:
+            self.builder = builder.replace(**inputs) if inputs else builder
         self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
@@ -176,6 +178,19 @@ class ChatState:
         if is_list(muted):
             self.change_group(disabled_members=tuple(str(each) for each in muted))
 
+    def take_lines(
+        self, lines: list[JsonObject], copies: Sequence[JsonObject], messages: Sequence[ChatMessage]
+    ) -> None:
+        """Take the lines of a chat whose messages an application has made already.
+
+        Args:
+            lines: The lines, which belong to the chat now.
+            copies: The same as they are, which nobody changes.
+            messages: What is made of them.
+        """
+        self.lines = lines
+        self._known.know(lines, copies, messages)
+
     def change_group(self, **changes: object) -> None:
         """Change settings of the group."""
         group = self.context().group
@@ -184,11 +199,7 @@ class ChatState:
 
     def context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
         """Make the context of a build; without inputs, that of the builder, made once for it."""
-        if inputs:
-            return self.builder.make_context(**inputs)
-        if self._own_context is None or self._own_context[0] is not self.builder:
-            self._own_context = self.builder, self.builder.make_context()
-        return self._own_context[1]
+        return self.builder.make_context(**inputs) if inputs else self.builder.own_context
 
     def inputs(
         self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None

@@ -221,16 +221,21 @@ class Generation:
 
     def _cleaned(
         self, plan: ChatPlan, text: str, generation_type: str, speaker: str | None, *, whole: bool = True
-    ) -> str:
-        """Clean up a text; what its macros write is kept. One that is not whole may go on: its end stays."""
+    ) -> tuple[str, bool]:
+        """Clean up a text; what its macros write is kept. One that is not whole may go on: its end stays.
+
+        Also return True if macros have run.
+        """
         with self._state.expanding(generation_type, speaker=speaker) as workspace:
             workspace.turn = replace(workspace.turn, chat=tuple(plan.chat))
             options = reply_clean_up(workspace, reply_stop_strings(workspace))
             if not self._state.cleans_up or not whole:
-                return options.scripts(text)
-            if generation_type == "quiet":
-                options = replace(options, trim_sentences=False)
-            return clean_up(text, options)
+                cleaned = options.scripts(text)
+            elif generation_type == "quiet":
+                cleaned = clean_up(text, replace(options, trim_sentences=False))
+            else:
+                cleaned = clean_up(text, options)
+            return cleaned, workspace.build_budget.used
 
     def _store(self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None) -> None:
         """Store a reply as its kind of turn asks."""
@@ -239,12 +244,13 @@ class Generation:
             self._text = self._handed_back(plan, reply, generation_type, speaker)
             return
         # SillyTavern cleans a reply up twice, each time from the raw text: effects of macros in scripts count twice.
+        # Where no macro ran, the second time gives the same.
         whole = not reply.interrupted
-        self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
-        raw = reply.text
+        text, ran = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
         if generation_type == "continue":
-            raw = self._joint(plan) + raw
-        text = self._cleaned(plan, raw, generation_type, speaker, whole=whole)
+            text, _ = self._cleaned(plan, self._joint(plan) + reply.text, generation_type, speaker, whole=whole)
+        elif ran:
+            text, _ = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
         extra = self._extra(reply, speaker)
         if state.lines:
             # SillyTavern gives the last line empty reasoning before it stores a reply, whosever it is.
@@ -276,7 +282,7 @@ class Generation:
         return text + context.active_preset.continue_postfix
 
     def _handed_back(self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None) -> str:
-        text = self._cleaned(plan, reply.text, generation_type, speaker)
+        text, _ = self._cleaned(plan, reply.text, generation_type, speaker)
         settings = self._state.context().settings.power_user.reasoning
         if generation_type == "quiet" and settings.auto_parse:
             found = split_reasoning(text, settings.prefix, settings.suffix)
@@ -305,8 +311,10 @@ class Generation:
 
     def _add_line(self, text: str, extra: JsonObject, speaker: str | None, *, whole: bool) -> JsonObject:
         state = self._state
-        with state.expanding(speaker=speaker) as workspace:
-            context = workspace.context
+        context = state.context()
+        if context.group is not None:
+            with state.expanding(speaker=speaker) as workspace:
+                context = workspace.context
         if context.settings.power_user.trim_spaces and state.cleans_up and whole:
             text = trim(text)
         line: JsonObject = {
@@ -346,7 +354,7 @@ class Generation:
     ) -> None:
         """Add further candidates as swipes."""
         for other in reply.alternatives:
-            chat_lines.swipes_of(line).append(self._cleaned(plan, other, generation_type, speaker))
+            chat_lines.swipes_of(line).append(self._cleaned(plan, other, generation_type, speaker)[0])
             info = chat_lines.info_of(line)
             chat_lines.extra_of(info).pop("reasoning", None)
             infos = chat_lines.infos_of(line)

@@ -57,6 +57,20 @@ class KnownLines:
         self._messages[start:end] = [None] * len(lines)
         self._unwritten, self._unread = min(self._unwritten, start), min(self._unread, start)
 
+    def know(self, lines: Sequence[JsonObject], copies: Sequence[JsonObject], messages: Sequence[ChatMessage]) -> None:
+        """Take lines of which messages are made already.
+
+        Args:
+            lines: The lines.
+            copies: The same as they are, which nobody changes.
+            messages: What is made of them.
+        """
+        self.version += 1
+        self._lines, self.copies = [*lines], [*copies]
+        self._bytes = [None] * len(lines)
+        self._messages = list[ChatMessage | None](messages)
+        self._read_version = self.version
+
     def written(self) -> list[bytes]:
         """Return the lines as their file has them, to be joined by line breaks; most are joined already."""
         self._unwritten = _fill(self._bytes, self._unwritten, self.copies, _written)

@@ -5,12 +5,11 @@ A line is the JSON object of the file: unknown keys stay where they are.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Sequence
 
 from tavernkit._text.js_values import trim
-from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.silly_tavern._chat.chat_message import NARRATOR
 
 SYSTEM_AVATAR = "img/five.png"
@@ -106,7 +105,7 @@ def show(line: JsonObject) -> None:
 def info_of(line: JsonObject) -> JsonObject:
     """Return what a swipe keeps besides its text."""
     dates = {key: line[key] for key in ("send_date", "gen_started", "gen_finished") if key in line}
-    return {**dates, "extra": copy.deepcopy(extra_of(line))}
+    return {**dates, "extra": thaw_object(extra_of(line))}
 
 
 def leave_swipe(line: JsonObject) -> None:
@@ -124,7 +123,7 @@ def arrive_at_swipe(line: JsonObject, at: int) -> None:
     info = infos_of(line)[at]
     if is_object(info):
         extra = info.get("extra")
-        line["extra"] = copy.deepcopy(extra) if is_object(extra) else {}
+        line["extra"] = thaw_object(extra) if is_object(extra) else {}
         line.update((key, info[key]) for key in ("send_date", "gen_started", "gen_finished") if key in info)
 
 

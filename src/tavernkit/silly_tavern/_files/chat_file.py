@@ -29,6 +29,14 @@ from tavernkit.prompt._message import Message
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._limits import MAX_CHAT_FILE_BYTES, MAX_CHAT_LINES
 
+_SAYS = frozenset(
+    {
+        *("note_prompt", "note_interval", "note_position", "note_depth", "note_role"),
+        *("scenario", "mes_example", "system_prompt", "world_info"),
+    }
+)
+"""What a header may say about prompts; most say nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChatMetadata:
@@ -60,6 +68,8 @@ class ChatMetadata:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ChatMetadata:
         """Read a header's ``chat_metadata``; numbers may be text, values of a wrong type count as missing."""
+        if _SAYS.isdisjoint(data):
+            return cls(source=freeze_object(data))
         return cls(
             note_prompt=_text_or_none(data.get("note_prompt")),
             note_interval=as_number(data.get("note_interval")),
@@ -93,6 +103,8 @@ class ChatMetadata:
 
     def to_json(self) -> JsonObject:
         """The metadata as a file has it: what was read, with what was changed since."""
+        if self == _NOTHING:
+            return {}
         plain = thaw_object(self.source)
         then = ChatMetadata.from_json(self.source)
         for each in dataclasses.fields(self):
@@ -100,6 +112,9 @@ class ChatMetadata:
             if each.name != "source" and value != getattr(then, each.name):
                 plain[each.name] = thaw(value)
         return plain
+
+
+_NOTHING = ChatMetadata()
 
 
 @dataclass(frozen=True, slots=True)

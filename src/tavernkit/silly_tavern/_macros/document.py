@@ -38,6 +38,7 @@ class Document:
         "again",
         "end",
         "high",
+        "known",
         "low",
         "registry",
         "source",
@@ -65,6 +66,21 @@ class Document:
         self._parts: list[str | Node] | None = None
         self._branches: tuple[Document, Document | None] | None = None
         self._rest: Document | None = None
+        self.known: dict[tuple[str, str], tuple[str, int, int]] = {}
+        """Of a text whose macros give nothing but names: by the names of user and character the text, and what making
+        it counted."""
+
+    @property
+    def named_macros(self) -> frozenset[str] | None:
+        """The names of its macros, in lower case, if they give nothing but names; None if there are others."""
+        found: set[str] = set()
+        for part in self._parts or ():
+            if isinstance(part, str):
+                continue
+            if not isinstance(part, MacroNode) or part.target is None or not part.target[1].only_names:
+                return None
+            found.add(part.key)
+        return frozenset(found)
 
     @classmethod
     def whole(cls, registry: MacroRegistry, text: str) -> Document:

@@ -21,6 +21,8 @@ from tavernkit.silly_tavern._macros.limits import (
     MAX_CACHED_TEXTS,
     MAX_CACHED_TRACED_TEXTS,
     MAX_DEPTH,
+    MAX_KNOWN_CHARS,
+    MAX_KNOWN_NAMES,
 )
 from tavernkit.silly_tavern._macros.nodes import StrayTag
 from tavernkit.silly_tavern._macros.registry import MacroNames, MacroRegistry
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._macros.nodes import MacroNode, Steps
     from tavernkit.silly_tavern._macros.shorthand import ShorthandNode
 
+
+_HARMLESS = frozenset({"original"})
+"""Macros of an expansion's own that are not those for names."""
 
 _LEFT_OVER = re.compile(r"\{\{\s*+([A-Za-z][\w-]*+)[^{}\n]{0,80}\}\}")
 
@@ -248,13 +253,47 @@ class MacroEngine(Expander):
         budget = environment.budget
         if budget is not None and budget.spent:
             return refused(text, budget, send)
-        run = Run(self, environment, overrides, send, text)
-        try:
-            expanded = self.resolve(text, run)
-        finally:
+        names = self._names(text, environment, overrides)
+        known = self._with_names(text, names) if names is not None else None
+        if known is not None:
+            expanded, work, produced = known
             if budget is not None:
-                budget.spend(run.budget.work, run.budget.produced)
+                budget.spend(work, produced)
+        else:
+            run = Run(self, environment, overrides, send, text)
+            try:
+                expanded = self.resolve(text, run)
+            finally:
+                run.close()
+                if budget is not None:
+                    budget.spend(run.budget.work, run.budget.produced)
+            if names is not None and not run.budget.reports:
+                self._remember_named(text, names, (expanded, run.budget.work, run.budget.produced))
         return expanded if budget is None or budget.keep(size_of(expanded)) else refused(text, budget, send)
+
+    def _names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> tuple[str, str] | None:
+        """The names that a text is expanded with, if they may be all that its result depends on."""
+        if self._preparing is not None or self._completing is not None or type(text) is not str:
+            return None
+        macros = overrides.macros
+        if overrides.post_process is not None or (macros and not _HARMLESS.issuperset(macros)):
+            return None
+        user, character = overrides.user_name, overrides.character_name
+        user = environment.user_name if user is None else user
+        character = environment.character_name if character is None else character
+        return (user, character) if type(user) is str and type(character) is str else None
+
+    def _with_names(self, text: str, names: tuple[str, str]) -> tuple[str, int, int] | None:
+        document = self._cache.get(text) if self._version == self.registry.version else None
+        return document.known.get(names) if document is not None else None
+
+    def _remember_named(self, text: str, names: tuple[str, str], made: tuple[str, int, int]) -> None:
+        document = self._cache.get(text)
+        if document is None or document.named_macros is None or len(made[0]) > MAX_KNOWN_CHARS:
+            return
+        if len(document.known) >= MAX_KNOWN_NAMES:
+            document.known.clear()
+        document.known[names] = made
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete.

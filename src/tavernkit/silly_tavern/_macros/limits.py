@@ -29,6 +29,10 @@ FREE_TOKENS_OF_A_STEP, TOKENS_OF_A_STEP = 8, 2
 MAX_CACHED_TEXTS = 2_048
 MAX_CACHED_TRACED_TEXTS = 256
 """How many parsed texts an engine keeps."""
+MAX_KNOWN_CHARS = 50_000
+"""Results that hold nothing but names are kept, if they are no longer."""
+MAX_KNOWN_NAMES = 8
+"""Pairs of names for which results of one text are kept."""
 
 MAX_CACHED_CHARS = 1_000_000
 """A longer text is parsed each time it is expanded."""

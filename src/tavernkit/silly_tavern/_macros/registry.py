@@ -88,6 +88,8 @@ class MacroDefinition:
     strict_args: bool = True
     delayed: bool = False
     control: ControlFlow | None = None
+    only_names: bool = False
+    """True if its value is one of the names of the user and the character: texts with no other macros are kept."""
     required: int = field(init=False)
     """How many positional arguments a call must have."""
     typed: bool = field(init=False)

@@ -124,7 +124,15 @@ class Expansion(ABC):
         self._cards: CardMacros | None = None
         self._positions: Positions | None = None
         self._text_hash: int | None = None
-        self.variables: VariablesStore = MeteredVariables(environment.variables, self)
+
+    @property
+    def variables(self) -> VariablesStore:
+        """The variables, as far as this expansion may read them."""
+        return MeteredVariables(self.environment.variables, self)
+
+    def close(self) -> None:
+        """Let go of the texts of the card, which hold this expansion: memory is free at once, without a search."""
+        self._cards = None
 
     @abstractmethod
     def expand_inside(self, text: str) -> str:
@@ -219,9 +227,11 @@ class Expansion(ABC):
         if not text or not self._enter(where):
             return text
         overrides = Overrides(user_name=user_name, character_name=character_name, card=card, leave=leave)
+        inner = self.beside(text, overrides, where)
         try:
-            return self.beside(text, overrides, where).expand_inside(text)
+            return inner.expand_inside(text)
         finally:
+            inner.close()
             self.budget.depth -= 1
 
     def _enter(self, where: str) -> bool:

@@ -118,7 +118,7 @@ def _add_examples(state: SillyTavernState, result: WorldInfoResult) -> None:
         title = f"World Info as example dialogue: {example.entry.title}"
         reason = lore_reason(state.lore_sources.of([example]))
         template = ExampleBlock((), "lore", example.entry.identity, title, reason)
-        blocks = state.read_examples(state.macros.card(example.content), template)
+        blocks = state.read_examples(state, state.macros.card(example.content), template)
         state.examples = [*blocks, *state.examples] if example.before else [*state.examples, *blocks]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar, TypeAlias
 
 from tavernkit.errors import ConfigError
@@ -117,8 +116,8 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
     _register_depth_prompts(state)
     _expand_first_message(state)
     user_messages = _prepare_core_chat(state, with_tools=with_tools)
-    state.read_examples = partial(read_examples, state)
-    state.examples = state.read_examples(state.card.examples, ExampleBlock(()))
+    state.read_examples = read_examples
+    state.examples = state.read_examples(state, state.card.examples, ExampleBlock(()))
     _search_vectors(state)
     _register_note(state, user_messages)
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))

@@ -213,6 +213,8 @@ class Scan:
         return self._twins[forced]
 
     def _filter_groups(self, candidates: list[Candidate], state: PassState) -> list[Candidate]:
+        if not any(candidate.entry.group for candidate in candidates):
+            return list(dict.fromkeys(candidates))
         depth = self.input.settings.depth + self._skew
         recursion = state.type is not PassType.MIN_ACTIVATIONS
 

@@ -9,13 +9,13 @@ from tavernkit.silly_tavern._macros.registry import MacroArgument, MacroRegistry
 macros = MacroRegistry()
 
 
-@macros.macro("user", category="names")
+@macros.macro("user", category="names", only_names=True)
 def user(call: MacroCall) -> str:
     """The user's name."""
     return call.run.user_name
 
 
-@macros.macro("char", category="names")
+@macros.macro("char", category="names", only_names=True)
 def char(call: MacroCall) -> str:
     """The character's name."""
     return call.run.character_name

@@ -43,6 +43,7 @@ class LegacyMacroEngine(Expander):
         try:
             expanded = run.expand_inside(text)
         finally:
+            run.close()
             if budget is not None:
                 budget.spend(run.budget.work, run.budget.produced)
         if budget is not None and not budget.keep(size_of(expanded)):
