@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar, overload
 
@@ -289,6 +289,27 @@ class LRUCache(Generic[K, V]):
             return len(self._items)
 
 
+class IdentityCache(Generic[V]):
+    """A cache of values by the objects they were made of; equal objects count as different ones."""
+
+    def __init__(self, max_size: int) -> None:
+        self._made: LRUCache[tuple[int, ...], tuple[tuple[object, ...], V]] = LRUCache(max_size)
+
+    def get(self, *parts: object) -> V | None:
+        """Return the value that was made of these very objects, or nothing."""
+        known = self._made.get(tuple(map(id, parts)))
+        return None if known is None else known[1]
+
+    def put(self, value: V, *parts: object) -> V:
+        """Store a value, and return it."""
+        self._made.put(tuple(map(id, parts)), (parts, value))  # which keeps the objects, and so their ids, alive
+        return value
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._made.clear()
+
+
 class LazySequence(Sequence[T_co]):
     """A list that may be long and is rarely read as a whole: ``make`` creates the item at an index on demand."""
 
@@ -304,6 +325,9 @@ class LazySequence(Sequence[T_co]):
 
     def __len__(self) -> int:
         return self._length
+
+    def __iter__(self) -> Iterator[T_co]:
+        return map(self._make, range(self._length))
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...

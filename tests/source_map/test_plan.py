@@ -20,7 +20,7 @@ from tavernkit.prompt import HookRegistry, Pipeline
 from tavernkit.prompt._source_map import SourceMap, shared
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
-from tavernkit.silly_tavern._sources import SHORT_CHAT
+from tavernkit.silly_tavern._sources import NEWEST_LINES, SPARE_LINES
 from tavernkit.stores import InMemoryVariablesStore
 from tests.quickness import at_most
 from tests.source_map.recorded import problems
@@ -302,7 +302,7 @@ def test_of_a_long_chat_only_a_part_is_built_again(monkeypatch: pytest.MonkeyPat
     found = plan.source_map()
     assert found.exact
     assert list(problems(found)) == []
-    assert built == [SHORT_CHAT + 1]
+    assert built == [NEWEST_LINES + SPARE_LINES + 1]
     for line in (1, 200, 399):
         (place,) = found.where(f"said in line {line}.")
         assert [source.pointer for source in place.spans[0].sources] == [f"/{line}/mes"]

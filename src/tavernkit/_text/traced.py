@@ -39,6 +39,8 @@ class Origin:
     pointer: str
     text: str = field(repr=False)
     title: str = ""
+    source: object = field(default=None, repr=False)
+    """What source maps show for it, made once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,11 +119,15 @@ def give(origins: Iterable[Origin]) -> None:
 class Traced(str):
     """A text with the pieces it is made of; they cover it from its start to its end."""
 
-    __slots__ = ("pieces", "plain")
+    __slots__ = ("pieces", "plain", "spans", "stripped")
 
     pieces: tuple[Piece, ...]
     plain: str
     """The text without its pieces."""
+    spans: tuple[object, ...] | None
+    """What source maps show of its pieces, made once."""
+    stripped: tuple[str | None, str] | None
+    """What was stripped from it last, and what that left: the same text each time, so that caches know it."""
 
     def __add__(self, other: str, /) -> str:
         return _concatenated((self, other))
@@ -163,12 +169,19 @@ class Traced(str):
         return _joined(self, list(parts))
 
     def strip(self, characters: str | None = None, /) -> str:
-        """Strip characters at both ends."""
+        """Cut characters off at both ends."""
+        known = self.stripped
+        if known is not None and known[0] == characters:
+            return known[1]
         text = self.plain
         stripped = text.rstrip(characters)
         end = len(stripped)
         start = end - len(stripped.lstrip(characters))
-        return self if end - start == len(text) else self[start:end]
+        if end - start == len(text):
+            return self
+        found = self[start:end]
+        self.stripped = characters, found
+        return found
 
     def lstrip(self, characters: str | None = None, /) -> str:
         """Strip characters at the start."""
@@ -366,6 +379,8 @@ def _made(text: str, pieces: tuple[Piece, ...]) -> Traced:
     made = str.__new__(Traced, text)
     made.pieces = pieces
     made.plain = text
+    made.spans = None
+    made.stripped = None
     return made
 
 

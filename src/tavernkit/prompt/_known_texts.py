@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import Origin, Via, give, pieces_of
 from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._context import Context
 from tavernkit.prompt._plan import Plan
+
+Blocks: TypeAlias = Sequence[tuple[int, Block]]
+"""Some blocks of a plan, with their places in it."""
 
 SHORT_TEXT = 8
 """Builders add their own separators and names; longer texts have a source."""
@@ -28,8 +32,13 @@ _PURE_MACROS = frozenset(
 )
 """Macros that give the same result in every turn with the same inputs."""
 
-_KINDS = frozenset({"added", "card", "character", "group", "lore", "persona", "preset", "settings", "user"})
-"""Kinds of sources that stay the same. Lines of the chat are compared."""
+_KINDS = frozenset(
+    {
+        *("added", "author's note", "card", "character", "context template", "group", "instruct template", "lore"),
+        *("persona", "preset", "settings", "system prompt", "user"),
+    }
+)
+"""Kinds of sources that stay the same. Lines of the chat do as well, if they are compared."""
 
 _MACRO = re.compile(r"\{\{(\w{1,40})\}\}")
 _EVERY_OPENER = re.compile(r"\{\{")
@@ -45,12 +54,14 @@ class TurnInputs:
     """The entries that are active, in order."""
     more: Sequence[str]
     """Texts of inputs that are new objects each turn."""
-    lines: Callable[[object], object]
-    """Returns the text of a chat line by its place; None for other places."""
+    lines: Sequence[object]
+    """The lines of the chat."""
+    words: Callable[[object], object]
+    """Gives what is sent of a line: what it says, and who says it."""
 
     def same(self, other: TurnInputs) -> bool:
-        """Return True if everything except the chat is the same."""
-        if not _same(self.lore, other.lore) or not _same(self.more, other.more):
+        """Return True if everything is the same, but for the chat and the lore."""
+        if not _same(self.more, other.more):
             return False
         for name in _names(self.context):
             mine, others = getattr(self.context, name), getattr(other.context, name)
@@ -59,12 +70,45 @@ class TurnInputs:
                 return False
         return True
 
+    def same_line(self, other: TurnInputs, place: object) -> bool:
+        """Return True if a line is the same in both, or if that is not the place of a line."""
+        if not isinstance(place, int):
+            return True
+        if place >= len(self.lines) or place >= len(other.lines):
+            return False
+        mine, others = self.lines[place], other.lines[place]
+        return mine is others or self.words(mine) == self.words(others)
+
+
+class KnownLine:
+    """A line of the chat that is a block of a plan. Blocks of a chat are the same objects in the next plan."""
+
+    __slots__ = ("block", "chat", "line", "place", "text", "whole")
+
+    def __init__(self, block: Block, place: int, line: object, chat: str, *, whole: bool) -> None:
+        self.block = block
+        self.place = place
+        self.line = line
+        self.chat = chat
+        self.whole = whole
+        """Whether the block is the line as it stands."""
+        self.text = ""
+        """The traced line; empty until it is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
+    text: str
+    of_lore: bool
+    often: bool = False
+    """Whether it stands in its place several times, and always comes from the same place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LastMap:
     inputs: TurnInputs
     plan: Plan
-    texts: Mapping[tuple[object, str], str]
+    texts: Mapping[tuple[object, str], _Known]
     given: Sequence[Origin]
 
 
@@ -72,57 +116,92 @@ class KnownTexts:
     """The texts of the last map. A text is reused if nothing it depends on can have changed."""
 
     def __init__(self) -> None:
-        self._last: _Known | None = None
+        self._last: _LastMap | None = None
+        self.lines: Mapping[int, KnownLine] = {}
+        """Lines that were in the plan of the last map, by the ids of their blocks."""
 
-    def find(
-        self, inputs: TurnInputs, plan: Plan, place: Callable[[Block], object], whole: Container[int]
-    ) -> Plan | None:
-        """Return a plan with traced texts; None if one of them is unknown.
+    def find(self, inputs: TurnInputs, blocks: Blocks, place: Callable[[Block], object]) -> dict[int, str]:
+        """Return traced texts of blocks, by the ids of these.
 
         Args:
-            inputs: What the plan was built from.
-            plan: The plan.
-            place: Returns the line of a block, or the slot that it shares with others.
-            whole: Ids of blocks whose texts are not needed.
+            inputs: What their plan was built from.
+            blocks: The blocks whose texts are wanted.
+            place: Gives the line of a block, or the slot that it shares with others.
         """
         last = self._last
         if last is None or not last.inputs.same(inputs):
-            return None
-        blocks: list[Block] = []
-        for block in plan.blocks:
-            if id(block) in whole or not block.enabled:
-                blocks.append(block)
+            return {}
+        same_lore = _same(last.inputs.lore, inputs.lore)
+        found: dict[int, str] = {}
+        seen: dict[tuple[object, str], int] = {}
+        for _, block in blocks:
+            key = place(block), block.content
+            known = last.texts.get(key)
+            if key in seen and known is not None and not known.often:
+                found.pop(seen[key], None)  # which of the two is the known one cannot be told
                 continue
-            where = place(block)
-            text = last.texts.get((where, block.content))
-            if text is None or last.inputs.lines(where) != inputs.lines(where):
-                return None
-            blocks.append(with_field(block, "content", text))
-        give(last.given)
-        return last.plan.with_blocks(blocks)
+            seen[key] = id(block)
+            if known is not None and (same_lore or not known.of_lore) and last.inputs.same_line(inputs, key[0]):
+                found[id(block)] = known.text
+        return found
 
-    def keep(self, inputs: TurnInputs, traced: Plan, place: Callable[[Block], object], given: Iterable[Origin]) -> None:
+    def without_build(self, plan: Plan, blocks: Blocks, known: Mapping[int, str]) -> Plan | None:
+        """Return a plan with known texts; None if some are not known.
+
+        Args:
+            plan: The plan.
+            blocks: The blocks whose texts are wanted.
+            known: Traced texts by the ids of their blocks.
+        """
+        if self._last is None or len(known) < len(blocks):
+            return None
+        give(self._last.given)
+        return self._last.plan.with_blocks(with_texts(plan, blocks, [known[id(block)] for _, block in blocks]))
+
+    def keep(
+        self,
+        inputs: TurnInputs,
+        traced: Plan,
+        blocks: Blocks,
+        place: Callable[[Block], object],
+        given: Iterable[Origin],
+    ) -> None:
         """Keep the texts of a map.
 
         Args:
             inputs: What its plan was built from.
             traced: The plan with traced texts.
-            place: Returns the line of a block, or the slot that it shares with others.
+            blocks: The blocks whose texts are wanted, with their places in the plan.
+            place: Gives the line of a block, or the slot that it shares with others.
             given: The origins of all inputs.
         """
-        texts: dict[tuple[object, str], str] = {}
-        twice: set[tuple[object, str]] = set()
-        for block in traced.blocks:
+        texts: dict[tuple[object, str], _Known | None] = {}
+        for index, block in blocks:
             where = place(block)
-            key = where, block.content
-            if key in texts:
-                twice.add(key)  # the two cannot be told apart
-            elif _stays(block.content, in_chat=inputs.lines(where) is not None):
-                texts[key] = block.content
-        for key in twice:
-            del texts[key]
+            key, text = (where, block.content), traced.blocks[index].content
+            if key not in texts:
+                texts[key] = _kept(text, in_chat=isinstance(where, int))
+                continue
+            # Of two with the same words it cannot be told which is which, unless they come from the same place.
+            known = texts[key]
+            same = known is not None and pieces_of(known.text) == pieces_of(text)
+            texts[key] = _Known(text, known.of_lore, often=True) if known is not None and same else None
         kept = [origin for origin in given if origin.kind in _KINDS]
-        self._last = _Known(inputs, traced, texts, kept)
+        self._last = _LastMap(inputs, traced, {key: known for key, known in texts.items() if known is not None}, kept)
+
+
+def with_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[Block]:
+    """Return the blocks of a plan, some with other texts.
+
+    Args:
+        plan: The plan.
+        blocks: The blocks that get texts, with their places in the plan.
+        texts: The texts, in the same order.
+    """
+    found = list(plan.blocks)
+    for (index, block), text in zip(blocks, texts, strict=True):
+        found[index] = with_field(block, "content", text)
+    return found
 
 
 def _names(context: Context) -> list[str]:
@@ -144,26 +223,30 @@ def _same(one: object, other: object) -> bool:
     return False
 
 
-def _stays(text: str, *, in_chat: bool) -> bool:
-    """Return True if all of a text comes from unchanged inputs, through macros with unchanged results."""
+def _kept(text: str, *, in_chat: bool) -> _Known | None:
+    """Return a text if all of it comes from inputs that stay the same, through macros that give the same."""
     kinds = {*_KINDS, "chat"} if in_chat else _KINDS
     pure: set[int] = set()
+    of_lore = False
     for start, end, origin, _, via in pieces_of(text):
-        if not _is_pure(via):
-            return False
+        if via is not None and not _is_pure(via):
+            return None
         if origin is None:
             if via is None and end - start > SHORT_TEXT:
-                return False
+                return None
         elif id(origin) not in pure:
             if origin.kind not in kinds or not _has_pure_macros_only(origin.text):
-                return False
+                return None
             pure.add(id(origin))
-    return True
+            of_lore = of_lore or origin.kind == "lore"
+    return _Known(text, of_lore)
 
 
 def _is_pure(via: Via | None) -> bool:
     while via is not None:
-        if via.change.kind != "expanded" or via.change.name.lower() not in _PURE_MACROS:
+        change = via.change
+        # What a regex script writes is in the text itself; a macro in it has a change of its own.
+        if change.kind != "replaced" and (change.kind != "expanded" or change.name.lower() not in _PURE_MACROS):
             return False
         via = via.before
     return True

@@ -56,7 +56,7 @@ class SourceMap:
     @cached_property
     def _words(self) -> Sequence[str]:
         """The texts of the messages."""
-        return [text.traced for text in self._texts.messages]
+        return self._texts.words
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:

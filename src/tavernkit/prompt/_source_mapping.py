@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.traced import Change, Origin, Piece, align, pieces_of, plain, trace, tracing
+from tavernkit._text.traced import Change, Origin, Piece, Traced, align, pieces_of, plain, trace, tracing
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
+from tavernkit.prompt._known_texts import Blocks, with_texts
 from tavernkit.prompt._source_map import SourceMap
 from tavernkit.prompt._source_spans import MappedText, Span, TextSource
 
@@ -72,7 +72,7 @@ class _Text(NamedTuple):
 
 
 def with_traced_texts(
-    plan: Plan, traced: Plan, place: Place, traced_place: Place, whole: Container[int]
+    plan: Plan, traced: Plan, place: Place, traced_place: Place, blocks: Blocks, known: Mapping[int, str]
 ) -> Plan | None:
     """Return a plan with traced texts from a build of part of its chat; None if some are missing.
 
@@ -81,26 +81,26 @@ def with_traced_texts(
         traced: A build of part of the chat, with traced texts.
         place: Returns the place of a block of the plan: its own (a line of the chat), or a shared one.
         traced_place: The same for blocks of the other one.
-        whole: Ids of blocks whose texts are not needed.
+        blocks: The blocks of the plan whose texts are wanted.
+        known: Texts that are known already, by the ids of their blocks.
     """
-    known: dict[tuple[object, str], list[str]] = {}
+    found: dict[tuple[object, str], list[str]] = {}
     for block in traced.blocks:
-        known.setdefault((traced_place(block), plain(block.content)), []).append(block.content)
-    blocks: list[Block] = []
-    used: set[tuple[object, str]] = set()
-    for block in plan.blocks:
-        if id(block) in whole or not block.enabled:
-            blocks.append(block)
-            continue
-        key = place(block), block.content
-        found = known.get(key)
-        if not found:
-            return None
-        used.add(key)
-        blocks.append(_with_text(block, found.pop(0)))
-    if any(known[key] for key in used):  # the same text occurs there more than once: they cannot be told apart
+        found.setdefault((traced_place(block), plain(block.content)), []).append(block.content)
+    texts: list[str] = []
+    used: dict[tuple[object, str], str] = {}
+    for _, block in blocks:
+        text = known.get(id(block))
+        if text is None:
+            key = place(block), block.content
+            if not found.get(key):
+                return None
+            text = used[key] = found[key].pop(0)
+        texts.append(text)
+    # If the same words stand there more often, it cannot be told which they are, unless they come from the same place.
+    if any(pieces_of(left) != pieces_of(text) for key, text in used.items() for left in found[key]):
         return None
-    return traced.with_blocks(blocks)
+    return traced.with_blocks(with_texts(plan, blocks, texts))
 
 
 class TracedTexts:
@@ -108,7 +108,6 @@ class TracedTexts:
 
     def __init__(self, plan: Plan, build: TracedBuild, given: Sequence[Origin], payload: Payload | None) -> None:
         self.count: Callable[[str], int] = plan.count_tokens if plan.count_tokens is not None else len
-        self._spans = _SpanMaker()
         self._plan = plan
         self._build = build
         self._given = given
@@ -119,55 +118,68 @@ class TracedTexts:
         """True if the prompt was rebuilt exactly."""
         return self._build.exact or all(text.same for text in self.messages)
 
-    @property
-    def messages(self) -> list[_Text]:
-        """Every message that is sent, or the text prompt, without its spans."""
-        return self._texts[0]
-
-    @property
-    def blocks(self) -> list[_Text]:
-        """Every block that is sent, without its spans."""
-        return self._texts[1]
+    @cached_property
+    def words(self) -> Sequence[str]:
+        """The texts of all messages that are sent, or the text prompt."""
+        return [text for _, _, text in self._sent[1]] if self._build.exact else [text.traced for text in self.messages]
 
     @cached_property
-    def _texts(self) -> tuple[list[_Text], list[_Text]]:
-        with tracing():
-            return self._find_texts()
-
-    def _find_texts(self) -> tuple[list[_Text], list[_Text]]:
-        plan, payload, traced = self._plan, self._payload, self._build.plan
-        known = _sent(traced, payload)
-        text_of = self._build.text_of
-        whole = {} if text_of is None else {id(block.content): block for block in traced.blocks}
-        if text_of is not None and not all(id(text) in whole for _, _, text in known):
-            # Blocks were joined or changed on their way into messages: their texts must be traced before that.
-            traced = traced.with_blocks(_with_text(block, text_of(block)) for block in traced.blocks)
-            known, whole = _sent(traced, payload), {}
+    def messages(self) -> list[_Text]:
+        """Every message that is sent, or the text prompt, without its spans."""
+        traced, known, whole = self._sent
         if self._build.exact:
-            return (
-                [_Text(text, True, whole.get(id(text)), role, place) for place, role, text in known],
-                [
-                    _Text(each.content, True, whole.get(id(each.content)), each.role, each.id, _tokens(plan, each))
-                    for each in traced.blocks
-                    if each.enabled
-                ],
-            )
-        # Text that the application added after the build is in no file: its block is the source.
-        built = {block.id for block in traced.blocks}
-        own = {block.content: block for block in plan.blocks if block.id not in built}
-        sent, texts = _sent(plan, payload), [text for _, _, text in known]
+            texts = zip(known, whole, strict=True)
+            return [_Text(text, True, block, role, place) for (place, role, text), block in texts]
+        texts = [text for _, _, text in known]
+        blocks = {id(text): block for text, block in zip(texts, whole, strict=True) if block is not None}
+        own = self._own(traced)
+        with tracing():
+            return [
+                _Text(*_twin(text, texts, index, blocks, own), role, place)
+                for index, (place, role, text) in enumerate(_sent(self._plan, self._payload))
+            ]
+
+    @cached_property
+    def blocks(self) -> list[_Text]:
+        """Every block that is sent, without its spans."""
+        plan, traced = self._plan, self._sent[0]
+        if self._build.exact:
+            return [
+                _Text(each.content, True, each, each.role, each.id, _tokens(plan, each))
+                for each in traced.blocks
+                if each.enabled
+            ]
         contents = [block.content for block in traced.blocks]
-        return (
-            [
-                _Text(*_twin(text, texts, index, whole, own), role, place)
-                for index, (place, role, text) in enumerate(sent)
-            ],
-            [
+        whole = {id(block.content): block for block in traced.blocks}
+        own = self._own(traced)
+        with tracing():
+            return [
                 _Text(*_twin(block.content, contents, index, whole, own), block.role, block.id, _tokens(plan, block))
                 for index, block in enumerate(plan.blocks)
                 if block.enabled
-            ],
-        )
+            ]
+
+    def _own(self, traced: Plan) -> dict[str, Block]:
+        """What the application put on the plan after the build: it stands in no file, so its block is the source."""
+        built = {block.id for block in traced.blocks}
+        return {block.content: block for block in self._plan.blocks if block.id not in built}
+
+    @cached_property
+    def _sent(self) -> tuple[Plan, list[tuple[str, str, str]], Sequence[Block | None]]:
+        """The plan with traced texts, what is sent of it, and of each text the block that it is, if it is one."""
+        traced, text_of = self._build.plan, self._build.text_of
+        with tracing():
+            known = _sent(traced, self._payload)
+            if text_of is not None:
+                whole = _whole_blocks(traced, known)
+                if whole is not None:
+                    return traced, known, whole
+                # Blocks were joined or changed on their way into messages: their texts must be traced before that.
+                texts = [text_of(block) for block in traced.blocks]
+                if any(text is not block.content for text, block in zip(texts, traced.blocks, strict=True)):
+                    traced = traced.with_blocks(map(_with_text, traced.blocks, texts))
+                    known = _sent(traced, self._payload)
+        return traced, known, [None] * len(known)
 
     def message(self, index: int) -> MappedText:
         """Return a message with its spans."""
@@ -178,22 +190,34 @@ class TracedTexts:
         return self._mapped(self.blocks[index])
 
     def given(self) -> Iterator[TextSource]:
-        """Return the inputs of the build; a source may occur twice."""
-        return map(self._spans.source, self._given)
+        """Return what the build was given; a source may come twice."""
+        return map(_source, self._given)
 
     def unused(self) -> dict[TextSource, str]:
         """Return what the build did not use, with the reason."""
         return {
-            self._spans.source(origin): plain(reason)
+            _source(origin): plain(reason)
             for text, reason in self._build.unused()
             for _, _, origin, _, _ in pieces_of(text)
             if origin is not None
         }
 
     def _mapped(self, text: _Text) -> MappedText:
+        traced, _, block, role, place, tokens = text
         text_of = self._build.text_of
-        traced = text.traced if text.block is None or text_of is None else text_of(text.block)
-        return MappedText(plain(traced), self._spans.spans(traced), text.role, text.id, text.tokens)
+        if block is not None and text_of is not None:
+            traced = text_of(block)
+        return MappedText(plain(traced), _spans_of(traced), role, place, tokens)
+
+
+def _whole_blocks(traced: Plan, sent: Sequence[tuple[str, str, str]]) -> Sequence[Block] | None:
+    """Return the blocks that texts are; None if some are not whole blocks, or could be one of several."""
+    enabled = [block for block in traced.blocks if block.enabled]
+    if [id(text) for _, _, text in sent] == [id(block.content) for block in enabled]:
+        return enabled
+    known = {id(block.content): block for block in traced.blocks}
+    found = [block for _, _, text in sent if (block := known.get(id(text))) is not None]
+    return found if len(found) == len(sent) and len(known) == len(traced.blocks) else None
 
 
 def _with_text(block: Block, text: str) -> Block:
@@ -247,59 +271,53 @@ def _tokens(plan: Plan, block: Block) -> int:
     return plan.count_tokens(block.content) if plan.count_tokens is not None else len(block.content)
 
 
-class _SpanMaker:
-    """Turns pieces into spans, with one source for all pieces of an origin."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, tuple[Origin, TextSource]] = {}
-        self._known: dict[int, tuple[str, tuple[Span, ...]]] = {}
-
-    def spans(self, text: str) -> tuple[Span, ...]:
-        """Return the spans of a text, cached: most messages are also blocks."""
-        pieces = pieces_of(text)
-        if len(pieces) == 1 and pieces[0][4] is None:
-            return (self._leaf(pieces[0]),)
-        known = self._known.get(id(text))
-        if known is None:
-            known = self._known[id(text)] = text, tuple(self._spans(pieces))
-        return known[1]
-
-    def _spans(self, pieces: Iterable[Piece]) -> Iterator[Span]:
-        for key, group in groupby(pieces, key=_outermost):
-            if key is None:
-                yield from map(self._leaf, group)
-                continue
-            inside = list(group)
-            change, start, end = key, inside[0][0], inside[-1][1]
-            inner = tuple(
-                self._spans(
-                    (first, last, origin, offset, via.before if via is not None else None)
-                    for first, last, origin, offset, via in inside
-                )
-            )
-            if all(span.kind == "added" and not span.name for span in inner):
-                inner = ()
-            yield Span(start, end, change.kind, name=plain(change.name), inner=inner, written=self.spans(change.text))
-
-    def _leaf(self, piece: Piece) -> Span:
-        start, end, origin, offset, _ = piece
-        if origin is None:
-            return Span(start, end, "added")
-        if origin.kind == "added":
-            return Span(start, end, "added", name=origin.name)
-        return Span(start, end, "verbatim", self.source(origin), offset)
-
-    def source(self, origin: Origin) -> TextSource:
-        """The source of an origin."""
-        made = self._made.get(id(origin))
-        if made is None:
-            source = TextSource(
-                origin.kind, plain(origin.name), origin.pointer, plain(origin.text), plain(origin.title)
-            )
-            made = self._made[id(origin)] = origin, source
-        return made[1]
+def _spans_of(text: str) -> tuple[Span, ...]:
+    """Return the spans of a text. A traced one keeps them: many texts are in every prompt of a chat."""
+    if not isinstance(text, Traced):
+        return (Span(0, len(text), "added"),) if text else ()
+    if text.spans is None:
+        text.spans = _spans(text.pieces)
+    return text.spans  # pyright: ignore[reportReturnType]  # set here only; that module knows no spans
 
 
-def _outermost(piece: Piece) -> Change | None:
-    via = piece[4]
-    return None if via is None else via.change
+def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
+    found: list[Span] = []
+    at, count = 0, len(pieces)
+    while at < count:
+        start, end, origin, offset, via = pieces[at]
+        at += 1
+        if via is not None:
+            change, first = via.change, at - 1
+            while at < count and (other := pieces[at][4]) is not None and other.change is change:
+                at += 1
+            found.append(_changed_span(change, pieces[first:at]))
+        elif origin is None:
+            found.append(Span(start, end, "added"))
+        elif origin.kind == "added":
+            found.append(Span(start, end, "added", name=origin.name))
+        else:
+            found.append(Span(start, end, "verbatim", _source(origin), offset))
+    return tuple(found)
+
+
+def _changed_span(change: Change, pieces: Sequence[Piece]) -> Span:
+    inner = _spans(
+        [
+            (start, end, origin, offset, via.before if via is not None else None)
+            for start, end, origin, offset, via in pieces
+        ]
+    )
+    if all(span.kind == "added" and not span.name for span in inner):
+        inner = ()
+    start, end = pieces[0][0], pieces[-1][1]
+    return Span(start, end, change.kind, name=plain(change.name), inner=inner, written=_spans_of(change.text))
+
+
+def _source(origin: Origin) -> TextSource:
+    """Return the source of an origin: one for all its pieces."""
+    made = origin.source
+    if not isinstance(made, TextSource):
+        made = origin.source = TextSource(
+            origin.kind, plain(origin.name), origin.pointer, plain(origin.text), plain(origin.title)
+        )
+    return made

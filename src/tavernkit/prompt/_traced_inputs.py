@@ -26,19 +26,30 @@ class TracedCopies:
     def __init__(self) -> None:
         self._made: LRUCache[tuple[object, ...], tuple[object, object, Sequence[Origin]]] = LRUCache(MAX_COPIES)
 
-    def of(self, value: T, make: Callable[[T], T], *more: str) -> T:
+    def of(self, value: T | None, make: Callable[[T], T]) -> T | None:
         """Return the traced copy of a value.
 
         Args:
             value: The value, which does not change.
             make: Makes the copy; always the same function.
-            more: What else the copy depends on.
         """
-        key = id(value), make, *more
+        return self.of_more(value, make, ())
+
+    def of_more(self, value: T | None, make: Callable[..., T], more: tuple[str, ...]) -> T | None:
+        """Return the traced copy of a value that depends on more than the value.
+
+        Args:
+            value: The value, which does not change.
+            make: Makes the copy; always the same function.
+            more: What it gets besides the value.
+        """
+        if value is None:
+            return None
+        key = id(value), make, more
         known = self._made.get(key)
         if known is None or known[0] is not value:
             with collected() as origins:
-                known = value, make(value), origins
+                known = value, make(value, *more), origins
             self._made.put(key, known)
         give(known[2])
         return cast("T", known[1])
@@ -84,7 +95,7 @@ def traced_json(value: FrozenJson, kind: str, name: str, pointer: str) -> Frozen
     return value
 
 
-def traced_user(user: Participant | None) -> Participant | None:
+def traced_user(user: Participant) -> Participant:
     """Trace the user's name and persona."""
     if not isinstance(user, User):
         return user

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
 from typing import Self, Unpack
@@ -10,6 +10,7 @@ from typing import Self, Unpack
 from tavernkit._arguments import require
 from tavernkit._text.traced import given, unknown_parts
 from tavernkit.errors import PipelineError
+from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._group_decision import GroupDecision
@@ -114,7 +115,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         from tavernkit.risu_ai._sources import MessageTexts, place_of, traced_context, turn_inputs
 
         assert isinstance(plan, RisuPlan)
-        texts = MessageTexts(chat, context.message, plan)
+        known_texts = self.services.known_texts
+        texts = MessageTexts(chat, context.message, plan, known_texts.lines)
+        known_texts.lines = texts.known
 
         def run(context: RisuAIContext) -> RisuPlan:
             state = RisuState(context, self.services.for_tracing())
@@ -130,10 +133,10 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                     raise
                 return run(traced.replace(memory=None))  # memory would have to ask something else
 
-        def has_lost_messages(traced: Plan) -> bool:
+        def has_lost_messages(blocks: Iterable[Block]) -> bool:
             unknown = [
                 part
-                for block in traced.blocks
+                for block in blocks
                 if id(block) not in texts.whole and not texts.has(block)
                 for part in unknown_parts(block.content, SHORT_TEXT)
             ]
@@ -146,21 +149,22 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                 yield from ((row.content, reasons[row.id]) for row in rows if row.id in reasons)
             yield from texts.unused(plan, chain(*dropped))
 
-        inputs, known = turn_inputs(context, plan, texts), self.services.known_texts
-        found = known.find(inputs, plan, place_of, texts.whole) if inputs is not None else None
+        inputs = turn_inputs(context, plan, texts)
+        known = known_texts.find(inputs, texts.others, place_of) if inputs is not None else {}
+        found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             return TracedBuild(found, texts.of_block, partial(unused, found), exact=True)
-        kept = texts.kept(context, plan)
+        kept = texts.kept(context, plan, known)
         traced = build(kept, texts.changed)
-        same = with_traced_texts(plan, traced, place_of, partial(place_of, messages=kept), texts.whole)
-        if same is not None and not has_lost_messages(same):
+        same = with_traced_texts(plan, traced, place_of, partial(place_of, messages=kept), texts.others, known)
+        if same is not None and not has_lost_messages(same.blocks[place] for place, _ in texts.others):
             if inputs is not None:
-                known.keep(inputs, same, place_of, given())
+                known_texts.keep(inputs, same, texts.others, place_of, given())
             return TracedBuild(same, texts.of_block, partial(unused, traced), exact=True)
         every = range(len(chat.messages))
         if len(kept) < len(every):
             traced = build(every, texts.changed)
-        if has_lost_messages(traced):
+        if has_lost_messages(traced.blocks):
             traced = build(every, every)
         return TracedBuild(traced, texts.of_block, partial(unused, traced))
 

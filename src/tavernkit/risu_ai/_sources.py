@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
-from tavernkit.prompt._known_texts import TurnInputs
+from tavernkit.prompt._known_texts import KnownLine, TurnInputs
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
@@ -61,19 +61,24 @@ _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 class MessageTexts:
     """Gives messages of the chat, traced to their places in it."""
 
-    def __init__(self, chat: RisuChat, message: str, plan: RisuPlan) -> None:
+    def __init__(self, chat: RisuChat, message: str, plan: RisuPlan, before: Mapping[int, KnownLine]) -> None:
         """Look which messages are in a plan as they stand.
 
         Args:
             chat: The chat as the build saw it.
             message: What the user says now.
             plan: The plan.
+            before: Messages of another plan, by the ids of their blocks.
         """
         self.chat = chat
         self._message = message
         self._name = chat_name(chat)
-        self.whole: dict[int, int] = {}
-        """Messages that are blocks as they stand, by the ids of these."""
+        self.known: dict[int, KnownLine] = {}
+        """Messages that are in the plan, by the ids of their blocks."""
+        self.whole: dict[int, KnownLine] = {}
+        """Those that are blocks as they stand."""
+        self.others: list[tuple[int, Block]] = []
+        """The other blocks that are sent, with their places in the plan."""
         messages, stored = chat.messages, plan.chat.messages
         count = len(messages)
         self.changed: set[int] = set(range(max(count - NEWEST_MESSAGES, 0), count))
@@ -82,30 +87,52 @@ class MessageTexts:
         self.told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
         if not self.told_apart:
             self.changed.update(range(count))
+            self.others += [(index, block) for index, block in enumerate(plan.blocks) if block.enabled]
             return
-        for block in plan.blocks:
-            place = place_of_block(block)
-            if place is None or place > count:
-                continue
-            if place == count:
-                if block.content == message == stored[place].data and "{" not in message:
-                    self.whole[id(block)] = place
-                continue
-            if messages[place].data == block.content and stored[place].data == block.content:
-                self.whole[id(block)] = place
+        for index, block in enumerate(plan.blocks):
+            key = id(block)
+            known = before.get(key)
+            if (
+                known is None
+                or known.block is not block
+                or known.place >= count
+                or known.line is not messages[known.place]
+                or known.chat != self._name
+            ):
+                place = place_of_block(block)
+                if place is None or place >= count:
+                    if place == count and block.content == message == stored[count].data and "{" not in message:
+                        self.whole[key] = KnownLine(block, count, None, self._name, whole=True)
+                    elif block.enabled:
+                        self.others.append((index, block))
+                    continue
+                line = messages[place]
+                known = KnownLine(block, place, line, self._name, whole=line.data == block.content)
+            self.known[key] = known
+            if known.whole and stored[known.place].data == block.content:
+                self.whole[key] = known
             else:
-                self.changed.add(place)
+                self.changed.add(known.place)
+                if block.enabled:
+                    self.others.append((index, block))
 
-    def kept(self, context: RisuAIContext, plan: RisuPlan) -> Sequence[int]:
-        """Return the messages that a prompt is made of besides those that are in it as they stand, or not at all.
+    def kept(self, context: RisuAIContext, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
+        """Return the messages that a prompt is made of besides those that are known, as they stand, or not in it.
 
         All of them, if what the build did may depend on how many there are.
+
+        Args:
+            context: The inputs of the build.
+            plan: The plan.
+            known: Ids of blocks whose texts are known.
         """
         count = len(self.chat.messages)
         counted = not self.told_apart or context.hooks is not None or plan.memory_data
         if counted or count <= 2 * SHORT_CHAT:
             return range(count)
         newest = range(count - SHORT_CHAT, count)
+        places = [line.place for key in known if (line := self.known.get(key)) is not None]
+        self.changed.difference_update([place for place in places if place < newest.start])
         return [*sorted(place for place in self.changed if place < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
@@ -116,19 +143,22 @@ class MessageTexts:
         return place is not None and place < len(self.chat.messages) and self.chat.messages[place].data == block.content
 
     def of_block(self, block: Block) -> str:
-        """Return the text of a block; if it is a message of the chat as it stands, with its place."""
+        """Give the text of a block; if it is a message of the chat as it stands, with its place."""
+        known = self.whole.get(id(block))
+        if known is not None:
+            if not known.text:
+                known.text = self._text(known.place)
+            return known.text
         if type(block.content) is not str or not self.has(block):
             return block.content
         place = place_of_block(block)
         assert place is not None
+        return self._text(place)
+
+    def _text(self, place: int) -> str:
         if place == len(self.chat.messages):
             return traced_text(self._message, "message", "", "")
         return message_text(self.chat.messages[place], place, self._name)
-
-    def words(self, place: object) -> object:
-        """Return the words of a message by its place, and who says them; None for any other place."""
-        message = self.chat.messages[place] if isinstance(place, int) and place < len(self.chat.messages) else None
-        return None if message is None else (message.role, message.data)
 
     def unused(self, plan: RisuPlan, dropped: Iterable[Dropped]) -> Iterator[tuple[str, str]]:
         """Yield the messages that are not in a prompt, each with the reason.
@@ -177,7 +207,11 @@ def turn_inputs(context: RisuAIContext, plan: RisuPlan, texts: MessageTexts) -> 
     if context.hooks is not None or plan.memory_data or not texts.told_apart:
         return None
     lore = [active.index for active in plan.lore_result.actives] if isinstance(plan.lore_result, LorebookResult) else ()
-    return TurnInputs(context, lore, [texts.chat.note], texts.words)
+    return TurnInputs(context, lore, [texts.chat.note], texts.chat.messages, _words)
+
+
+def _words(message: object) -> object:
+    return (message.role, message.data) if isinstance(message, RisuMessage) else None
 
 
 def place_of(block: Block, messages: Sequence[int] | None = None) -> object:
@@ -229,10 +263,10 @@ def traced_context(
         character=copies.of(context.owner, _character),
         members=[copies.of(each, _character) for each in context.members],
         history=_chat(chat, kept, wanted),
-        preset=copies.of(context.preset, _preset) if context.preset is not None else None,
+        preset=copies.of(context.preset, _preset),
         settings=copies.of(context.settings, _settings),
         modules=[copies.of(each, _module) for each in context.modules],
-        user=traced_user(context.user),
+        user=copies.of(context.user, traced_user),
         message=traced_text(context.message, "message", "", ""),
     )
 

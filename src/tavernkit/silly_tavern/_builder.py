@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from tavernkit._arguments import require
 from tavernkit._text.traced import given, unknown_parts
 from tavernkit.errors import log_warning
+from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._group_decision import GroupDecision
@@ -113,7 +114,9 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         from tavernkit.silly_tavern._sources import EntryTexts, LineTexts, place_of, traced_context, turn_inputs
 
         assert isinstance(plan, ChatPlan)
-        texts, entries = LineTexts(context, lines, plan), EntryTexts(context, self.services)
+        known_texts = self.services.known_texts
+        texts, entries = LineTexts(context, lines, plan, known_texts.lines), EntryTexts(context, self.services)
+        known_texts.lines = texts.known
 
         def run(kept: Sequence[int], wanted: Container[int]) -> Plan:
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), self.services.traced)
@@ -128,30 +131,31 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
                 yield from ((entries(one.entry), one.text) for one in plan.lore_result.explanations if not one.active)
             yield from texts.unused(plan)
 
-        def has_lost_lines(traced: Plan) -> bool:
+        def has_lost_lines(blocks: Iterable[Block]) -> bool:
             unknown = [
                 part
-                for block in traced.blocks
+                for block in blocks
                 if id(block) not in texts.whole and not texts.has(block)
                 for part in unknown_parts(block.content, SHORT_TEXT)
             ]
             return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
 
-        inputs, known = turn_inputs(context, plan, texts), self.services.known_texts
-        found = known.find(inputs, plan, place_of, texts.whole) if inputs is not None else None
+        inputs = turn_inputs(context, plan, texts)
+        known = known_texts.find(inputs, texts.others, place_of) if inputs is not None else {}
+        found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             return TracedBuild(found, texts.of_block, unused, exact=True)
-        kept = texts.kept(context, plan)
+        kept = texts.kept(context, plan, known)
         traced = run(kept, texts.changed)
-        same = with_traced_texts(plan, traced, place_of, partial(place_of, lines=kept), texts.whole)
-        if same is not None and not has_lost_lines(same):
+        same = with_traced_texts(plan, traced, place_of, partial(place_of, lines=kept), texts.others, known)
+        if same is not None and not has_lost_lines(same.blocks[place] for place, _ in texts.others):
             if inputs is not None:
-                known.keep(inputs, same, place_of, given())
+                known_texts.keep(inputs, same, texts.others, place_of, given())
             return TracedBuild(same, texts.of_block, unused, exact=True)
         every = range(len(lines))
         if len(kept) < len(lines):
             traced = run(every, texts.changed)
-        if has_lost_lines(traced):
+        if has_lost_lines(traced.blocks):
             traced = run(every, every)
         return TracedBuild(traced, texts.of_block, unused)
 

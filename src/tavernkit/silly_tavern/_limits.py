@@ -22,6 +22,9 @@ HISTORY_MEMORIES = 4
 REMEMBERED_CHATS = 16
 """Of how many chats a builder knows the lines it has read."""
 
+TRACED_DIALOGUES = 32
+"""How many example dialogues a builder keeps for the next source map."""
+
 BLOCK_CACHE_SIZE = 4096
 """How many finished history blocks a builder keeps for the next turn."""
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tavernkit._values import Json, JsonObject, LRUCache
+from tavernkit._text.traced import Origin
+from tavernkit._values import IdentityCache, Json, JsonObject, LRUCache
 from tavernkit.cards._book import CharacterBook
 from tavernkit.cards._character import Character
 from tavernkit.errors import Warn
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
+from tavernkit.silly_tavern._chat.card_fields import ExampleMessage
 from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._context import SillyTavernContext
-from tavernkit.silly_tavern._limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, HISTORY_MEMORIES, MACRO_REGISTRIES
+from tavernkit.silly_tavern._limits import (
+    BLOCK_CACHE_SIZE,
+    EMBEDDED_BOOKS,
+    HISTORY_MEMORIES,
+    MACRO_REGISTRIES,
+    TRACED_DIALOGUES,
+)
 from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
@@ -45,6 +53,10 @@ class Services:
         self._engines: LRUCache[int, MacroEngine] = LRUCache(MACRO_REGISTRIES)
         self.known_texts = KnownTexts()
         """For source maps: texts of the last one."""
+        self.entry_texts: IdentityCache[tuple[str, Sequence[Origin]]] = IdentityCache(BLOCK_CACHE_SIZE)
+        """For source maps: traced texts of lore entries."""
+        self.dialogues: IdentityCache[Sequence[tuple[ExampleMessage, ...]]] = IdentityCache(TRACED_DIALOGUES)
+        """For source maps: example dialogue that was read before."""
         self.traced = TracedCopies()
         """For source maps: inputs whose texts know their places."""
         self._lock = threading.Lock()

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
-from tavernkit._text.traced import Origin, plain, trace
+from tavernkit._text.traced import Origin, collected, give, plain, trace
 from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
-from tavernkit.cards._character import Character, fields_home
+from tavernkit.cards._character import Character, Participant, fields_home
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._injections import InjectionRegistry
-from tavernkit.prompt._known_texts import TurnInputs
+from tavernkit.prompt._known_texts import KnownLine, TurnInputs
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._traced_inputs import (
     TracedCopies,
@@ -23,13 +23,16 @@ from tavernkit.prompt._traced_inputs import (
     traced_user,
     twin,
 )
+from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._groups.group import Group
 from tavernkit.silly_tavern._services import Services, selected_books
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry
@@ -58,7 +61,10 @@ NEWEST_LINES = 8
 """How many of the newest lines of a chat are traced in any case: macros such as ``{{lastMessage}}`` give them."""
 
 SHORT_CHAT = 40
-"""How many of the newest lines a build for a source map has, if that gives the same texts."""
+"""How many of the newest lines a build for a source map has at most, if that gives the same texts."""
+
+SPARE_LINES = 4
+"""How many lines it has besides those that it seems to need: hidden ones do not count."""
 
 _SUMMARY = "memory"
 """The key of a summary of the chat, which is kept with a line."""
@@ -95,30 +101,28 @@ def traced_context(
         instrumenter=None,
         random=context.random if numbers is None else numbers.again(),
         variables=variables,
-        character=copies.of(context.card, traced_character) if context.card is not None else None,
+        character=copies.of(context.card, traced_character),
         members={avatar: copies.of(card, traced_character) for avatar, card in context.members.items()},
-        group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
-        if context.group is not None
-        else None,
-        user=traced_character(context.user) if isinstance(context.user, Character) else traced_user(context.user),
-        persona=_fields(context.persona, "persona", "", "", ("description",)) if context.persona is not None else None,
-        preset=copies.of(context.preset, _preset) if context.preset is not None else None,
+        group=copies.of(context.group, _group),
+        user=copies.of(context.user, _user),
+        persona=copies.of(context.persona, _persona),
+        preset=copies.of(context.preset, _preset),
         settings=copies.of(context.settings, _settings),
         history=ChatLog(
             [_line(lines[index], index, chat) if index in wanted else lines[index] for index in kept],
             user_name=context.user_name,
             character_name=context.character_name,
         ),
-        chat_metadata=_metadata(context, chat),
+        chat_metadata=copies.of_more(context.chat_metadata, _metadata, (chat,)),
         message=traced_text(context.message, "message", "", ""),
         quiet_prompt=traced_text(context.quiet_prompt, "quiet prompt", "", ""),
         injections=_injections(context.injections),
         extension_prompts=[
             _fields(prompt, "extension prompt", prompt.key, "", ("value",)) for prompt in context.extension_prompts
         ],
-        instruct=_template(context.instruct, "instruct template", ""),
-        context_template=_template(context.context_template, "context template", ""),
-        system_prompt=_template(context.system_prompt, "system prompt", ""),
+        instruct=copies.of_more(context.instruct, _template, ("instruct template", "")),
+        context_template=copies.of_more(context.context_template, _template, ("context template", "")),
+        system_prompt=copies.of_more(context.system_prompt, _template, ("system prompt", "")),
         attachments=_Attachments(context.attachments),
         vectors=_vectors(context.vectors),
         macro_vars={
@@ -148,46 +152,86 @@ class _Attachments(Mapping[str, str]):
 class LineTexts:
     """Gives lines of the chat, traced to their places in it."""
 
-    def __init__(self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: Plan) -> None:
+    def __init__(
+        self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: ChatPlan, before: Mapping[int, KnownLine]
+    ) -> None:
         """Look which lines are in a plan as they stand.
 
         Args:
             context: The inputs of the build.
             lines: The chat as the build saw it.
             plan: The plan.
+            before: Lines of another plan, by the ids of their blocks.
         """
         self.lines = lines
         self._message = context.message
         self._chat = _chat_name(context)
-        self.whole: dict[int, int] = {}
-        """Lines that are blocks as they stand, by the ids of these."""
-        self.changed = {0, *range(max(len(lines) - NEWEST_LINES, 0), len(lines))}
+        self.known: dict[int, KnownLine] = {}
+        """Lines that are in the plan, by the ids of their blocks."""
+        self.whole: dict[int, KnownLine] = {}
+        """Those that are blocks as they stand."""
+        count, as_text = len(lines), plan.rendered is not None
+        # In a text prompt, the first message that is shown may be written in another way.
+        self._first = next((index for index, line in enumerate(lines) if not line.is_system), 0)
+        self.changed = {0, self._first, *range(max(count - NEWEST_LINES, 0), count)}
         """Lines that are in the plan in another form, have a summary with them, or are among the newest."""
-        self.changed.update([index for index, line in enumerate(lines) if _SUMMARY in line.extra])
-        for block in plan.blocks:
-            index = line_of_block(block)
-            if index is None or index > len(lines):
-                continue
-            if index == len(lines):
-                if block.content == context.message and "{" not in block.content:
-                    self.whole[id(block)] = index
-                continue
-            if plan.rendered is None and lines[index].mes == block.content:
-                self.whole[id(block)] = index
+        self.changed.update([index for index, line in enumerate(lines) if line.extra and _SUMMARY in line.extra])
+        self.others: list[tuple[int, Block]] = []
+        """The other blocks that are sent, with their places in the plan."""
+        self._among = 0
+        """How many lines are behind the first block that stands between lines."""
+        for place, block in enumerate(plan.blocks):
+            key = id(block)
+            known = before.get(key)
+            if (
+                known is None
+                or known.block is not block
+                or known.place >= count
+                or known.line is not lines[known.place]
+                or known.chat != self._chat
+            ):
+                index = line_of_block(block)
+                if index is None or index >= count:
+                    if index == count and block.content == context.message and "{" not in block.content and not as_text:
+                        self.whole[key] = KnownLine(block, count, None, self._chat, whole=True)
+                    elif block.enabled:
+                        self.others.append((place, block))
+                    if self.known and not self._among:
+                        self._among = 1
+                    continue
+                line = lines[index]
+                known = KnownLine(block, index, line, self._chat, whole=not as_text and line.mes == block.content)
+            self.known[key] = known
+            self._among += self._among > 0
+            if known.whole:
+                self.whole[key] = known
             else:
-                self.changed.add(index)
+                self.changed.add(known.place)
+                if block.enabled:
+                    self.others.append((place, block))
 
-    def kept(self, context: SillyTavernContext, plan: ChatPlan) -> Sequence[int]:
-        """Return the lines that a prompt is made of besides those that are in it as they stand, or not at all.
+    def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
+        """Return the lines that a prompt is made of besides those that are known, as they stand, or not in it at all.
 
         All of them, if what the build did may depend on how many there are.
+
+        Args:
+            context: The inputs of the build.
+            plan: The plan.
+            known: Ids of blocks whose texts are known.
         """
         count = len(self.lines)
         timed = any(plan.timed_world_info.values()) or any(context.metadata.timed_world_info.values())
         counted = timed or context.hooks is not None or context.vectors is not None
-        if plan.rendered is not None or counted or count <= 2 * SHORT_CHAT:
+        if counted or count <= 2 * SHORT_CHAT:
             return range(count)
-        newest = range(count - SHORT_CHAT, count)
+        depth = context.settings.world_info.depth
+        reach = max(NEWEST_LINES, int(min(depth, SHORT_CHAT)), self._among) + SPARE_LINES
+        newest = range(count - min(reach, SHORT_CHAT), count)
+        lines = [line.place for key in known if (line := self.known.get(key)) is not None]
+        if plan.rendered is not None and 2 * len(lines) < len(self.known):
+            return range(count)  # lines that do not fit must not make room for others
+        self.changed.difference_update([index for index in lines if self._first < index < newest.start])
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
@@ -198,7 +242,12 @@ class LineTexts:
         return block.content == self.lines[index].mes
 
     def of_block(self, block: Block) -> str:
-        """Return the text of a block; if it is a line of the chat as it stands, with its place."""
+        """Give the text of a block; if it is a line of the chat as it stands, with its place."""
+        known = self.whole.get(id(block))
+        if known is not None:
+            if not known.text:
+                known.text = self._line(known.place)
+            return known.text
         if type(block.content) is not str or not self.has(block):
             return block.content
         index = line_of_block(block)
@@ -212,11 +261,6 @@ class LineTexts:
         for index, line in enumerate(self.lines):
             if index not in used:
                 yield self._line(index), "hidden in the chat" if line.is_system else left_out
-
-    def words(self, place: object) -> object:
-        """Return the words of a line by its place, and who says them; None if that is not the place of a line."""
-        line = self.lines[place] if isinstance(place, int) and place < len(self.lines) else None
-        return None if line is None else (line.name, line.mes)
 
     def _line(self, index: int) -> str:
         if index == len(self.lines):
@@ -233,11 +277,15 @@ def turn_inputs(context: SillyTavernContext, plan: ChatPlan, texts: LineTexts) -
         plan: The plan.
         texts: The lines of the chat.
     """
-    if plan.rendered is not None or context.hooks is not None or context.vectors is not None:
+    if context.hooks is not None or context.vectors is not None:
         return None
     lore = plan.lore_result.activated_entries if isinstance(plan.lore_result, WorldInfoResult) else ()
     more = [str(getattr(context.metadata, name)) for name in _METADATA_TEXTS]
-    return TurnInputs(context, lore, more, texts.words)
+    return TurnInputs(context, lore, more, texts.lines, _words)
+
+
+def _words(line: object) -> object:
+    return (line.name, line.mes) if isinstance(line, ChatMessage) else None
 
 
 def place_of(block: Block, lines: Sequence[int] | None = None) -> object:
@@ -275,14 +323,17 @@ class EntryTexts:
         self._context = context
         self._services = services
         self._places: dict[int, tuple[WorldBook, int, str]] | None = None
-        self._made: dict[int, str] = {}
 
     def __call__(self, entry: Entry) -> str:
-        """Return the text of an entry, without its decorators."""
-        made = self._made.get(id(entry))
+        """Give the text of an entry, without its decorators."""
+        card = self._context.card
+        made = self._services.entry_texts.get(entry, card)
         if made is None:
-            made = self._made[id(entry)] = self._trace(entry)
-        return made
+            with collected() as origins:
+                text = self._trace(entry)
+            made = self._services.entry_texts.put((text, origins), entry, card)
+        give(made[1])
+        return made[0]
 
     def _trace(self, entry: Entry) -> str:
         written = entry.raw.get("content")
@@ -349,8 +400,6 @@ def _preset(preset: Preset, kind: str = "preset", where: str = "") -> Preset:
 
 def _template(template: T, kind: str, pointer: str) -> T:
     """A template of text completion, with all its texts traced."""
-    if template is None:
-        return template
     names = [
         each.name
         for each in dataclasses.fields(template)  # pyright: ignore[reportArgumentType]  # every template is a dataclass
@@ -414,10 +463,19 @@ def _settings(settings: Settings) -> Settings:
     return twin(settings, changes)
 
 
-def _metadata(context: SillyTavernContext, chat: str) -> object:
-    metadata = context.chat_metadata
-    if metadata is None:
-        return None
+def _group(group: Group) -> Group:
+    return _fields(group, "group", group.name, "", ("join_prefix", "join_suffix"))
+
+
+def _user(user: Participant) -> Participant:
+    return traced_character(user) if isinstance(user, Character) else traced_user(user)
+
+
+def _persona(persona: Persona) -> Persona:
+    return _fields(persona, "persona", "", "", ("description",))
+
+
+def _metadata(metadata: ChatMetadata, chat: str) -> ChatMetadata:
     changes: dict[str, object] = {
         key: traced_text(getattr(metadata, key), "author's note" if key == "note_prompt" else "chat", chat, f"/{key}")
         for key in _METADATA_TEXTS

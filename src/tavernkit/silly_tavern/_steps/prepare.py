@@ -175,19 +175,18 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty
 
 def read_dialogue(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
     """Read example dialogue into messages."""
-    context = state.context
-    names = {"user_name": context.user_name, "character_name": context.character_name}
-    group = group_names(state)
-    return [
-        ExampleBlock(
-            tuple(parse_block(block, **names, group_names=group)),
-            template.kind,
-            template.id,
-            template.title,
-            template.reason,
-        )
-        for block in split_examples(text)
-    ]
+    context, group = state.context, group_names(state)
+    user, character, known = context.user_name, context.character_name, state.services.dialogues
+    # Only traced texts are the same objects in the next turn.
+    read = None if type(text) is str or group else known.get(text, user, character)
+    if read is None:
+        read = [
+            tuple(parse_block(block, user_name=user, character_name=character, group_names=group))
+            for block in split_examples(text)
+        ]
+        if type(text) is not str and not group:
+            known.put(read, text, user, character)
+    return [ExampleBlock(turns, template.kind, template.id, template.title, template.reason) for turns in read]
 
 
 def group_names(state: SillyTavernState) -> tuple[str, ...]:
