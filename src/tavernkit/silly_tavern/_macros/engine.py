@@ -21,8 +21,6 @@ from tavernkit.silly_tavern._macros.limits import (
     MAX_CACHED_TEXTS,
     MAX_CACHED_TRACED_TEXTS,
     MAX_DEPTH,
-    MAX_KNOWN_CHARS,
-    MAX_KNOWN_NAMES,
 )
 from tavernkit.silly_tavern._macros.nodes import NAME_MACROS, StrayTag
 from tavernkit.silly_tavern._macros.registry import MacroNames, MacroRegistry
