@@ -14,7 +14,7 @@ from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.talks.silly_tavern_lines import user_line
-from tavernkit.server.talks.silly_tavern_long_chats import moved
+from tavernkit.silly_tavern._conversation.renumbering import moved
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 from tests.server.test_sessions import CHAT, lines_of, says, sent_to

@@ -11,7 +11,7 @@ from tavernkit.models import Request
 from tavernkit.models._script import usage
 from tavernkit.server import UpstreamConfig, load_config
 from tavernkit.server.prompt_caches import PromptCaches
-from tavernkit.server.talks.silly_tavern_long_chats import moved
+from tavernkit.silly_tavern._conversation.renumbering import moved
 from tavernkit.testing import ScriptedModel, answer
 from tests.server.conftest import Client, StartApp
 

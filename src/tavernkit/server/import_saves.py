@@ -15,11 +15,11 @@ from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.risu_ai._files.file_kinds import is_database
+from tavernkit.risu_ai._files.kept_fields import GROUP_KEYS, with_kept_fields
 from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import RISU_AI, StoredPersona
-from tavernkit.server.talks.risu_ai_groups import OWN_KEYS, with_kept_fields
 
 SAVE_SUFFIXES = (".bin", ".risudat")
 _CHECKED_BYTES = 16
@@ -105,7 +105,7 @@ class SaveSource:
         for each in self._save.characters:
             members = each.raw.get("characters")
             if each.is_group and is_sequence(members):
-                own = {key: thaw(each.raw[key]) for key in OWN_KEYS if key in each.raw}
+                own = {key: thaw(each.raw[key]) for key in GROUP_KEYS if key in each.raw}
                 listed = [f"{member}" for member in members]
                 yield FoundSaveGroup(
                     each.id, st.Group.from_json({"id": each.id, "name": each.name, "members": listed, **own})

@@ -6,6 +6,8 @@ from tavernkit._values import Json, JsonObject, is_list
 
 RISU_SWIPES, RISU_SWIPE = "tavernkit_swipes", "tavernkit_swipe"
 """Where the replies to a message of RisuAI's are kept in it, and which is shown: RisuAI itself keeps none."""
+RISU_SPEAKER = "tavernkit_speaker"
+"""Where the name of a message's sender is kept in it: RisuAI keeps an id."""
 
 
 def swipes_of(native: JsonObject) -> tuple[list[str], int] | None:

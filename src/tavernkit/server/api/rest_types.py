@@ -13,8 +13,7 @@ from tavernkit.server.models import Model
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
-from tavernkit.server.swipes import swipes_of
-from tavernkit.server.talks.risu_ai_groups import SPEAKER
+from tavernkit.server.swipes import RISU_SPEAKER, swipes_of
 
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can hold."""
@@ -224,7 +223,7 @@ class MessageOut(BaseModel):
         metadata = line.native.get("metadata")
         metadata = metadata if is_object(metadata) else {}
         calls, call_id = metadata.get("tool_calls"), metadata.get("tool_call_id")
-        swipes, name = swipes_of(line.native), line.native.get("name") or line.native.get(SPEAKER)
+        swipes, name = swipes_of(line.native), line.native.get("name") or line.native.get(RISU_SPEAKER)
         return cls(
             id=line.id,
             role=line.role,

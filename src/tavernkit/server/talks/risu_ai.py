@@ -141,7 +141,7 @@ class RisuTalk:
             settings = settings.replace(new_openai_handle=False)
         inputs: risu_ai.RisuAIInputs = {
             "warn": None,
-            "character": _character(cast),
+            "character": groups.owner_of(cast),
             "members": groups.members_of(cast),
             "preset": preset,
             "settings": settings,
@@ -158,12 +158,6 @@ class RisuTalk:
             return builder.replace(**inputs), True
         cards = any(each.raw.get("triggerscript") for each in (context.owner, *context.members))
         return builder, cards or any(module.raw.get("trigger") for module in modules)
-
-
-def _character(cast: Cast) -> risu_ai.RisuCharacter | None:
-    if cast.group is not None:
-        return groups.group_of(cast)
-    return groups.character_of(cast.character) if cast.character is not None else None
 
 
 def with_hypa_memory(settings: risu_ai.Settings) -> risu_ai.Settings:

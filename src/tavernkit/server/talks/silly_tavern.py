@@ -20,7 +20,6 @@ from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines, earlier_messages, unchanged
-from tavernkit.server.talks.silly_tavern_long_chats import moved
 from tavernkit.server.talks.talk import (
     BESIDE,
     Ask,
@@ -35,6 +34,7 @@ from tavernkit.server.talks.talk import (
 )
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
 from tavernkit.silly_tavern._conversation.chat_state import ChatState
+from tavernkit.silly_tavern._conversation.renumbering import moved
 
 T = TypeVar("T")
 _HIDDEN: JsonObject = {"is_user": True, "is_system": True, "mes": ""}

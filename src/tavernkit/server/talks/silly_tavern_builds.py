@@ -10,10 +10,10 @@ from tavernkit.cards import Character, User
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.server.stored_folders import StoredFolder, StoredMedia, StoredTexts
+from tavernkit.server.stored_folders import StoredMedia, StoredTexts
 from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.talks.talk import TalkInput
-from tavernkit.silly_tavern._files.data_folder import preset_scripts
+from tavernkit.silly_tavern._files.data_folder import allowed_scripts, tags_of
 from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 API = "openai"
@@ -157,12 +157,8 @@ def _extras(cast: Cast, character: str, scripts: st.RegexScripts | None) -> st.C
         return st.CharacterExtras(regex_scripts=scripts)
     avatar = cast.avatar(character)
     names = character_book_names(bundle.character.world_name, avatar, folder.settings.world_info.character_lore)
-    listed = folder.settings.source.get("tag_map")
-    tags = listed.get(avatar) if is_mapping(listed) else None
     return st.CharacterExtras(
-        books=_named_books(cast, names),
-        tags=tuple(map(str, tags)) if is_sequence(tags) else (),
-        regex_scripts=scripts,
+        books=_named_books(cast, names), tags=tags_of(folder.settings, avatar), regex_scripts=scripts
     )
 
 
@@ -227,40 +223,18 @@ def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
     """
     preset = own_preset(cast)
     if cast.folder is not None:
-        return _folder_scripts(cast, cast.folder, card, preset)
+        of_cards = {id(bundle.character): cast.avatar(member) for member, bundle in cast.members.items()}
+        if cast.character is not None and cast.selection.character is not None:
+            of_cards[id(cast.character.character)] = cast.avatar(cast.selection.character)
+        return allowed_scripts(cast.folder.settings, card, of_cards.get(id(card)), preset=preset, warn=_ignore)
     avatar = card.name if card is not None else None
-    return st.RegexScripts.from_settings(
-        {
-            "regex": thaw(cast.regex_scripts),
-            "character_allowed_regex": [avatar],
-            "preset_allowed_regex": {API: [preset.name] if preset is not None else []},
-        },
-        card_data={"extensions": card.extensions} if card is not None else None,
-        avatar=avatar,
-        preset={"extensions": preset.extensions} if preset is not None else None,
-        preset_name=preset.name if preset is not None else None,
-        api=API,
-        warn=_ignore,
-    )
-
-
-def _folder_scripts(
-    cast: Cast, folder: StoredFolder, card: Character | None, preset: st.Preset | None
-) -> st.RegexScripts:
-    of_cards = {id(bundle.character): member for member, bundle in cast.members.items()}
-    if cast.character is not None and cast.selection.character is not None:
-        of_cards[id(cast.character.character)] = cast.selection.character
-    member = of_cards.get(id(card))
-    extensions, name = preset_scripts(folder.settings, preset)
-    return st.RegexScripts.from_settings(
-        folder.settings.extension_settings,
-        card_data={"extensions": card.extensions} if card is not None else None,
-        avatar=cast.avatar(member) if member is not None else None,
-        preset={"extensions": extensions},
-        preset_name=name,
-        api=folder.settings.main_api,
-        warn=_ignore,
-    )
+    allowed = {
+        "regex": thaw(cast.regex_scripts),
+        "character_allowed_regex": [avatar],
+        "preset_allowed_regex": {API: [preset.name] if preset is not None else []},
+    }
+    settings = st.Settings.from_json({"extension_settings": allowed}, warn=_ignore)
+    return allowed_scripts(settings, card, avatar, preset=preset, warn=_ignore)
 
 
 def _ignore(_: str) -> None:

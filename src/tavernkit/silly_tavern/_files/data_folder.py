@@ -8,7 +8,7 @@ from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
 from tavernkit.cards._character import Character, User
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import TavernKitError, Warn
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._context import TEXT_DIALECT
@@ -141,9 +141,8 @@ class DataFolder(FolderFiles):
 
     def _extras(self, avatar: str, card: Character) -> CharacterExtras:
         worlds = character_book_names(card.world_name, avatar, self.settings.world_info.character_lore)
-        return CharacterExtras(
-            books=self._books(worlds), tags=self._tags(avatar), regex_scripts=self._scripts(card, avatar)
-        )
+        scripts = allowed_scripts(self.settings, card, avatar, warn=self._warn)
+        return CharacterExtras(books=self._books(worlds), tags=tags_of(self.settings, avatar), regex_scripts=scripts)
 
     def _books(self, names: tuple[str, ...] | list[str]) -> list[WorldBook]:
         books: list[WorldBook] = []
@@ -154,26 +153,39 @@ class DataFolder(FolderFiles):
                 self._warn(f"world book {name!r} is left out: {error}")
         return books
 
-    def _scripts(self, card: Character, avatar: str) -> RegexScripts:
-        settings = self.settings
-        extensions, name = preset_scripts(settings)
-        return RegexScripts.from_settings(
-            settings.extension_settings,
-            card_data={"extensions": card.extensions},
-            avatar=avatar,
-            preset={"extensions": extensions},
-            preset_name=name,
-            api=settings.main_api,
-            warn=self._warn,
-        )
 
-    def _tags(self, avatar: str) -> tuple[str, ...]:
-        by_avatar = self.settings.source.get("tag_map")
-        tags = by_avatar.get(avatar) if is_mapping(by_avatar) else None
-        return tuple(str(tag) for tag in tags) if is_sequence(tags) else ()
+def tags_of(settings: Settings, avatar: str) -> tuple[str, ...]:
+    """Return the ids of a character's tags."""
+    by_avatar = settings.source.get("tag_map")
+    tags = by_avatar.get(avatar) if is_mapping(by_avatar) else None
+    return tuple(str(tag) for tag in tags) if is_sequence(tags) else ()
 
 
-def preset_scripts(settings: Settings, preset: Preset | None = None) -> tuple[Mapping[str, object], str]:
+def allowed_scripts(
+    settings: Settings, card: Character | None, avatar: str | None, *, preset: Preset | None = None, warn: Warn
+) -> RegexScripts:
+    """Return the global regex scripts, and those of the character and the preset that the settings allow.
+
+    Args:
+        settings: The settings.
+        card: The character.
+        avatar: The character's file.
+        preset: Another preset of chat completion than that of the settings.
+        warn: Called with each warning.
+    """
+    extensions, name = _preset_scripts(settings, preset)
+    return RegexScripts.from_settings(
+        settings.extension_settings,
+        card_data={"extensions": card.extensions} if card is not None else None,
+        avatar=avatar,
+        preset={"extensions": extensions},
+        preset_name=name,
+        api=settings.main_api,
+        warn=warn,
+    )
+
+
+def _preset_scripts(settings: Settings, preset: Preset | None = None) -> tuple[Mapping[str, object], str]:
     """The extensions of the preset in use, which may hold regex scripts, and its name.
 
     Args:
