@@ -35,6 +35,8 @@ from tavernkit.server.api import (
     sessions,
 )
 from tavernkit.server.api.dependencies import bearer
+from tavernkit.server.api.openai_types import ChatCompletionRequest
+from tavernkit.server.api.short_way import ShortRoute, ShortWay
 from tavernkit.server.config import STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
@@ -54,6 +56,8 @@ CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects and hardly any cycles: collecting at Python's own pace took a tenth of its time."""
+
+SHORT_ROUTES = (ShortRoute("/v1/chat/completions", ChatCompletionRequest, openai.chat_completions),)
 
 HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
@@ -106,6 +110,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RecursionError, _too_deep)
+    app.add_middleware(ShortWay, service=service, routes=SHORT_ROUTES)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]

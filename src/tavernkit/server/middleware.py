@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -24,14 +25,14 @@ from tavernkit.server.storage.chats import new_id
 
 logger = logging.getLogger("tavernkit.server.access")
 
-SECURITY_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-    "cross-origin-resource-policy": "same-origin",
-}
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 DOCS_POLICY = (
     "default-src 'none'; frame-ancestors 'none'; connect-src 'self'; "
     "img-src 'self' data:; script-src 'self'; style-src 'self' 'unsafe-inline'"
@@ -55,6 +56,8 @@ class RequestMiddleware:
         self._app = app
         self._config = config
         self._metrics = metrics
+        self._is_open = not config.keys_required
+        self._is_local = is_loopback(config.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -100,12 +103,12 @@ class RequestMiddleware:
 
     def _check(self, headers: Headers) -> None:
         """Without keys, only programs of this machine may ask: no page of a browser, no name that leads here."""
-        if self._config.keys_required:
+        if not self._is_open:
             return
         origin = headers.get("origin")
         if origin is not None and origin not in self._config.cors_origins and not _is_local(origin):
             raise ServiceError(403, "requests from other origins are not allowed", code="origin_not_allowed")
-        if is_loopback(self._config.host) and not is_loopback(_host(headers.get("host", ""))):
+        if self._is_local and not _is_loopback_host(headers.get("host", "")):
             raise ServiceError(403, "this server accepts loopback host names only", code="host_not_allowed")
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
@@ -138,8 +141,8 @@ def _limited(receive: Receive, headers: Headers) -> Receive:
 
 def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
     headers["x-request-id"] = request_id
-    for name, value in SECURITY_HEADERS.items():
-        headers.setdefault(name, value)
+    given = {name for name, _ in headers.raw}
+    headers.raw.extend(pair for pair in SECURITY_HEADERS if pair[0] not in given)
     if path.startswith(DOCS_PATHS):
         headers["content-security-policy"] = DOCS_POLICY
 
@@ -167,8 +170,9 @@ def _is_local(origin: str) -> bool:
         return False
 
 
-def _host(header: str) -> str:
+@lru_cache(maxsize=128)
+def _is_loopback_host(header: str) -> bool:
     try:
-        return urlsplit(f"//{header}").hostname or ""
+        return is_loopback(urlsplit(f"//{header}").hostname or "")
     except ValueError:
-        return ""
+        return False

@@ -13,6 +13,8 @@ from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.talks.talk import TalkResult, TurnKind
 
+_ENCODER = json.JSONEncoder(sort_keys=True, default=str)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
@@ -67,7 +69,7 @@ class TurnRequest:
             [self.upstream, self.dialect, self.seed, self.context_length, *([self.kept] if self.kept else [])],
             *([self.prompt] if self.prompt else []),
         ]
-        text = json.dumps(shown, sort_keys=True, ensure_ascii=True, default=str)
+        text = _ENCODER.encode(shown)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -33,10 +33,15 @@ async def client_of(
     return client
 
 
+def require_scope(client: Client, scope: Scope) -> None:
+    """Raise ServiceError 403 if a client may not do something."""
+    if not client.may(scope):
+        raise ServiceError(403, f"the API key does not have the scope {scope!r}", code="missing_scope")
+
+
 def _with_scope(scope: Scope) -> Callable[..., Awaitable[Client]]:
     async def check(client: Annotated[Client, Depends(client_of)]) -> Client:
-        if not client.may(scope):
-            raise ServiceError(403, f"the API key does not have the scope {scope!r}", code="missing_scope")
+        require_scope(client, scope)
         return client
 
     return check

@@ -15,6 +15,11 @@ from tavernkit._values import is_object, is_sequence
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
+def clean_text(text: str | None) -> str | None:
+    """What a column of texts holds of a text."""
+    return text if text is None or _UNSTORABLE.search(text) is None else storable(text)
+
+
 def storable(text: str) -> str:
     """Replace what PostgreSQL and UTF-8 cannot hold: NUL and lone surrogates."""
     return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
@@ -39,7 +44,7 @@ class CleanText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Clean a value on its way in."""
-        return None if value is None else storable(value)
+        return clean_text(value)
 
 
 def dump_json(value: object) -> str:

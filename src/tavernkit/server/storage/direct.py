@@ -6,8 +6,7 @@ They are the ones of ``statements.py``, which are made once; SQLAlchemy writes t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
+from tavernkit.server.storage.columns import CleanText, clean_text, dump_json
 from tavernkit.server.storage.database import driver_of
 from tavernkit.server.storage.sqlite_driver import PromptConnection
 from tavernkit.server.storage.statements import Rows
@@ -38,13 +38,18 @@ async def fetch(connection: AsyncConnection, query: Rows, values: Values) -> Seq
         values: Its values by name.
     """
     driver = driver_of(connection)
-    if not _in_transaction(driver):  # SQLAlchemy begins one
+    on_sqlite = isinstance(driver, PromptConnection)
+    if not (driver.direct.in_transaction if on_sqlite else driver.is_in_transaction()):  # SQLAlchemy begins one
         return (await connection.execute(query, values)).all()
     made = _compiled(query, connection.dialect)
-    with _errors_of_sqlalchemy(made.sql):
-        if isinstance(driver, PromptConnection):
+    try:
+        if on_sqlite:
             return made.read(driver.direct.execute(made.sql, made.bound(values)).fetchall())
         return made.read(await driver.fetch(made.sql, *made.bound(values)))
+    except Exception as error:
+        if (known := _as_sqlalchemy(error, made.sql)) is None:
+            raise
+        raise known from error
 
 
 async def fetch_one(connection: AsyncConnection, query: Rows, values: Values) -> Row | None:
@@ -69,11 +74,12 @@ async def run(connection: AsyncConnection, statement: Insert | Update | Delete, 
         more: Others to run it with after that.
     """
     driver = driver_of(connection)
-    if not _in_transaction(driver):
+    on_sqlite = isinstance(driver, PromptConnection)
+    if not (driver.direct.in_transaction if on_sqlite else driver.is_in_transaction()):
         return (await connection.execute(statement, [values, *more] if more else values)).rowcount
     made = _compiled(statement, connection.dialect)
-    with _errors_of_sqlalchemy(made.sql):
-        if isinstance(driver, PromptConnection):
+    try:
+        if on_sqlite:
             if more:
                 return driver.direct.executemany(made.sql, map(made.bound, (values, *more))).rowcount
             return driver.direct.execute(made.sql, made.bound(values)).rowcount
@@ -82,6 +88,10 @@ async def run(connection: AsyncConnection, statement: Insert | Update | Delete, 
             return 1 + len(more)
         status: str = await driver.execute(made.sql, *made.bound(values))
         return int(status.rsplit(" ", 1)[-1])  # "UPDATE 1", "INSERT 0 1"
+    except Exception as error:
+        if (known := _as_sqlalchemy(error, made.sql)) is None:
+            raise
+        raise known from error
 
 
 class _Compiled:
@@ -92,8 +102,7 @@ class _Compiled:
         self.sql: str = compiled.string
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
         self._written: list[tuple[str, _Convert | None]] = [
-            (name, _implementation(compiled.binds[name].type, dialect).bind_processor(dialect))
-            for name in compiled.positiontup
+            (name, _writer(compiled.binds[name].type, dialect)) for name in compiled.positiontup
         ]
         columns = statement.selected_columns if isinstance(statement, Select) else ()
         # Drivers give numbers and texts as they are; asyncpg reads JSON, too.
@@ -126,25 +135,23 @@ def _implementation(of: TypeEngine[Any], dialect: Dialect) -> TypeEngine[Any]:
     return of.dialect_impl(dialect)
 
 
-def _in_transaction(driver: Any) -> bool:  # Any: asyncpg has no types
-    return driver.in_transaction if isinstance(driver, PromptConnection) else driver.is_in_transaction()
+def _writer(of: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
+    """What writes values of a type; SQLAlchemy's own way to these two is longer."""
+    if isinstance(of, CleanText):
+        return clean_text
+    return dump_json if isinstance(of, JSON) else _implementation(of, dialect).bind_processor(dialect)
 
 
-@contextmanager
-def _errors_of_sqlalchemy(sql: str) -> Generator[None]:
-    """Raise a driver's errors as SQLAlchemy's; they do not show values."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise IntegrityError(sql, None, error, hide_parameters=True) from error
-    except sqlite3.Error as error:
-        raise DBAPIError(sql, None, error, hide_parameters=True) from error
-    except Exception as error:
-        state = getattr(error, "sqlstate", None)  # PostgreSQL's errors have one
-        if not isinstance(state, str):
-            raise
-        kind = IntegrityError if state.startswith(_INTEGRITY) else DBAPIError
-        raise kind(sql, None, error, hide_parameters=True) from error
+def _as_sqlalchemy(error: Exception, sql: str) -> Exception | None:
+    """A driver's error as SQLAlchemy's, which does not show values; None if it is no driver's."""
+    if isinstance(error, sqlite3.Error):
+        kind = IntegrityError if isinstance(error, sqlite3.IntegrityError) else DBAPIError
+        return kind(sql, None, error, hide_parameters=True)
+    state = getattr(error, "sqlstate", None)  # PostgreSQL's errors have one
+    if not isinstance(state, str):
+        return None
+    kind = IntegrityError if state.startswith(_INTEGRITY) else DBAPIError
+    return kind(sql, None, error, hide_parameters=True)
 
 
 _INTEGRITY = "23"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Literal, TypeAlias, get_args
 
@@ -54,8 +54,15 @@ async def add_uses(connection: AsyncConnection, owner: str, day: str, uses: Sequ
     part = 0 if on_sqlite else random.randrange(PARTS)
     # In one order everywhere, so that two transactions never wait for each other.
     ordered = sorted(uses, key=lambda use: (use.character, use.upstream, use.model))
-    rows = [{"owner": owner, "day": day, "part": part, **asdict(use)} for use in ordered]
+    rows = [{"owner": owner, "day": day, "part": part, **_columns(use)} for use in ordered]
     await run(connection, _adding(on_sqlite=on_sqlite), *rows)
+
+
+def _columns(use: Use) -> dict[str, object]:
+    return {name: getattr(use, name) for name in _FIELDS}
+
+
+_FIELDS = tuple(each.name for each in fields(Use))
 
 
 async def spent(connection: AsyncConnection, owner: str, day: str) -> tuple[int, float]:
