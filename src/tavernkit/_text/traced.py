@@ -169,7 +169,7 @@ class Traced(str):
         return _joined(self, list(parts))
 
     def strip(self, characters: str | None = None, /) -> str:
-        """Cut characters off at both ends."""
+        """Strip characters at both ends."""
         known = self.stripped
         if known is not None and known[0] == characters:
             return known[1]

@@ -38,7 +38,7 @@ _KINDS = frozenset(
         *("persona", "preset", "settings", "system prompt", "user"),
     }
 )
-"""Kinds of sources that stay the same. Lines of the chat do as well, if they are compared."""
+"""Kinds of sources that stay the same. Lines of the chat are compared."""
 
 _MACRO = re.compile(r"\{\{(\w{1,40})\}\}")
 _EVERY_OPENER = re.compile(r"\{\{")
@@ -126,7 +126,7 @@ class KnownTexts:
         Args:
             inputs: What their plan was built from.
             blocks: The blocks whose texts are wanted.
-            place: Gives the line of a block, or the slot that it shares with others.
+            place: Returns the line of a block, or the slot that it shares with others.
         """
         last = self._last
         if last is None or not last.inputs.same(inputs):
@@ -172,7 +172,7 @@ class KnownTexts:
             inputs: What its plan was built from.
             traced: The plan with traced texts.
             blocks: The blocks whose texts are wanted, with their places in the plan.
-            place: Gives the line of a block, or the slot that it shares with others.
+            place: Returns the line of a block, or the slot that it shares with others.
             given: The origins of all inputs.
         """
         texts: dict[tuple[object, str], _Known | None] = {}

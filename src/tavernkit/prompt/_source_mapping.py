@@ -160,7 +160,7 @@ class TracedTexts:
             ]
 
     def _own(self, traced: Plan) -> dict[str, Block]:
-        """What the application put on the plan after the build: it stands in no file, so its block is the source."""
+        """Return text that the application added after the build: it is in no file, so its block is the source."""
         built = {block.id for block in traced.blocks}
         return {block.content: block for block in self._plan.blocks if block.id not in built}
 
@@ -190,7 +190,7 @@ class TracedTexts:
         return self._mapped(self.blocks[index])
 
     def given(self) -> Iterator[TextSource]:
-        """Return what the build was given; a source may come twice."""
+        """Return the inputs of the build; a source may occur twice."""
         return map(_source, self._given)
 
     def unused(self) -> dict[TextSource, str]:
@@ -272,7 +272,7 @@ def _tokens(plan: Plan, block: Block) -> int:
 
 
 def _spans_of(text: str) -> tuple[Span, ...]:
-    """Return the spans of a text. A traced one keeps them: many texts are in every prompt of a chat."""
+    """Return the spans of a text, cached: many texts are in every prompt of a chat."""
     if not isinstance(text, Traced):
         return (Span(0, len(text), "added"),) if text else ()
     if text.spans is None:

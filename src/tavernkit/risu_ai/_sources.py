@@ -143,7 +143,7 @@ class MessageTexts:
         return place is not None and place < len(self.chat.messages) and self.chat.messages[place].data == block.content
 
     def of_block(self, block: Block) -> str:
-        """Give the text of a block; if it is a message of the chat as it stands, with its place."""
+        """Return the text of a block; if it is a message of the chat as it stands, with its place."""
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:

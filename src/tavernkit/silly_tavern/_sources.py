@@ -242,7 +242,7 @@ class LineTexts:
         return block.content == self.lines[index].mes
 
     def of_block(self, block: Block) -> str:
-        """Give the text of a block; if it is a line of the chat as it stands, with its place."""
+        """Return the text of a block; if it is a line of the chat as it stands, with its place."""
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
@@ -325,7 +325,7 @@ class EntryTexts:
         self._places: dict[int, tuple[WorldBook, int, str]] | None = None
 
     def __call__(self, entry: Entry) -> str:
-        """Give the text of an entry, without its decorators."""
+        """Return the text of an entry, without its decorators."""
         card = self._context.card
         made = self._services.entry_texts.get(entry, card)
         if made is None:

@@ -131,13 +131,6 @@ class Document:
             self._parts = self._compile() if self._operand is None else self._compile_operand(self._operand)
         return self._parts
 
-    def has_names_only(self, run: Run) -> bool:
-        """Return True if what it gives depends on nothing but the names of user and character."""
-        if self.again or not self.source.clean or self.source.parsed.too_long:
-            return False
-        nodes = [part for part in self.parts(run) if not isinstance(part, str)]
-        return all(isinstance(node, MacroNode) and node.gives_name(run) for node in nodes)
-
     def without_start(self, length: int) -> Document:
         """The document without its first characters, which must be literal and always as many."""
         if self._rest is None:

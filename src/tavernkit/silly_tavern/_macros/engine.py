@@ -21,8 +21,10 @@ from tavernkit.silly_tavern._macros.limits import (
     MAX_CACHED_TEXTS,
     MAX_CACHED_TRACED_TEXTS,
     MAX_DEPTH,
+    MAX_KNOWN_CHARS,
+    MAX_KNOWN_NAMES,
 )
-from tavernkit.silly_tavern._macros.nodes import NAME_MACROS, StrayTag
+from tavernkit.silly_tavern._macros.nodes import StrayTag
 from tavernkit.silly_tavern._macros.registry import MacroNames, MacroRegistry
 from tavernkit.silly_tavern._macros.run import DynamicMacro, Overrides, PostProcess, Run, refused
 from tavernkit.silly_tavern._macros.source import (
@@ -192,13 +194,6 @@ def evaluate(document: Document, run: Run) -> str:
         parts, out = iter(inner.parts(run)), []
 
 
-def _gives_names(overrides: Overrides) -> bool:
-    """Return True if macros for names give what they usually do."""
-    macros = overrides.macros
-    usual = overrides.post_process is None and overrides.group is None
-    return usual and (not macros or NAME_MACROS.isdisjoint([name.lower() for name in macros]))
-
-
 def _advance(steps: Steps, text: str | None) -> str | tuple[Document, int | None]:
     """Go on with an evaluation: its result, or the document it asks for next."""
     try:
@@ -215,15 +210,6 @@ def _report_depth(run: Run, node: MacroNode | ShorthandNode) -> None:
         position=node.position,
         count=MAX_DEPTH,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What a traced text gives that has no macros but names; ``work`` and ``produced`` count in the budget."""
-
-    expanded: str
-    work: int
-    produced: int
 
 
 class MacroEngine(Expander):
@@ -259,7 +245,7 @@ class MacroEngine(Expander):
         self._completing = arrange(COMPLETING, post) if post else None
         self._cache: LRUCache[str, Document] = LRUCache(MAX_CACHED_TEXTS)
         self._traced: IdentityCache[Document] = IdentityCache(MAX_CACHED_TRACED_TEXTS)
-        self._names: IdentityCache[_Names] = IdentityCache(MAX_CACHED_TRACED_TEXTS)
+        self._traced_results: IdentityCache[tuple[str, int, int]] = IdentityCache(MAX_CACHED_TRACED_TEXTS)
         self._cached_chars = 0
         self._version = registry.version
 
@@ -268,37 +254,56 @@ class MacroEngine(Expander):
         budget = environment.budget
         if budget is not None and budget.spent:
             return refused(text, budget, send)
-        if type(text) is not str and (known := self._known_names(text, environment, overrides)) is not None:
+        names = self._names(text, environment, overrides)
+        known = self._with_names(text, names) if names is not None else None
+        if known is not None:
+            expanded, work, produced = known
             if budget is not None:
-                budget.spend(known.work, known.produced)
-            expanded = known.expanded
+                budget.spend(work, produced)
         else:
             run = Run(self, environment, overrides, send, text)
             try:
                 expanded = self.resolve(text, run)
             finally:
+                run.close()
                 if budget is not None:
                     budget.spend(run.budget.work, run.budget.produced)
-            if type(text) is not str:
-                self._keep_names(text, run, expanded)
+            if names is not None and not run.budget.reports:
+                self._remember_named(text, names, (expanded, run.budget.work, run.budget.produced))
         return expanded if budget is None or budget.keep(size_of(expanded)) else refused(text, budget, send)
 
-    def _known_names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> _Names | None:
-        """Return what a traced text gave before, if it has no macros but names and these are the same."""
-        if self._version != self.registry.version or not _gives_names(overrides):
+    def _names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> tuple[str, str] | None:
+        """The names that a text is expanded with, if they may be all that its result depends on."""
+        if self._preparing is not None or self._completing is not None:
+            return None
+        macros = overrides.macros
+        if overrides.post_process is not None or (macros and not _HARMLESS.issuperset(macros)):
             return None
         user, character = overrides.user_name, overrides.character_name
         user = environment.user_name if user is None else user
         character = environment.character_name if character is None else character
-        return self._names.get(text, user, character, environment.group is None)
+        # A traced text may have traced names; what is kept for plain ones must not.
+        plain_names = type(user) is str and type(character) is str
+        return (user, character) if plain_names or type(text) is not str else None
 
-    def _keep_names(self, text: str, run: Run, expanded: str) -> None:
-        """Keep what a traced text gave: source maps of a chat have many texts in common."""
-        made = self._traced.get(text)
-        own = self._preparing is None and self._completing is None and _gives_names(run.overrides)
-        if own and made is not None and made.has_names_only(run):
-            names = _Names(expanded, run.budget.work, run.budget.produced)
-            self._names.put(names, text, run.user_name, run.character_name, run.environment.group is None)
+    def _with_names(self, text: str, names: tuple[str, str]) -> tuple[str, int, int] | None:
+        if self._version != self.registry.version:
+            return None
+        if type(text) is not str:
+            return self._traced_results.get(text, *names)
+        document = self._cache.get(text)
+        return document.known.get(names) if document is not None else None
+
+    def _remember_named(self, text: str, names: tuple[str, str], made: tuple[str, int, int]) -> None:
+        document = self._cache.get(text) if type(text) is str else self._traced.get(text)
+        if document is None or document.named_macros is None or len(made[0]) > MAX_KNOWN_CHARS:
+            return
+        if type(text) is not str:
+            self._traced_results.put(made, text, *names)
+            return
+        if len(document.known) >= MAX_KNOWN_NAMES:
+            document.known.clear()
+        document.known[names] = made
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete.
@@ -321,7 +326,7 @@ class MacroEngine(Expander):
         if self._version != self.registry.version:
             self._cache.clear()
             self._traced.clear()
-            self._names.clear()
+            self._traced_results.clear()
             self._version = self.registry.version
         if self._preparing is not None:
             for process in self._preparing:

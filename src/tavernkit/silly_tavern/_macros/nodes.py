@@ -25,10 +25,6 @@ ControlFlow: TypeAlias = "Callable[[MacroNode, Run], Steps]"
 """Evaluates a macro that decides itself which of its arguments are evaluated."""
 
 
-NAME_MACROS = frozenset({"char", "charifnotgroup", "group", "user"})
-"""Macros that give a name."""
-
-
 class Part:
     """An argument or a block: plain text, or a document to evaluate. Its text is cut out only when it is needed."""
 
@@ -115,15 +111,6 @@ class MacroNode:
         """The whole call as written, with its block."""
         source, start, end = self.span
         return source.text[start:end]
-
-    def gives_name(self, run: Run) -> bool:
-        """Return True if it gives the name of the user or the character, and does nothing else."""
-        if self.key not in NAME_MACROS or self.target is None or self.args or self.content is not None:
-            return False
-        from tavernkit.silly_tavern._macros.builtin.card import char, group, user  # others may have these names
-
-        handler = self.target[1].handler
-        return handler in (char, user) or (handler is group and run.environment.group is None)
 
     @property
     def scoped(self) -> bool:
