@@ -85,7 +85,7 @@ class PromptMessage:
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing to send: no text and no media."""
+        """True if there is nothing to send: no text and no media."""
         content = self.content
         # Most begin with something else than white space, which is quicker to see than to trim them.
         return not self.multimodals and (not content or content[0] in WHITESPACE) and not trim(content)

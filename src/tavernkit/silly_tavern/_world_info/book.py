@@ -6,7 +6,7 @@ import gc
 import json
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
@@ -203,10 +203,15 @@ class WorldBook:
     @cached_property
     def table(self) -> BookTable:
         """What a scan has to know of all entries. Read only."""
-        raws = [raw for _, raw in self.raw_entries()]
+        entries = self._raw.get("entries") if is_object(self._raw) else None
+        if is_object(entries):
+            raws = [*map(entries.__getitem__, own_keys(entries))]
+        else:
+            raws = [*entries] if is_list(entries) else []
         with _paused_collector(len(raws) >= MANY_ENTRIES):
             if raws and _are_objects(raws) and (columns := read_columns(raws)).usable:
-                return make_table(raws, columns)
+                with suppress(TypeError):
+                    return make_table(raws, columns)
             problems: list[str] = []
             usable = [*self.usable_entries(problems.append)]
             return make_table(usable, read_columns(usable), problems)

@@ -122,13 +122,8 @@ class Columns(NamedTuple):
 
     @property
     def usable(self) -> bool:
-        """Return True if no entry has a problem, as in most books."""
-        lists = [*self.key, *self.secondary_key]
-        return (
-            {*map(type, self.content)} <= {str}
-            and {*map(type, lists)} <= {list}
-            and {*map(type, chain.from_iterable(cast("list[list[Json]]", lists)))} <= {str}
-        )
+        """Return True if no entry has a problem, as in most books, or its keys have one, which ``make_table`` finds."""
+        return {*map(type, self.content)} <= {str} and {*map(type, chain(self.key, self.secondary_key))} <= {list}
 
 
 _FIELDS = (
@@ -169,6 +164,9 @@ def make_table(raws: Sequence[JsonObject], columns: Columns, problems: Sequence[
         raws: The usable entries.
         columns: Their fields.
         problems: What could not be read of the book.
+
+    Raises:
+        TypeError: A key is not text.
     """
     keys = _KeyReader(columns)
     depths = (to_number(depth) for depth in columns.scan_depth if depth is not None)
@@ -210,8 +208,7 @@ class _KeyReader:
     def __init__(self, columns: Columns) -> None:
         self.columns: dict[KeyKind, KeyColumn] = {}
         self.loose: set[int] = set()
-        primary = [keys if isinstance(keys, list) else None for keys in columns.key]
-        secondary = [keys if isinstance(keys, list) else None for keys in columns.secondary_key]
+        primary, secondary = _lists(columns.key), _lists(columns.secondary_key)
         for (case, word), owners in self._alike(columns).items():
             self._read(primary, owners, KeyKind(case, word, one_word=True, primary=True))
             # Without a list of primary keys an entry's secondary ones are never asked for.
@@ -232,20 +229,19 @@ class _KeyReader:
     def _column(self, kind: KeyKind) -> KeyColumn:
         return self.columns.setdefault(kind, KeyColumn([], []))
 
-    def _read(self, lists: Sequence[list[Json] | None], owners: Sequence[int], kind: KeyKind) -> None:
-        chosen = [lists[owner] or () for owner in owners]
+    def _read(self, lists: Sequence[Sequence[Json]], owners: Sequence[int], kind: KeyKind) -> None:
+        chosen = lists if len(owners) == len(lists) else [lists[owner] for owner in owners]
         texts = cast("list[str]", [*chain.from_iterable(chosen)])
         if not texts:
             return
         whose = [*chain.from_iterable(map(repeat, owners, map(len, chosen)))]
         # Usual keys, a word or several, need no closer look: no macro, no slash, no blank at the ends.
-        simple = [*map(str.isalnum, texts)]
         words = self._column(kind)
-        words.texts.extend(compress(texts, simple))
-        words.owners.extend(compress(whose, simple))
         phrases = self._column(kind._replace(whole_words=False, one_word=False))
-        others = [*map(not_, simple)]
-        for key, owner in zip(compress(texts, others), compress(whose, others), strict=True):
+        texts, whose = _take(texts, whose, [*map(str.isalnum, texts)], words)
+        spaced = [text.replace(" ", "").isalnum() and text.strip(" ") == text for text in texts]
+        texts, whose = _take(texts, whose, spaced, phrases)
+        for key, owner in zip(texts, whose, strict=True):
             if _WORDS.fullmatch(key):
                 plain, one_word = key, " " not in key
             else:
@@ -267,6 +263,20 @@ class _KeyReader:
             texts.append(text)
             owners.append(owner)
         return needs is not None
+
+
+def _lists(column: Sequence[Json]) -> Sequence[Sequence[Json]]:
+    if {*map(type, column)} <= {list}:  # as in most books
+        return cast("Sequence[list[Json]]", column)
+    return [keys if is_list(keys) else () for keys in column]
+
+
+def _take(texts: list[str], owners: list[int], chosen: list[bool], column: KeyColumn) -> tuple[list[str], list[int]]:
+    """Add the chosen keys to a column and return the others."""
+    column.texts.extend(compress(texts, chosen))
+    column.owners.extend(compress(owners, chosen))
+    others = [*map(not_, chosen)]
+    return [*compress(texts, others)], [*compress(owners, others)]
 
 
 @lru_cache(COMPILED_REGEX_NEEDS)

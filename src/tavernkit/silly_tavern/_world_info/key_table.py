@@ -183,7 +183,8 @@ class _WaitingKeys:
         fits: list[int] = []
         if self._heads is None:
             self._heads = [text[:GRAM] for text in texts]
-            fits += (at for at, head in enumerate(self._heads) if len(head) < GRAM)
+            if min(map(len, self._heads), default=GRAM) < GRAM:
+                fits += (at for at, head in enumerate(self._heads) if len(head) < GRAM)
         begin = compress(range(len(texts)), map(grams.__contains__, self._heads))
         fits += (at for at in begin if texts[at][-GRAM:] in grams and at not in self._taken)
         self._taken.update(fits)
