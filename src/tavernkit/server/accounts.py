@@ -1,4 +1,4 @@
-"""What keys use and what they may use a day: tokens, and money where models have prices."""
+"""Usage and daily budgets of keys: tokens, and money if models have prices."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Exchanged:
 
 
 class Accounts:
-    """Counts what keys use, in all processes together, and refuses turns of those that have used up their day."""
+    """Counts the usage of keys across all processes, and refuses turns of keys that have used up their budget."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
 
     @property
     def today(self) -> date:
-        """The day that is counted now; days are those of UTC."""
+        """The current day, in UTC."""
         return datetime.fromtimestamp(self._clock(), UTC).date()
 
     async def check(self, connection: AsyncConnection, client: Client | None) -> None:
-        """Raise ServiceError 429 if a client has used what it may use a day."""
+        """Raise ServiceError 429 if a client has used up its daily budget."""
         if client is None or (client.daily_tokens is None and client.daily_cost is None):
             return
         tokens, cost = await spent(connection, client.owner, self.today.isoformat())
@@ -60,7 +60,7 @@ class Accounts:
             raise self._over(f"the key has used the {client.daily_cost:g} that it may cost per day")
 
     async def add(self, connection: AsyncConnection, owner: str, uses: Sequence[Use]) -> None:
-        """Add to what an owner has used today."""
+        """Add to an owner's usage of today."""
         await add_uses(connection, owner, self.today.isoformat(), uses)
 
     def _over(self, message: str) -> ServiceError:
@@ -71,12 +71,12 @@ class Accounts:
 
 
 def uses_of(exchanged: Sequence[Exchanged], character: str, plan: Plan | None) -> list[Use]:
-    """What the requests of a turn took, one entry for each model.
+    """Return the usage of a turn's requests, one entry per model.
 
     Args:
         exchanged: The requests and their replies.
-        character: Whom the turn was with.
-        plan: The prompt of the last request: if the provider reports nothing, its tokens are known.
+        character: The character of the turn.
+        plan: The prompt of the last request: its tokens are used if the provider reports none.
     """
     found: dict[tuple[str, str], Use] = {}
     for each in exchanged:
@@ -100,13 +100,13 @@ def uses_of(exchanged: Sequence[Exchanged], character: str, plan: Plan | None) -
 
 
 def passed_use(upstream: str, config: UpstreamConfig, model: str, answer: Json) -> Use:
-    """What a request took that was passed on (embeddings, moderations), as far as the answer says.
+    """Return the usage of a forwarded request (embeddings, moderations), if the answer reports it.
 
     Args:
         upstream: The upstream's name.
         config: Its settings.
         model: The model that was asked.
-        answer: What it said.
+        answer: The answer.
     """
     counts = answer.get("usage") if is_object(answer) else None
     tokens = counts.get("prompt_tokens") if is_object(counts) else None
@@ -116,12 +116,12 @@ def passed_use(upstream: str, config: UpstreamConfig, model: str, answer: Json) 
 
 
 def estimated_usage(reply: Reply, plan: Plan | None, messages: Sequence[MessageLike] = ()) -> Usage:
-    """Count the tokens of a request whose provider does not.
+    """Estimate the tokens of a request whose provider reports none.
 
     Args:
         reply: The reply.
-        plan: The prompt, if it is known: its tokens are counted already.
-        messages: The messages of the request, if it is not.
+        plan: The prompt, if known: its tokens are already counted.
+        messages: The messages of the request otherwise.
     """
     counts = getattr(plan, "token_counts", None)
     if isinstance(counts, dict):
@@ -134,12 +134,12 @@ def estimated_usage(reply: Reply, plan: Plan | None, messages: Sequence[MessageL
 
 
 def price_of(config: UpstreamConfig, model: str) -> Price | None:
-    """The price of a model: that of the first pattern which fits its name."""
+    """Return the price of a model: that of the first pattern that matches its name."""
     return next((price for pattern, price in config.prices.items() if fnmatchcase(model, pattern)), None)
 
 
 def cost_of(usage: Usage, price: Price | None) -> float:
-    """What a request costs; without a price, nothing."""
+    """Return the cost of a request; 0 without a price."""
     if price is None:
         return 0.0
     cached = min(usage.cached_tokens, usage.input_tokens)
@@ -149,7 +149,7 @@ def cost_of(usage: Usage, price: Price | None) -> float:
 
 
 def period(first: date | None, last: date | None, today: date) -> tuple[str, str]:
-    """The days of a report; without any, the last thirty."""
+    """Return the days of a report; by default the last thirty."""
     last = last or today
     first = first or last - timedelta(days=min(USAGE_REPORT_DAYS - 1, last.toordinal() - 1))
     return first.isoformat(), last.isoformat()
@@ -158,14 +158,14 @@ def period(first: date | None, last: date | None, today: date) -> tuple[str, str
 async def usage_report(
     database: Database, *, first: str, last: str, by: Sequence[Grouping] = GROUPINGS, owner: str | None = None
 ) -> list[dict[str, object]]:
-    """Return what was used, divided as asked.
+    """Return the usage, grouped as requested.
 
     Args:
         database: The database.
         first: The first day.
         last: The last day.
-        by: What the sums are divided by.
-        owner: The only owner; None for all.
+        by: What the totals are grouped by.
+        owner: Only this owner; None for all.
 
     Raises:
         ServiceError: The report would be too long.
@@ -180,7 +180,7 @@ async def usage_report(
 
 
 def usage_csv(rows: Sequence[Mapping[str, object]], by: Sequence[Grouping]) -> str:
-    """The report as a CSV file with a header."""
+    """Return the report as CSV with a header."""
     columns: list[str] = []
     for each in dict.fromkeys(by):
         columns += {"key": ["key", "key_name"], "model": ["upstream", "model"]}.get(each, [each])

@@ -1,4 +1,4 @@
-"""How many turns run at once: others wait in a short queue that serves keys in turn, or are asked to come back."""
+"""Limits how many turns run at once: others wait in a short queue that is fair between keys, or get 503."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tavernkit.server.errors import ServiceError
 
 
 class Admission:
-    """Lets so many in. Those who wait are let in key by key, so that one busy client does not keep others out."""
+    """Admits a limited number of turns. Waiting turns take turns by key: one busy client cannot block others."""
 
     def __init__(self, *, running: int, waiting: int, seconds: float) -> None:
         """Make a queue.
 
         Args:
-            running: How many may be in at once.
+            running: How many may run at once.
             waiting: How many may wait.
-            seconds: How long anybody waits.
+            seconds: How long a turn may wait.
         """
         self._free = running
         self._most = waiting
@@ -28,12 +28,12 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """How many wait now."""
+        """The number of waiting turns."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
     async def slot(self, owner: str) -> AsyncGenerator[None]:
-        """Be let in, and leave at the end; raises ServiceError 503 if too many wait."""
+        """Hold a slot inside the ``with`` block; raises ServiceError 503 if too many are waiting."""
         await self._enter(owner)
         try:
             yield
@@ -55,7 +55,7 @@ class Admission:
             raise self._overloaded() from None
         except BaseException:
             if not self._forget(owner, place) and not place.cancelled() and place.exception() is None:
-                self._leave()  # let in at the moment the client gave up
+                self._leave()  # admitted just when the client gave up
             raise
 
     def _leave(self) -> None:
@@ -64,13 +64,13 @@ class Admission:
             owner, places = self._queues.popitem(last=False)
             place = places.popleft()
             if places:
-                self._queues[owner] = places  # behind the others
+                self._queues[owner] = places  # after the others
             if not place.done():
                 self._free -= 1
                 place.set_result(None)
 
     def _make_room(self, owner: str) -> None:
-        """Turn away the last of the key with most waiting; that may be the one who asks."""
+        """Reject the last waiting turn of the key with the most waiting turns; that may be the new one."""
         busiest = max(self._queues, key=lambda each: len(self._queues[each]), default=owner)
         if len(self._queues.get(busiest, ())) <= len(self._queues.get(owner, ())) + 1:
             raise self._overloaded()

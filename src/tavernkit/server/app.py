@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from tavernkit.server.studio_forwarding import StudioKeeper
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
-"""Where the starting process leaves the settings for its workers."""
+"""The environment variable with the settings for worker processes."""
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
-"""A turn makes thousands of objects and hardly any cycles: collecting at Python's own pace took a tenth of its time."""
+"""A turn makes thousands of objects but hardly any cycles: Python's default collection took a tenth of its time."""
 
 SHORT_ROUTES = (ShortRoute("/v1/chat/completions", ChatCompletionRequest, openai.chat_completions),)
 
@@ -70,9 +70,9 @@ def create_app(
     upstream_models: Mapping[str, Model] | None = None,
     own_process: bool = False,
 ) -> FastAPI:
-    """Make the application. ``upstream_models`` stand in for upstreams by name, for tests.
+    """Make the application. ``upstream_models`` replace upstreams by name, for tests.
 
-    With ``own_process`` the process does nothing else, and its memory is arranged for that.
+    With ``own_process`` the process serves nothing else, and garbage collection is tuned for that.
 
     >>> app = create_app(ServerConfig(data=Path("data")))           # doctest: +SKIP
     """
@@ -97,9 +97,9 @@ def create_app(
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
     app.state.studios, app.state.find_studio = None, _find_studio
-    for module in (openai, completions, anthropic, responses, models, sessions):  # routes are tried in their order
+    for module in (openai, completions, anthropic, responses, models, sessions):  # routes are tried in order
         app.include_router(module.router)
-    for module in (studio_api, talk_api):  # before the library, whose paths would take theirs
+    for module in (studio_api, talk_api):  # before the library, whose paths would match theirs
         app.include_router(module.router, dependencies=[Security(bearer)])
     app.include_router(page_files.router)
     app.include_router(chat_settings.variables)
@@ -124,7 +124,7 @@ def create_app(
 
 
 def _studio_keeper(config: ServerConfig) -> StudioKeeper | None:
-    """What brings all requests of Studio to one of several processes, if these can find each other."""
+    """Return the forwarder of Studio's requests to one of several processes, if they can reach each other."""
     folder = os.environ.get(STUDIO_FOLDER)
     if config.workers == 1 or folder is None:
         return None
@@ -134,7 +134,7 @@ def _studio_keeper(config: ServerConfig) -> StudioKeeper | None:
 
 
 async def _find_studio(request: Request) -> object:
-    """Return the Studio of a client; what Studio is made of is loaded with the first one."""
+    """Return the Studio of a client; Studio's modules are loaded with the first one."""
     state = request.app.state
     if state.studios is None:
         from tavernkit.server.studios import Studios
@@ -153,8 +153,8 @@ def worker_app() -> FastAPI:
 
 
 def _warm_up() -> None:
-    """Load what the first turn would wait for; what is there then stays, and need not be searched for garbage again."""
-    count_tokens("Beldunhal")  # no single token: its table of merges is made, too
+    """Load what the first turn needs; these objects stay, so garbage collection need not check them again."""
+    count_tokens("Beldunhal")  # not a single token, so the merge table is built too
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
@@ -163,12 +163,12 @@ def _warm_up() -> None:
 def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/health", tags=["health"])
     async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]  # a route
-        """True if the process lives."""
+        """Return 200 if the process is running."""
         return {"status": "ok", "version": __version__}
 
     @app.get("/ready", tags=["health"])
     async def ready() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
-        """True if it can serve: the database answers."""
+        """Return 200 if the service is ready: the database answers."""
         try:
             await service.database.ping()
         except Exception as error:  # noqa: BLE001  # whatever it is, the server is not ready
@@ -201,7 +201,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _too_deep(request: Request, error: Exception) -> Response:
-    """What nests deeper than the stack came from a client."""
+    """Answer errors of data from clients that is nested too deeply."""
     del request, error
     return SafeJSONResponse(error_body(400, "the request nests too deeply", code="nested_too_deeply"), status_code=400)
 

@@ -1,4 +1,4 @@
-"""What is done with a whole database beside a server, or without one: import, export, backup, restore, keys."""
+"""Operations on a whole database, with or without a running server: import, export, backup, restore, keys."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MANIFEST = "tavernkit-backup.json"
 FORMAT = 1
 ROWS_AT_ONCE = 500
 LEFT_OUT = frozenset(("rate_windows",))
-"""Tables that are worth nothing later."""
+"""Tables that are not worth a backup."""
 
 
 def import_path(config: ServerConfig, path: Path) -> JsonObject:
-    """Put a folder, an archive or a file into the database; gives what was imported and what was not.
+    """Import a folder, an archive or a file into the database; return what was imported and what was not.
 
     Args:
         config: The settings.
@@ -74,7 +74,7 @@ def import_path(config: ServerConfig, path: Path) -> JsonObject:
 
 
 def import_save(config: ServerConfig, path: Path) -> JsonObject:
-    """Put a save of RisuAI's into the database; chats that are there already stay as they are.
+    """Import a RisuAI save into the database; existing chats do not change.
 
     Args:
         config: The settings.
@@ -98,12 +98,12 @@ def import_save(config: ServerConfig, path: Path) -> JsonObject:
 
 
 def export_all(config: ServerConfig, target: Path, *, session: str | None = None) -> dict[str, int]:
-    """Write the library and all sessions as files of the platforms into a ZIP file; gives how many of each.
+    """Write the library and all sessions to a ZIP file in the platforms' formats; return how many of each.
 
     Args:
         config: The settings.
-        target: The ZIP file; of one session, the file of its platform.
-        session: Our id of the only session to write.
+        target: The ZIP file; for one session, a file in its platform's format.
+        session: Our id of the session, to write only this one.
     """
 
     async def work(database: Database) -> dict[str, int]:
@@ -135,11 +135,11 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
 
 
 def backup(config: ServerConfig, target: Path) -> dict[str, int]:
-    """Write all rows of the database into a ZIP file that any database can be restored from; gives rows by table.
+    """Write all rows of the database to a ZIP file for any database; return the number of rows by table.
 
     Args:
         config: The settings.
-        target: The file. It holds hashes of keys, and sealed keys of upstreams.
+        target: The file. It contains hashes of keys, and encrypted keys of upstreams.
     """
 
     async def work(database: Database) -> dict[str, int]:
@@ -162,7 +162,7 @@ def backup(config: ServerConfig, target: Path) -> dict[str, int]:
 
 
 def restore(config: ServerConfig, source: Path) -> dict[str, int]:
-    """Fill an empty database from a backup; gives rows by table.
+    """Fill an empty database from a backup; return the number of rows by table.
 
     Args:
         config: The settings.
@@ -187,7 +187,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                             )
                     for table in _tables():
                         if f"{table.name}.jsonl" not in archive.namelist():
-                            continue  # the backup of a version that had no such table
+                            continue  # a backup of a version without this table
                         with archive.open(f"{table.name}.jsonl") as file:
                             for rows in _batches(_unpacked(json.loads(line)) for line in file if line.strip()):
                                 await connection.execute(insert(table), rows)
@@ -200,7 +200,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
 
 
 def migrate(config: ServerConfig) -> None:
-    """Bring the tables up to date, or make them."""
+    """Create or update the tables."""
 
     async def work(database: Database) -> None:
         await database.migrate()
@@ -221,13 +221,13 @@ def list_keys(config: ServerConfig) -> list[KeyInfo]:
 def create_key(
     config: ServerConfig, name: str, scopes: tuple[Scope, ...], allowance: Allowance | None = None
 ) -> tuple[KeyInfo, str]:
-    """Make an API key; gives it and its text.
+    """Create an API key; return it and its text.
 
     Args:
         config: The settings.
         name: What it is for.
         scopes: What it may do.
-        allowance: How much of it.
+        allowance: Its limits.
     """
 
     async def work(database: Database) -> tuple[KeyInfo, str]:
@@ -238,7 +238,7 @@ def create_key(
 
 
 def revoke_key(config: ServerConfig, key_id: str) -> None:
-    """Let an API key open nothing any more."""
+    """Revoke an API key."""
 
     async def work(database: Database) -> None:
         await database.require_tables()
@@ -250,7 +250,7 @@ def revoke_key(config: ServerConfig, key_id: str) -> None:
 def read_usage(
     config: ServerConfig, first: date | None, last: date | None, by: Sequence[Grouping] = GROUPINGS
 ) -> list[dict[str, object]]:
-    """What keys have used, divided as asked.
+    """Return the usage of keys, grouped as requested.
 
     Args:
         config: The settings.
@@ -282,7 +282,7 @@ def _with_database(config: ServerConfig, work: Callable[[Database], Awaitable[T]
 
 
 class _written:  # noqa: N801  # used as a function
-    """A ZIP file that is there only when it is whole."""
+    """Open a ZIP file that replaces the target only when it is complete."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -301,7 +301,7 @@ class _written:  # noqa: N801  # used as a function
 
 
 def _tables() -> list[Table]:
-    """All tables, those that others refer to first."""
+    """Return all tables, in order of their references."""
     return [table for table in Base.metadata.sorted_tables if table.name not in LEFT_OUT]
 
 

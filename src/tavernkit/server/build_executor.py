@@ -16,7 +16,7 @@ Built = TypeVar("Built")
 
 
 class BuildExecutor:
-    """Runs builds. Beside a busy event loop a thread waits longer for its turn than a short build takes."""
+    """Runs builds. With a busy event loop, a thread waits longer for its turn than a short build takes."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="tavernkit-build")
@@ -31,7 +31,7 @@ class BuildExecutor:
         return await loop.run_in_executor(self._executor, self._timed, kind, build)
 
     def close(self) -> None:
-        """Begin no more builds."""
+        """Refuse new builds."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _timed(self, kind: Hashable, build: Callable[[], Built]) -> Built:
@@ -43,5 +43,5 @@ class BuildExecutor:
 
 
 def _working_time() -> float:
-    """The thread's own clock: waiting for its turn, on a busy machine, does not count; the work of its regexes does."""
+    """Return the processor time of this thread and of its regexes in workers; waiting does not count."""
     return time.thread_time() + seconds_waited()

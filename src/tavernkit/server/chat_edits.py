@@ -22,11 +22,11 @@ from tavernkit.server.swipes import swipes_of, with_swipe, with_text, without_sw
 from tavernkit.server.talks.talk import LineChange
 
 COPIED_AT_ONCE = 1000
-"""Messages of a branch that are read and written together."""
+"""How many messages of a branch are copied at a time."""
 
 
 def owned_by(client: Client) -> str | None:
-    """Whose chats a client may see; nothing means everybody's."""
+    """Return whose chats a client may see; None means everybody's."""
     return None if client.may("admin") else client.owner
 
 
@@ -43,7 +43,7 @@ async def change_message(
 
     Args:
         database: The database.
-        client: Who asks.
+        client: The client.
         chat_id: The chat.
         message_id: The message.
         change: The change.
@@ -71,15 +71,15 @@ async def remove_messages(
 async def branch_chat(
     database: Database, client: Client, chat_id: str, message_id: str, external_id: str, *, marked: bool = False
 ) -> ChatState:
-    """A new chat with everything up to a message, the state as it is now included.
+    """Create a chat with everything up to a message, and the current state.
 
     Args:
         database: The database.
-        client: Who asks.
+        client: The client.
         chat_id: The chat.
         message_id: The last message of the branch.
-        external_id: What the client knows the new chat by.
-        marked: Whether the branch says where it came from, if its platform does so.
+        external_id: The client's id of the new chat.
+        marked: True if the branch names its origin, if its platform supports that.
     """
     async with database.write() as connection:
         chat = await chats.get_chat(connection, chat_id, owner=owned_by(client))
@@ -101,7 +101,7 @@ async def branch_chat(
 
 
 def _marked(chat: ChatState, last: ChatLine) -> tuple[JsonObject, list[ChatLine]]:
-    """The details of a branch of RisuAI's, and the line that ends it: its name and where it came from."""
+    """Return the details of a RisuAI branch, and its last line: its name and origin."""
     from tavernkit.server.talks import risu_ai_lines
 
     own, name = chat.details.get("id") or chat.id, str(chat.details.get("name") or chat.external_id)
@@ -154,7 +154,7 @@ def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> Chat
 
 
 def with_content(chat: ChatState, line: ChatLine, native: JsonObject, content: str) -> ChatLine:
-    """The line with another text; the swipe that is shown follows it.
+    """Return the line with another text; the current swipe is updated too.
 
     Args:
         chat: Its chat, whose platform says where the text is kept.

@@ -19,7 +19,7 @@ from tavernkit.server.storage.items import Kind, item_info, slug
 
 
 async def chat_file(connection: AsyncConnection, chat: ChatState) -> tuple[str, bytes]:
-    """A session as SillyTavern's JSONL or RisuAI's JSON, with a name for the file."""
+    """Return a session as SillyTavern's JSONL or RisuAI's JSON, with a file name."""
     lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
     name = await _name(connection, chat)
     stem = f"{slug(name) or 'chat'}-{slug(chat.external_id) or chat.id}"[:100]
@@ -36,7 +36,7 @@ def _jsonl(chat: ChatState, name: str, lines: Sequence[ChatLine]) -> bytes:
 
 
 def stored_messages(chat: ChatState, lines: Sequence[ChatLine]) -> tuple[tuple[st.ChatMessage, ...], st.ChatMetadata]:
-    """The messages and the metadata of a session as SillyTavern has them.
+    """Return the messages and the metadata of a session in SillyTavern's format.
 
     Args:
         chat: The session.
@@ -49,7 +49,7 @@ def stored_messages(chat: ChatState, lines: Sequence[ChatLine]) -> tuple[tuple[s
 
 
 def _message(line: ChatLine) -> st.ChatMessage:
-    """A line; calls of tools and their results, which SillyTavern's chats have no lines for, are hidden ones."""
+    """Return a line; tool calls and results, for which SillyTavern has no lines, become hidden ones."""
     if "role" not in line.native:
         return st.ChatMessage.from_json(line.native)
     name = {"user": "User", "assistant": "Assistant"}.get(line.role, "System")
@@ -66,7 +66,7 @@ def _risu_chat(chat: ChatState, name: str, lines: Sequence[ChatLine]) -> bytes:
 def stored_risu_chat(
     chat: ChatState, name: str, lines: Sequence[ChatLine], *, chat_id: str | None = None
 ) -> risu_ai.RisuChat:
-    """A session as RisuAI has it.
+    """Return a session in RisuAI's format.
 
     Args:
         chat: The session.

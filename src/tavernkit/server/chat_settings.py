@@ -65,7 +65,7 @@ def chosen_settings(settings: Mapping[str, object], platform: str) -> JsonObject
 
 
 def checked_settings(settings: JsonObject, platform: str, warn: Warn) -> JsonObject:
-    """Settings that a client brings; wrong values are reported, unknown names refused.
+    """Check settings from a client; wrong values are reported, unknown names refused.
 
     Args:
         settings: The settings.

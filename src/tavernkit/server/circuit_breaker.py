@@ -1,4 +1,4 @@
-"""Leaves a failing upstream alone for a while."""
+"""Stops requests to a failing upstream for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tavernkit.server.limits import BREAKER_FAILURES, BREAKER_SECONDS
 
 
 class CircuitBreaker:
-    """Opens after failures in a row; after a pause one request may try, and its outcome decides."""
+    """Opens after several failures in a row; after a pause, one request is let through, and its outcome decides."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class CircuitBreaker:
         self._trying = False
 
     def wait(self) -> float:
-        """Seconds until a request may be sent; nought lets it go now, and counts on ``record()`` afterwards."""
+        """Return the seconds until a request may be sent; 0 means now, and then ``record()`` must follow."""
         if self._failed < self._allowed:
             return 0.0
         left = self._open_until - self._clock()
@@ -38,7 +38,7 @@ class CircuitBreaker:
         return 0.0
 
     def record(self, *, ok: bool) -> None:
-        """Take the outcome of a request."""
+        """Record the outcome of a request."""
         self._trying = False
         if ok:
             self._failed = 0
@@ -48,10 +48,10 @@ class CircuitBreaker:
             self._open_until = self._clock() + self._seconds
 
     def release(self) -> None:
-        """A request ended without telling anything about the upstream (the client left)."""
+        """Record that a request ended without an outcome, because the client disconnected."""
         self._trying = False
 
     @property
     def is_open(self) -> bool:
-        """True if requests are turned away now."""
+        """True if requests are refused now."""
         return self._failed >= self._allowed and self._open_until > self._clock()

@@ -29,17 +29,17 @@ from tavernkit.server import limits
 
 ENV_PREFIX = "TAVERNKIT_SERVER_"
 STUDIO_FOLDER = "TAVERNKIT_STUDIO_FOLDER"
-"""The variable that names the folder through which workers find the one that keeps Studio's workspaces."""
+"""The environment variable with the folder through which workers find the one with Studio's workspaces."""
 SCRIPTED = "scripted"
 """The upstream that needs no network: a scripted model."""
 
 
 Failure = Literal["error", "timeout", "rate_limit", "context_length"]
-"""Why another upstream is asked."""
+"""Reasons to try another upstream."""
 FAILURES: tuple[Failure, ...] = get_args(Failure)
 
 BUILD_LIMITS = tuple(each.name for each in fields(Limits) if each.name.startswith("max_build_"))
-"""What of a build can be limited further than it is anyway."""
+"""Limits of builds that settings can lower."""
 
 
 def _build_limits(value: dict[str, int]) -> dict[str, int]:
@@ -62,7 +62,7 @@ def _known_profile(name: str) -> str:
 
 
 class RouteConfig(BaseModel):
-    """One of several upstreams that stand for one."""
+    """One of several upstreams behind a route."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,7 +75,7 @@ class RouteConfig(BaseModel):
 
 
 class Price(BaseModel):
-    """What a million tokens of a model cost, in whatever currency budgets are in."""
+    """The price of a million tokens of a model, in the currency of the budgets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,7 +88,7 @@ class Price(BaseModel):
 
 
 class UpstreamConfig(BaseModel):
-    """A model server under a name: where it is, how it is spoken to, and how patient to be."""
+    """A named model server: its address, protocol and time limits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -240,7 +240,7 @@ class ServerConfig(BaseModel):
 
     @property
     def database_url(self) -> str:
-        """The URL with an asynchronous driver."""
+        """The database URL with an asynchronous driver."""
         if self.db is None:
             return f"sqlite+aiosqlite:///{(self.data / 'tavernkit.db').absolute()}"
         url = self.db.get_secret_value()
@@ -254,7 +254,7 @@ class ServerConfig(BaseModel):
         return not is_loopback(self.host) if self.require_keys is None else self.require_keys
 
     def limits_of(self, *names: str) -> Limits:
-        """What builds may do for a key, by its names; never more than without any setting."""
+        """Return the limits of builds for a key, by its names; never higher than the defaults."""
         chosen = dict(self.build_limits)
         for name in names:
             chosen |= self.key_limits.get(name, {})
@@ -263,7 +263,7 @@ class ServerConfig(BaseModel):
 
     @property
     def default_upstream(self) -> str:
-        """The upstream that is used when nothing else says."""
+        """The default upstream."""
         return self.upstream or next(iter(self.upstreams))
 
 
@@ -273,7 +273,7 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> ServerConfig:
-    """Read the settings; errors name the place they came from."""
+    """Read the settings; errors name their source."""
     environment = os.environ if environment is None else environment
     path = path or environment.get(f"{ENV_PREFIX}CONFIG")
     values: Mapping[str, object] = _from_file(Path(path)) if path else {}
@@ -332,7 +332,7 @@ def _upstream_of_provider(text: str) -> tuple[str, dict[str, object]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if an address is reached from this machine only."""
+    """Return True if an address can only be reached from this machine."""
     if host == "localhost":
         return True
     try:
@@ -353,7 +353,7 @@ _PLAIN = tuple(name for name in ServerConfig.model_fields if name not in _STRUCT
 
 
 def _from_environment(environment: Mapping[str, str]) -> Mapping[str, object]:
-    """``TAVERNKIT_SERVER_PORT``, …; ``TAVERNKIT_SERVER_UPSTREAM_<NAME>_API_KEY`` gives an upstream its key."""
+    """Read ``TAVERNKIT_SERVER_PORT``, …; ``TAVERNKIT_SERVER_UPSTREAM_<NAME>_API_KEY`` is the key of an upstream."""
     found: dict[str, object] = {
         name: environment[key] for name in _PLAIN if (key := f"{ENV_PREFIX}{name.upper()}") in environment
     }
@@ -368,7 +368,7 @@ def _from_environment(environment: Mapping[str, str]) -> Mapping[str, object]:
 
 
 def dump_config(config: ServerConfig) -> dict[str, object]:
-    """The settings as plain values, secrets included: for handing them to worker processes, never for logs."""
+    """Return the settings as plain values, including secrets, for worker processes; never log them."""
     plain = _plain(config.model_dump())
     assert is_mapping(plain)
     return dict(plain)

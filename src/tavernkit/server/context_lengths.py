@@ -1,4 +1,4 @@
-"""How many tokens a model takes: what its server says, a table of known models, or a cautious number."""
+"""The context size of a model: from its server, a table of known models, or a cautious default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tavernkit.server.limits import ASKING_SECONDS, CONTEXT_LENGTH, CONTEXT_LENG
 logger = logging.getLogger("tavernkit.server")
 
 Call = Callable[[str], Awaitable[Json]]
-"""Gets a path of a server."""
+"""Fetches a path of a server."""
 
 KNOWN: Final[tuple[tuple[str, int], ...]] = (
     ("gpt-3.5*", 16_385),
@@ -43,7 +43,7 @@ KNOWN: Final[tuple[tuple[str, int], ...]] = (
     ("command-r*", 128_000),
     ("command-a*", 256_000),
 )
-"""Context sizes by patterns of names without a router's prefix (``openai/…``); the first that fits counts."""
+"""Context sizes by patterns of names without a router's prefix (``openai/…``); the first match counts."""
 
 _FIELDS: Final = (
     "context_length",
@@ -53,27 +53,27 @@ _FIELDS: Final = (
     "n_ctx",
     "loaded_context_length",
 )
-"""What servers call it in their list of models: OpenRouter, vLLM, LM Studio, Groq, llama.cpp."""
+"""Its names in servers' lists of models: OpenRouter, vLLM, LM Studio, Groq, llama.cpp."""
 
 
 def known_length(model: str) -> int | None:
-    """The context size of a well-known model."""
+    """Return the context size of a well-known model."""
     name = model.rpartition("/")[2].lower()
     return next((length for pattern, length in KNOWN if fnmatchcase(name, pattern)), None)
 
 
 class ContextLength:
-    """The context size of one upstream: asked from its server once in a while."""
+    """The context size of one upstream; its server is asked from time to time."""
 
     def __init__(
         self, configured: int | None, call: Call | None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Know a size.
+        """Make the lookup.
 
         Args:
-            configured: What the settings say; then the server is not asked.
-            call: Asks the server; None if it does not say.
-            clock: The time in seconds.
+            configured: The size in the settings; then the server is not asked.
+            call: Asks the server; None if it cannot be asked.
+            clock: Returns the time in seconds.
         """
         self._configured = configured
         self._call = call
@@ -83,7 +83,7 @@ class ContextLength:
         self._looking = asyncio.Lock()
 
     async def known(self, model: str) -> int | None:
-        """What the settings, the server or the table say about a model; None if none of them does."""
+        """Return the size of a model from the settings, the server or the table; None if unknown."""
         if self._configured is not None:
             return self._configured
         if self._call is not None and self._is_old():
@@ -95,7 +95,7 @@ class ContextLength:
         return listed if isinstance(listed, int) else known_length(model)
 
     async def of(self, model: str) -> int:
-        """The size to go by."""
+        """Return the size to use."""
         return await self.known(model) or CONTEXT_LENGTH
 
     def _is_old(self) -> bool:
@@ -103,14 +103,14 @@ class ContextLength:
 
 
 async def _lengths(call: Call) -> JsonObject:
-    """Sizes by names of models; under the empty name that of the only model. A server that fails says nothing."""
+    """Return sizes by model name; the empty name means the only model. Empty if the server fails."""
     try:
         async with asyncio.timeout(ASKING_SECONDS):
             body = await call("/models")
             listed = body.get("data") if is_object(body) else None
             models = [model for model in listed if is_object(model)] if is_list(listed) else []
             if any(model.get("owned_by") == "llamacpp" for model in models):
-                # Its list has the size that the model was trained with; the one that is in use is elsewhere.
+                # Its list has the model's training size; the size in use is elsewhere.
                 return {"": _number((await _properties(call)).get("n_ctx"))}
     except (ModelError, TimeoutError) as error:
         logger.info("a model's server does not say its context size: %s", error)

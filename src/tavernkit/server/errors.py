@@ -7,7 +7,7 @@ from tavernkit.errors import TavernKitError
 
 
 class ServiceError(TavernKitError):
-    """A request that cannot be served; ``status`` is the HTTP status, ``code`` is stable for programs."""
+    """A request cannot be served; ``status`` is the HTTP status, ``code`` is stable for programs."""
 
     def __init__(
         self, status: int, message: str, *, code: str, param: str | None = None, retry_after: float | None = None
@@ -19,17 +19,17 @@ class ServiceError(TavernKitError):
         self.retry_after = retry_after
 
     def body(self) -> JsonObject:
-        """The body of the answer."""
+        """Return the body of the answer."""
         return error_body(self.status, str(self), code=self.code, param=self.param)
 
 
 def error_body(status: int, message: str, *, code: str, param: str | None = None) -> JsonObject:
-    """An error as OpenAI's API writes it."""
+    """Return an error in the format of OpenAI's API."""
     return {"error": {"message": message, "type": _TYPES.get(status, _kind(status)), "param": param, "code": code}}
 
 
 def not_found(kind: str, name: str) -> ServiceError:
-    """There is no such thing."""
+    """Return a 404 error."""
     code = "model_not_found" if kind == "model" else f"{kind}_not_found"
     return ServiceError(404, f"there is no {kind} {name!r}", code=code)
 

@@ -1,4 +1,4 @@
-"""The model a fresh server talks to: scripted, no key, no network."""
+"""The default model of a new server: scripted, without key or network."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ QUOTED_CHARACTERS = 200
 
 
 class ExampleModel(AsyncContext):
-    """Answers every request with the same kind of line; a request is a script of its own, so nothing piles up.
+    """Answers every request with a similar line; each request has its own script, so memory does not grow.
 
-    ``latency`` is waited before each answer, for load tests.
+    ``latency`` is a pause before each answer, for load tests.
     """
 
     name = ""

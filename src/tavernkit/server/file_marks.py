@@ -1,4 +1,4 @@
-"""Which file of a served folder or save a session belongs to, and how both were when they were last the same."""
+"""Links a session to its file in a served folder or save, with both versions when they were last in sync."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from tavernkit.server.storage.tables import Chat
 from tavernkit.server.stored_folders import FILE, file_id
 
 KEY = "file"
-"""Where the options of a session have its mark."""
+"""The key of the mark in the options of a session."""
 _INDEX = "chat-of-served"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMark:
-    """What a session and its file were when they were last the same."""
+    """The versions of a session and its file when they were last in sync."""
 
     path: str
-    """The file below the served folder; of a save, the id of the chat."""
+    """The file below the served folder; for a save, the id of the chat."""
     digest: str
     version: int
     """The version of the session."""
     skipped: int = 0
     """How many messages at the beginning of the file the session does not have."""
     owner: str = ""
-    """Whose chat of a save it is: the id of the character or group."""
+    """For a save: the id of the character or group."""
 
     @classmethod
     def of(cls, chat: ChatState) -> FileMark | None:
-        """The mark of a session; None if it belongs to no file."""
+        """Return the mark of a session; None if it has no file."""
         found = chat.options.get(KEY)
         if not is_object(found):
             return None
@@ -55,23 +55,23 @@ class FileMark:
 
 
 def digest_of(content: bytes) -> str:
-    """What changes when a file does."""
+    """Return a digest of a file."""
     return hashlib.sha256(content).hexdigest()
 
 
 def risu_digest(chat: RisuChat) -> str:
-    """What changes when a chat of a save does."""
+    """Return a digest of a chat of a save."""
     return digest_of(json_stringify(chat_json(chat)).encode("utf-8", "surrogatepass"))
 
 
 async def set_mark(connection: AsyncConnection, chat: ChatState, mark: FileMark) -> None:
-    """Store a mark. The version of the session stays: nothing of the chat has changed."""
+    """Store a mark. The version of the session stays the same, because the chat has not changed."""
     options: dict[str, Json] = {**chat.options, KEY: mark.to_json()}
     await connection.execute(*change(Chat, {"options": options}, id=chat.id))
 
 
 async def note_session(connection: AsyncConnection, path: str, chat_id: str) -> None:
-    """Remember that a file was written for a session, so that it is not imported as another one."""
+    """Record that a file was written for a session, so that it is not imported as another one."""
     item_id = file_id(_INDEX, path)
     await save_item(
         connection,
@@ -85,6 +85,6 @@ async def note_session(connection: AsyncConnection, path: str, chat_id: str) -> 
 
 
 async def session_of(connection: AsyncConnection, path: str) -> str | None:
-    """The session that a file was written for."""
+    """Return the session that a file was written for."""
     ref = (FILE, file_id(_INDEX, path))
     return (await item_file(connection, *ref)).decode() if await infos(connection, [ref]) else None

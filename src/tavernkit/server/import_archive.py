@@ -15,7 +15,7 @@ COPY_BYTES = 1 << 16
 
 
 def unpack(archive: Path, target: Path) -> None:
-    """Unpack a ZIP file into a folder; names never lead out of it, and nothing grows beyond its limits."""
+    """Unpack a ZIP file into a folder; names cannot escape it, and sizes are limited."""
     try:
         with zipfile.ZipFile(archive) as opened:
             members = [info for info in opened.infolist() if not info.is_dir()]
@@ -28,7 +28,7 @@ def unpack(archive: Path, target: Path) -> None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """All files of a folder, in order."""
+    """Return all files of a folder, in order."""
     return (path for path in sorted(folder.rglob("*")) if path.is_file())
 
 

@@ -1,4 +1,4 @@
-"""What is stored of an import: chats, groups and scripts, named by the ids that things have here."""
+"""Stores imported chats, groups and scripts, with the ids of this database."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from tavernkit.server.stored_folders import FILE, FOLDER, SERVED, file_id, folde
 _Message = TypeVar("_Message")
 
 STORED_AT_ONCE = 200
-"""Messages of a chat that are stored before others have their turn."""
+"""How many messages of a chat are stored at a time."""
 TAKEN_OF_LONGER = MAX_SESSION_MESSAGES - UNREAD_STEP
-"""Messages of a chat that is too long for a session: there must be room to go on."""
+"""How many messages of a too long chat are imported: there must be room to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewChat:
-    """A chat whose messages are stored next."""
+    """A chat whose messages will be stored next."""
 
     chat: ChatState
     name: str
@@ -61,12 +61,12 @@ class NewChat:
 
 @dataclass(slots=True)
 class Progress:
-    """What an import has done so far."""
+    """The progress of an import."""
 
     job_id: str
     owner: str
     folder: Path
-    """Where the upload is; warnings leave it out."""
+    """The folder of the upload, which is removed from warnings."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     warnings: list[str] = field(default_factory=list[str])
     characters: dict[str, str] = field(default_factory=dict[str, str])
@@ -84,9 +84,9 @@ class Progress:
     done: int = 0
     more_warnings: int = 0
     served: bool = False
-    """True if a folder is read that was read before: what is the same stays, what has changed is a new version."""
+    """True if a folder is read again: unchanged files stay, changed ones become new versions."""
     seen: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """Names of the files that gave items of a served folder, by kind and id."""
+    """Names of the files of a served folder, by kind and id of their items."""
 
     def warn(self, message: str) -> None:
         """Report what was left out or changed."""
@@ -101,14 +101,14 @@ class Progress:
         self.counts[kind] = self.counts.get(kind, 0) + number
 
     def result(self) -> JsonObject:
-        """What a client is shown."""
+        """Return the result for clients."""
         imported: dict[str, Json] = {**self.counts}
         more = [f"… and {self.more_warnings} more warnings"] if self.more_warnings else []
         return {"imported": imported, "warnings": [*self.warnings, *more]}
 
 
 async def store(connection: AsyncConnection, progress: Progress, name: str, found: Found) -> None:
-    """Store what was found."""
+    """Store a found item."""
     match found:
         case NewItem():
             await _store_item(connection, progress, name, found)
@@ -135,7 +135,7 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
 
 
 async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, found: FoundSettings) -> None:
-    """Settings are those of everybody's chats: an import does not change what somebody has set here."""
+    """Settings apply to all chats: an import does not change existing ones."""
     if await stored_settings(connection, found.platform) is not None:
         if progress.served:
             return
@@ -160,7 +160,7 @@ async def _store_item(connection: AsyncConnection, progress: Progress, name: str
 
 
 async def _store_group(connection: AsyncConnection, progress: Progress, group: st.Group) -> str:
-    """A group whose members are named by the ids they have here."""
+    """Store a group with the ids that its members have here."""
     known = progress.characters
     for member in group.members:
         if member not in known:
@@ -175,7 +175,7 @@ async def _store_group(connection: AsyncConnection, progress: Progress, group: s
 
 
 async def _saved(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> ItemInfo:
-    """Store an item; of a served folder, each file has an item of its own, and an unchanged one is left alone."""
+    """Store an item; in a served folder, each file has its own item, and unchanged ones are skipped."""
     chosen: str | None = None
     if progress.served:
         ids = (slug(item.name), slug(f"{item.name} {Path(name).stem}"), slug(name))
@@ -229,7 +229,7 @@ async def _store_st_chat(
     file, origin = found.file, found.origin if progress.served else None
     total = file.earlier_lines + len(file.messages)
     if file.earlier:
-        file = replace(file, messages=file.messages[-TAKEN_OF_LONGER:])  # there must be room to go on
+        file = replace(file, messages=file.messages[-TAKEN_OF_LONGER:])  # there must be room to continue
 
     def line(message: st.ChatMessage) -> ChatLine:
         role = "user" if message.is_user else "system" if message.narrator else "assistant"
@@ -264,7 +264,7 @@ async def _store_st_chat(
 async def _chat_of_file(
     connection: AsyncConnection, progress: Progress, origin: Origin, name: str, selection: Selection
 ) -> tuple[ChatState | None, str]:
-    """The session of a file of a served folder if there is one, and what it is or will be called."""
+    """Return the session of a file in a served folder, if there is one, and its id."""
     written_for = await session_of(connection, origin.path)
     if written_for is not None:
         with suppress(ServiceError):  # it was removed
@@ -274,20 +274,20 @@ async def _chat_of_file(
         mark = FileMark.of(known) if known is not None else None
         if known is None or mark is None or mark.path == origin.path:
             return known, name
-        name = f"{name} (from the folder)"  # the session of that name goes on in another file
+        name = f"{name} (from the folder)"  # the session of that name belongs to another file
 
 
 async def _is_to_be_read_again(connection: AsyncConnection, chat: ChatState, origin: Origin) -> bool:
     """Return True if a session's file has changed, and the session has not."""
     mark = FileMark.of(chat)
-    if mark is None:  # it was imported before there were marks
+    if mark is None:  # it was imported by a version without marks
         await set_mark(connection, chat, FileMark(path=origin.path, digest="", version=chat.version))
         return False
     return mark.digest not in ("", origin.digest) and mark.version == chat.version and not chat.busy(time.time())
 
 
 async def _store_folder(connection: AsyncConnection, progress: Progress, found: FoundFolder) -> None:
-    """Keep what a folder has for all of its chats."""
+    """Store a folder's settings and files for all of its chats."""
     avatars = {item_id: avatar for avatar, item_id in progress.characters.items()}
     content = folder_file(found.settings, avatars, progress.groups.values(), progress.books)
     chosen = SERVED if progress.served else f"import-{progress.job_id}"
@@ -308,7 +308,7 @@ async def _store_files(connection: AsyncConnection, folder: str | None, files: S
 async def _save_if_new(
     connection: AsyncConnection, kind: Kind, item_id: str, filename: str, content: bytes, *, name: str
 ) -> None:
-    """Store an item, unless it is there as it is."""
+    """Store an item, unless it exists unchanged."""
     if await infos(connection, [(kind, item_id)]) and await item_file(connection, kind, item_id) == content:
         return
     await save_item(
@@ -345,7 +345,7 @@ async def _store_save_chats(connection: AsyncConnection, progress: Progress, fou
 
 
 def _save_id(owner: str, chat: risu_ai.RisuChat) -> str:
-    """What a chat of a save is known by, so that it is not imported twice."""
+    """Return the id of a chat of a save, so that it is not imported twice."""
     return f"risuai:{owner}:{chat.id}"[:MAX_ID_CHARACTERS]
 
 
@@ -380,20 +380,20 @@ def _risu_line(message: risu_ai.RisuMessage) -> ChatLine:
 
 
 async def _owner(connection: AsyncConnection, progress: Progress, path: Path) -> str | None:
-    """Whose chat a file is, by its name or its folder; if one character came with it alone, it is theirs."""
+    """Return the character of a chat file, by its name or folder, or the only character in the import."""
     ids = set(progress.characters.values())
     if len(ids) == 1:
         return next(iter(ids))
     places = [slug(part) for part in reversed(path.with_suffix("").parts)]
     known = progress.names
-    if not known:  # a chat alone: for a character that is here already
+    if not known:  # only a chat: for an existing character
         known = {info.id: info.id for info in await all_items(connection, "character")}
     found = [name for name in known if name and any(place.startswith(name) for place in places)]
     return known[max(found, key=len)] if found else None
 
 
 async def _is_known(connection: AsyncConnection, progress: Progress, name: str, selection: Selection) -> bool:
-    """True if a chat of a served folder is here already: it goes on here."""
+    """Return True if a chat of a served folder already exists here."""
     external_id = _external_id(progress, name, selection)
     return progress.served and await chats.find_chat(connection, progress.owner, external_id) is not None
 
@@ -427,7 +427,7 @@ async def _store_lines(
     messages: Sequence[_Message],
     line: Callable[[_Message], ChatLine],
 ) -> None:
-    """Store the messages of a chat, some at a time: other requests are served meanwhile."""
+    """Store the messages of a chat in batches, so that other requests are served in between."""
     if len(messages) > MAX_SESSION_MESSAGES:
         progress.warn(
             f"the chat {made.name!r} has {len(messages)} messages, more than a session can have: "

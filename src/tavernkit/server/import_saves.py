@@ -35,7 +35,7 @@ class FoundSaveGroup:
 
 @dataclass(frozen=True, slots=True)
 class FoundSaveChats:
-    """The chats of a character or group of a save, which it is known by."""
+    """The chats of a character or group of a save, with its id."""
 
     owner: str
     name: str
@@ -44,7 +44,7 @@ class FoundSaveChats:
 
 
 def is_save(path: Path, filename: str) -> bool:
-    """Return True if a file is a backup or a database of RisuAI's, by its name or how it begins; so is a folder."""
+    """Return True for a RisuAI backup, database or data folder, by its name or first bytes."""
     if path.is_dir():
         return True
     with path.open("rb") as file:
@@ -52,7 +52,7 @@ def is_save(path: Path, filename: str) -> bool:
 
 
 class SaveSource:
-    """A save as things to import, in order: characters before groups, both before their chats."""
+    """The items of a save in import order: characters before groups, both before their chats."""
 
     def __init__(self, path: Path, warn: Warn) -> None:
         try:
@@ -61,11 +61,11 @@ class SaveSource:
             raise ServiceError(422, f"the save cannot be read: {error}", code="invalid_save") from error
 
     def characters(self) -> Iterator[tuple[str, risu_ai.RisuCharacter]]:
-        """Every character with the name that it is stored under."""
+        """Yield every character with its file name."""
         return ((f"characters/{each.id}", each) for each in self._save.characters if not each.is_group)
 
     def character_item(self, character: risu_ai.RisuCharacter) -> NewItem:
-        """A character as a card. Of its pictures only its own is taken; the others keep their names."""
+        """Return a character as a card. Only its main picture is included; the others are referred to by name."""
         raw = {key: value for key, value in character.raw.items() if key not in ("chats", "chatFolders")}
 
         def read(path: str) -> bytes:
@@ -76,7 +76,7 @@ class SaveSource:
         return read_item("character", f"{character.id}.charx", content, name=character.name or character.id)
 
     def preset_items(self) -> Iterator[tuple[str, NewItem]]:
-        """Every preset; the one in force as it is now."""
+        """Yield every preset; the active one with its current values."""
         settings = self._save.settings
         current = settings.raw.get("botPresetsId")
         for index, preset in enumerate(settings.presets):
@@ -85,7 +85,7 @@ class SaveSource:
             yield f"presets/{index}", read_item("preset", f"{preset.name}.json", content, name=preset.name)
 
     def module_items(self) -> Iterator[tuple[str, NewItem]]:
-        """Every module, switched on or not."""
+        """Yield every module, active or not."""
         for module in self._save.modules:
             content = risu_ai.write_module(module)
             yield f"modules/{module.id}", read_item("module", f"{module.id}.risum", content, name=module.name)

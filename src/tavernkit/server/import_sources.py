@@ -1,4 +1,4 @@
-"""What an upload holds: files of a SillyTavern data folder, or loose ones, read when their turn comes."""
+"""The contents of an upload: a SillyTavern data folder or single files, read on demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RISU_CHATS = ("risuChat", "risuAllChats")
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file that a chat or the settings name, by its URL."""
+    """A file that a chat or the settings refer to by URL."""
 
     url: str
     name: str
@@ -40,7 +40,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file below the data folder that a chat was read from, and what it was."""
+    """The file in the data folder that a chat was read from, with its digest."""
 
     path: str
     digest: str
@@ -48,7 +48,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class FoundChat:
-    """A chat of SillyTavern's; ``avatar`` and ``persona`` are the character's and the user's files, if known."""
+    """A SillyTavern chat; ``avatar`` and ``persona`` are the character's and the user's files, if known."""
 
     file: st.ChatFile
     avatar: str | None = None
@@ -70,7 +70,7 @@ class FoundGroupChat:
 
 @dataclass(frozen=True, slots=True)
 class FoundRisuChats:
-    """Chats that were exported from RisuAI; their file does not say whose they are."""
+    """Chats exported from RisuAI; their file does not name the character."""
 
     path: Path
     file: risu_ai.ChatFile
@@ -78,7 +78,7 @@ class FoundRisuChats:
 
 @dataclass(frozen=True, slots=True)
 class FoundGroup:
-    """A group, its members by the names of their files; ``key`` is the name of its own."""
+    """A group, its members by their file names; ``key`` is its own file name."""
 
     key: str
     group: st.Group
@@ -101,7 +101,7 @@ class FoundSettings:
 
 @dataclass(frozen=True, slots=True)
 class FoundFolder:
-    """What a folder of SillyTavern has for all of its chats: settings, and the files of its Data Bank."""
+    """What applies to all chats of a SillyTavern folder: settings, and the files of its Data Bank."""
 
     settings: JsonObject
     files: tuple[FoundFile, ...] = ()
@@ -122,13 +122,13 @@ Found: TypeAlias = (
     | FoundSaveChats
 )
 Work: TypeAlias = tuple[str, Callable[[], Found]]
-"""A name to report by, and how to read what it stands for."""
+"""A name for reports, and a function that reads the item."""
 
 
 def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
-    """What there is to do, in order: characters before the chats that name them.
+    """Yield the items to import, in order: characters before their chats.
 
-    ``warn`` is called for what is wrong with settings, chats and groups, also while they are read later.
+    ``warn`` is called with problems in settings, chats and groups, also when they are read later.
     """
     upload = folder / "upload"
     if is_save(upload, filename):
@@ -142,11 +142,11 @@ def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
 
 
 def work_below(content: Path, warn: Warn) -> list[Work]:
-    """The same for a folder: one of SillyTavern's data, or any files.
+    """Yield the items of a folder: a SillyTavern data folder, or any files.
 
     Args:
         content: The folder.
-        warn: Told what is wrong.
+        warn: Called with problems.
     """
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
@@ -165,14 +165,14 @@ def _reading(path: Path, name: Path, warn: Warn) -> Callable[[], Found]:
 
 
 def _may_be_chat(path: Path) -> bool:
-    """True if a file is read after the others: chats belong to characters."""
+    """Return True if a file is read after the others, because chats need their characters."""
     if path.suffix.lower() == ".json":
         return any(kind.encode() in path.read_bytes() for kind in RISU_CHATS)
     return path.suffix.lower() == ".jsonl"
 
 
 def _any_file(path: Path, data: bytes, warn: Warn) -> Found:
-    """Read a file whose kind only its name and content show."""
+    """Read a file of any kind, detected by its name and content."""
     lower = path.name.lower()
     if lower.endswith(".jsonl"):
         text = data.decode("utf-8-sig", "replace")
@@ -205,7 +205,7 @@ _BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("lorebook", "trigger", "regex"), "module"),
     (("entries",), "book"),
 )
-"""What the objects of each kind have, in the order they are asked."""
+"""The keys that identify each kind, in the order of checks."""
 
 
 def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
@@ -250,7 +250,7 @@ def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
 
 
 def save_work(path: Path, warn: Warn) -> list[Work]:
-    """What there is to do for a save of RisuAI's: a backup, a database or its folder."""
+    """Yield the items of a RisuAI save: a backup, a database or its folder."""
     return list(_save(SaveSource(path, warn)))
 
 
@@ -268,7 +268,7 @@ def _save(source: SaveSource) -> Iterator[Work]:
 
 
 def _warned_of_scripts(found: Found) -> Found:
-    """Warn that a card's scripts run here, though its owner did not let them run."""
+    """Warn that a card's scripts run here, although they were not allowed in SillyTavern."""
     if not isinstance(found, NewItem) or not load(found.file).character.extensions.get("regex_scripts"):
         return found
     return replace(
@@ -296,7 +296,7 @@ def _group_chat(source: st.DataFolder, group_id: str, name: str, warn: Warn) -> 
 
 
 def _origin(source: st.DataFolder, *parts: str) -> Origin | None:
-    """The file of a chat. It is read before the chat is: a change in between is seen as one."""
+    """Return the origin of a chat. It is read before the chat, so that changes in between are noticed."""
     path = source.path.joinpath(*parts)
     return Origin("/".join(parts), digest_of(path.read_bytes())) if path.is_file() else None
 
@@ -311,7 +311,7 @@ def _attached_files(source: st.DataFolder, file: st.ChatFile, warn: Warn) -> tup
 def _files(
     source: st.DataFolder, named: Sequence[Json], warn: Warn, *, of: str = "settings.json"
 ) -> tuple[FoundFile, ...]:
-    """Read the files that values name; what is missing or too much is reported."""
+    """Read the files that values refer to; missing and too many files are reported."""
     reader, found, total = AttachedFiles(source.path, warn), list[FoundFile](), 0
     for url in named_files(named):
         content = reader.content(url)
@@ -326,7 +326,7 @@ def _files(
 
 
 def _group_chats(source: st.DataFolder, group_id: str, warn: Warn) -> Iterator[Work]:
-    """The chats that a group lists, and the one it shows."""
+    """Return the chats that a group lists, and the current one."""
     try:
         listed = source.group(group_id).source
     except (TavernKitError, OSError):
@@ -338,12 +338,12 @@ def _group_chats(source: st.DataFolder, group_id: str, warn: Warn) -> Iterator[W
 
 
 def _quiet(source: st.DataFolder) -> st.DataFolder:
-    """The same folder for a second look, whose warnings were given before."""
+    """Return the same folder without warnings, which were already given."""
     return st.DataFolder(source.path, warn=lambda _: None)
 
 
 def _personas(source: st.DataFolder) -> list[tuple[str, StoredPersona]]:
-    """The personas, with the files of their avatars: chats are locked to those."""
+    """Yield the personas with their avatar files, which chats are locked to."""
     power_user = source.settings.source.get("power_user")
     names = power_user.get("personas") if is_mapping(power_user) else None
     texts = power_user.get("persona_descriptions") if is_mapping(power_user) else None
@@ -351,7 +351,7 @@ def _personas(source: st.DataFolder) -> list[tuple[str, StoredPersona]]:
     for avatar, name in names.items() if is_mapping(names) else ():
         stored = texts.get(avatar) if is_mapping(texts) else None
         details = stored if is_mapping(stored) else EMPTY_OBJECT
-        if avatar == source.settings.user_avatar:  # its live copy counts, as in SillyTavern
+        if avatar == source.settings.user_avatar:  # its current copy counts, as in SillyTavern
             details, name = dataclasses.asdict(source.settings.persona), source.settings.source.get("username") or name
         book = details.get("lorebook")
         books = [slug(book)] if isinstance(book, str) and book else []

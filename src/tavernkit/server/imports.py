@@ -1,4 +1,4 @@
-"""A whole SillyTavern data folder, or files exported from RisuAI, as one job."""
+"""Imports a SillyTavern data folder, or files exported from RisuAI, as one job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("tavernkit.server")
 
 POLL_SECONDS = 0.25
 RETRY_SECONDS = 10.0
-"""When a client that found no room may come back."""
+"""The ``Retry-After`` of refused imports."""
 
 
 class Imports:
@@ -35,9 +35,9 @@ class Imports:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, owner: str, folder: Path, filename: str) -> jobs.JobState:
-        """Begin an import of ``folder/upload``; the folder is removed at the end.
+        """Start an import of ``folder/upload``; the folder is removed at the end.
 
-        Waits while there are as many imports as there may be.
+        Waits while the maximum number of imports is running.
         """
         deadline = time.monotonic() + self._config.busy_seconds
         while (job := await self._admitted(owner)) is None:
@@ -51,13 +51,13 @@ class Imports:
         return job
 
     async def stop(self) -> None:
-        """Give up what runs; it shows as interrupted."""
+        """Stop running imports; they are marked as interrupted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _admitted(self, owner: str) -> jobs.JobState | None:
-        """A new job, if there is room for one in all processes together."""
+        """Create a job, if the limit across all processes allows it."""
         async with self._database.write() as connection:
             if await jobs.running_jobs(connection) >= self._config.max_imports:
                 return None
@@ -88,7 +88,7 @@ class Imports:
                 await jobs.update_job(connection, progress.job_id, status=status, result=progress.result())
 
     async def _keep(self, job_id: str) -> None:
-        """Renew the job's lease: unpacking, or one large file, may take longer than it lasts."""
+        """Renew the job's lease, because unpacking or one large file may take longer."""
         while True:
             await asyncio.sleep(jobs.LEASE_SECONDS / 3)
             try:
@@ -98,7 +98,7 @@ class Imports:
                 logger.warning("the lease of an import could not be renewed", exc_info=True)
 
     async def _one(self, progress: Progress, name: str, read: Callable[[], Found]) -> None:
-        """Store one file and the progress together; a file that cannot be taken is reported and left out."""
+        """Store one file and the progress together; a file that cannot be imported is reported and left out."""
         progress.done += 1
         try:
             found = await asyncio.to_thread(read)

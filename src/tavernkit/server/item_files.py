@@ -1,4 +1,4 @@
-"""Files that clients bring: what they are, and how the library keeps them."""
+"""Uploaded files: what they are, and how the library stores them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RISU_PRESET_KEYS = frozenset(("promptTemplate", "formatingOrder", "aiModel"))
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """A file that was read and may be stored."""
+    """A file that was read and can be stored."""
 
     kind: Kind
     name: str
@@ -33,7 +33,7 @@ class NewItem:
 
 
 def read_item(kind: Kind, filename: str, data: bytes, *, name: str | None = None) -> NewItem:
-    """Read a file of a kind; one that is none is refused with what is wrong with it."""
+    """Read a file of a kind; other files are refused with the reason."""
     warnings: list[str] = []
     path = PurePath(storable(filename).replace("\\", "/"))
     stem = name or path.stem or kind
@@ -71,7 +71,7 @@ def _preset(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewIt
 
         risu_ai.Preset.load(data, name=stem, warn=warnings.append)
         return NewItem("preset", stem, RISU_AI, data, filename)
-    # A preset may describe its maker's connections: those are not for the clients of a server.
+    # A preset may contain its author's connections, which clients of a server must not get.
     preset = st.Preset.from_json(value, name=stem, warn=warnings.append).without_secrets()
     return NewItem("preset", stem, SILLY_TAVERN, preset.dumps().encode("utf-8", "replace"), filename)
 
@@ -99,12 +99,12 @@ def _persona(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewI
 
 
 def persona_item(persona: StoredPersona) -> NewItem:
-    """A persona that may be stored."""
+    """Return a persona that can be stored."""
     return NewItem("persona", persona.name, SILLY_TAVERN, persona_file(persona), "persona.json")
 
 
 def group_item(content: dict[str, object]) -> NewItem:
-    """A group that may be stored."""
+    """Return a group that can be stored."""
     return NewItem("group", str(content["name"]), SILLY_TAVERN, json.dumps(content).encode(), "group.json")
 
 

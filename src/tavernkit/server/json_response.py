@@ -11,7 +11,7 @@ from tavernkit.server.storage.columns import storable_json
 
 
 class SafeJSONResponse(JSONResponse):
-    """JSON whose texts are made encodable: models and clients may send halves of characters."""
+    """JSON whose texts are made encodable: models and clients may send lone surrogates."""
 
     def render(self, content: Any) -> bytes:
         """Write the body."""

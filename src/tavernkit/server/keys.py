@@ -1,4 +1,4 @@
-"""API keys: made, checked, revoked; and how often each may ask."""
+"""API keys: creating, checking and revoking them, and rate limits."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tavernkit.server.storage.usage import KEY_PREFIX
 
 Scope: TypeAlias = Literal["chat", "read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""``chat`` talks to characters and owns sessions, ``read`` and ``write`` are about the library, ``admin`` is all."""
+"""``chat``: talk to characters and own sessions. ``read``, ``write``: the library. ``admin``: everything."""
 
 PREFIX = "tk-"
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who asks: ``owner`` is whose sessions they see."""
+    """The client of a request; ``owner`` is whose sessions it sees."""
 
     owner: str
     scopes: frozenset[str]
@@ -41,10 +41,10 @@ class Client:
     daily_tokens: int | None = None
     daily_cost: float | None = None
     limits: Limits = DEFAULT_LIMITS
-    """What builds of its prompts may do."""
+    """Limits of its builds."""
 
     def may(self, scope: Scope) -> bool:
-        """True if a scope is theirs."""
+        """Return True if the client has a scope."""
         return scope in self.scopes or "admin" in self.scopes
 
 
@@ -64,19 +64,19 @@ class KeyInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """How much a key may ask for."""
+    """The limits of a key."""
 
     rate_limit: int | None = None
-    """Requests a minute."""
+    """Requests per minute."""
     daily_tokens: int | None = None
     daily_cost: float | None = None
 
 
 ADMIN_OWNER = "admin"
-"""Whose sessions are those of the admin key."""
+"""The owner of the admin key's sessions."""
 
 LOCAL = Client("local", frozenset(SCOPES))
-"""The client of a server that wants no keys."""
+"""The client of a server without keys."""
 
 
 class Keys:
@@ -89,19 +89,19 @@ class Keys:
         self._local = replace(LOCAL, limits=config.limits_of(LOCAL.owner))
 
     async def client(self, token: str | None) -> Client:
-        """Who a token belongs to; raises when no one."""
+        """Return the client of a token; raises if there is none."""
         if self._is_admin_key(token):
             return Client(ADMIN_OWNER, frozenset(SCOPES), limits=self._config.limits_of(ADMIN_OWNER))
         if token is None or not token.startswith(PREFIX):
             if not self._required:
-                # Clients such as the openai SDK must send something: without keys, anything will do.
+                # Clients such as the openai SDK must send something: without keys, any value is accepted.
                 return self._local
             raise ServiceError(401, "an API key is required: Authorization: Bearer …", code="invalid_api_key")
-        # Looked up every time: a key that is revoked anywhere opens nothing any more.
+        # Looked up every time, so that a revoked key stops working at once.
         return await self._look_up(digest_of(token))
 
     async def count(self, client: Client) -> None:
-        """Count a request; raises when there were too many. All processes count together."""
+        """Count a request; raises if there were too many. All processes count together."""
         limit = client.rate_limit or (self._config.rate_limit if client is not self._local else None)
         if limit is None:
             return
@@ -118,7 +118,7 @@ class Keys:
     async def create(
         self, name: str, scopes: tuple[Scope, ...], allowance: Allowance | None = None
     ) -> tuple[KeyInfo, str]:
-        """Make a key; its text is shown once and never stored.
+        """Create a key; its text is shown once and never stored.
 
         Args:
             name: What it is for.
@@ -134,14 +134,14 @@ class Keys:
         return info, token
 
     async def list(self) -> list[KeyInfo]:
-        """All keys, revoked ones too."""
+        """Return all keys, including revoked ones."""
         query = select(*_KEY_COLUMNS).order_by(ApiKey.created_at)
         async with self._database.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [_info(row) for row in rows]
 
     async def change(self, key_id: str, changes: Mapping[str, object]) -> KeyInfo:
-        """Return a key that is in use another name or allowance, from its next request on."""
+        """Change the name or limits of an active key, from its next request on."""
         query = select(*_KEY_COLUMNS).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
         async with self._database.write() as connection:
             if changes:
@@ -152,7 +152,7 @@ class Keys:
         return _info(row)
 
     async def revoke(self, key_id: str) -> None:
-        """Let a key open nothing any more."""
+        """Revoke a key."""
         async with self._database.write() as connection:
             statement = update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
             found = await connection.execute(statement.values(revoked_at=time.time()))
@@ -192,7 +192,7 @@ def _info(row: RowMapping) -> KeyInfo:
 
 
 def digest_of(token: str) -> str:
-    """What is stored of a key. Keys are long and random, so a plain hash cannot be guessed back."""
+    """Return the stored hash of a key. Keys are long and random, so a plain hash cannot be reversed."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 

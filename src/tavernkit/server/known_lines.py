@@ -1,4 +1,4 @@
-"""Lines of chats that a process remembers between turns."""
+"""Caches lines of chats between turns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tavernkit.server.storage.chats import ChatLine
 
 
 class KnownLines:
-    """Lines by session and its version. Those that were not used for longest go when there are too many."""
+    """Lines by session and its version. The least recently used ones are dropped."""
 
     def __init__(self, *, chats: int = CACHED_CHATS, lines: int = MAX_CACHED_LINES) -> None:
-        """Remember some.
+        """Make a cache.
 
         Args:
-            chats: How many chats at most.
-            lines: How many lines of all of them together.
+            chats: The maximum number of chats.
+            lines: The maximum number of lines in total.
         """
         self._most_chats = chats
         self._most_lines = lines
@@ -24,14 +24,14 @@ class KnownLines:
         self._total = 0
 
     def get(self, chat_id: str) -> tuple[int, list[ChatLine]] | None:
-        """The version and the lines of a chat."""
+        """Return the version and the lines of a chat."""
         found = self._known.get(chat_id)
         if found is not None:
             self._known.move_to_end(chat_id)
         return found
 
     def put(self, chat_id: str, version: int, lines: list[ChatLine]) -> None:
-        """Remember a chat as it is at a version."""
+        """Cache a chat at a version."""
         old = self._known.pop(chat_id, None)
         self._total += len(lines) - (len(old[1]) if old is not None else 0)
         self._known[chat_id] = (version, lines)

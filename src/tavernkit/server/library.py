@@ -32,7 +32,7 @@ from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
 IN_PROMPT, AFTER_CHARACTER = 0, 1
-"""Positions of a persona; files of older versions have the second one, which SillyTavern reads as the first."""
+"""Positions of a persona; older files have the second one, which SillyTavern reads as the first."""
 GLOBAL_SCRIPTS: Ref = ("regex", "global")
 """The regex scripts that run in every chat of SillyTavern."""
 CHAT_SETTINGS: Mapping[str, Ref] = {SILLY_TAVERN: ("settings", "chats"), RISU_AI: ("settings", RISU_AI)}
@@ -53,7 +53,7 @@ class StoredPersona:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
-    """Everybody and everything of a chat, parsed. Equal keys mean equal casts."""
+    """All parsed items of a chat. Equal keys mean equal casts."""
 
     selection: Selection
     key: tuple[object, ...]
@@ -66,7 +66,7 @@ class Cast:
     character_books: tuple[st.WorldBook, ...] = ()
     persona_books: tuple[st.WorldBook, ...] = ()
     modules: tuple[object, ...] = ()
-    """All modules of RisuAI's; which of them are on is said elsewhere."""
+    """All RisuAI modules; the chat and the character decide which are active."""
     regex_scripts: tuple[JsonObject, ...] = ()
     """SillyTavern's global scripts."""
     power_user: st.PowerUser = field(default_factory=st.PowerUser)
@@ -74,12 +74,12 @@ class Cast:
     database: JsonObject = field(default_factory=dict[str, Json])
     """RisuAI's settings of chats, as its database has them."""
     folder: StoredFolder | None = None
-    """The data folder that the chat belongs to: its settings are used instead."""
+    """The data folder of the chat, whose settings are used instead."""
     folder_books: Mapping[str, st.WorldBook] = field(default_factory=dict[str, st.WorldBook])
-    """The books that the folder's settings and cards name."""
+    """The books used by the folder's settings and cards."""
 
     def avatar(self, character: str) -> str:
-        """What a character is known by in prompts and lines: its file in the folder, or its id."""
+        """Return the avatar of a character in prompts and lines: its file in the folder, or its id."""
         return self.folder.avatars.get(character, character) if self.folder is not None else character
 
     @property
@@ -96,7 +96,7 @@ class Cast:
 
     @property
     def name(self) -> str:
-        """Who the user talks with."""
+        """The name of the character or group."""
         if self.group is not None:
             return self.group.name
         return self.character.character.name if self.character is not None else ""
@@ -104,7 +104,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatExtras:
-    """What a chat names besides its cast."""
+    """Other items that a chat refers to."""
 
     books: tuple[st.WorldBook, ...] = ()
     files: Mapping[str, tuple[str, bytes]] = field(default_factory=dict[str, tuple[str, bytes]])
@@ -112,7 +112,7 @@ class ChatExtras:
 
 
 class Library:
-    """Loads items; what was parsed once is kept until its version changes."""
+    """Loads items; parsed ones are cached until their version changes."""
 
     def __init__(self) -> None:
         self._parsed: LRUCache[tuple[object, ...], object] = LRUCache(PARSED_ITEMS)
@@ -120,7 +120,7 @@ class Library:
         self._casts: LRUCache[Selection, tuple[Collection[Ref], Cast]] = LRUCache(PARSED_ITEMS)
 
     async def cast(self, connection: AsyncConnection, selection: Selection) -> Cast:
-        """Everything a selection names; what does not exist is an error of the client."""
+        """Return all items of a selection; missing ones are an error of the client."""
         modules = await all_items(connection, "module") if selection.platform == RISU_AI else []
         known = self._casts.get(selection)
         if known is not None:
@@ -158,11 +158,11 @@ class Library:
     async def chat_extras(
         self, connection: AsyncConnection, cast: Cast, details: JsonObject, lines: Iterable[JsonObject]
     ) -> ChatExtras:
-        """What a chat itself names: its book, and files of its folder.
+        """Return the items that a chat refers to: its book, and files of its folder.
 
         Args:
             connection: The database.
-            cast: Who takes part.
+            cast: The cast.
             details: The chat's own metadata.
             lines: Its messages.
         """
@@ -192,7 +192,7 @@ class Library:
 
 
 def parse_item(kind: Kind, platform: str, name: str, data: bytes) -> object:
-    """Parse the file of an item; one that cannot be read is the error of the request that stored it."""
+    """Parse the file of an item; unreadable files are an error of the request that stored them."""
     try:
         return _parse(kind, platform, name, data)
     except TavernKitError as error:
@@ -267,7 +267,7 @@ def _key(selection: Selection, found: Iterable[ItemInfo]) -> tuple[object, ...]:
 
 
 def _version(info: ItemInfo) -> tuple[Kind, str, int, float]:
-    """What distinguishes an item from its other versions, and from a removed one of the same id."""
+    """Return a key that distinguishes an item's versions, and removed items with the same id."""
     return (info.kind, info.id, info.version, info.created_at)
 
 
@@ -284,7 +284,7 @@ def _refs(selection: Selection) -> list[Ref]:
 
 
 def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
-    """What the chosen items ask for themselves: a group's members, the books of a card and a persona."""
+    """Return the items that the chosen ones require: a group's members, the books of a card and a persona."""
     refs: set[Ref] = {CHAT_SETTINGS[selection.platform]}
     refs |= {GLOBAL_SCRIPTS} if selection.platform == SILLY_TAVERN else set()
     folder = _folder(selection, values)
@@ -301,7 +301,7 @@ def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]
 
 
 def _folder(selection: Selection, values: dict[Ref, object]) -> StoredFolder | None:
-    """The folder that a selection belongs to."""
+    """Return the folder of a selection."""
     found = values.get((FOLDER, selection.folder or SERVED))
     if not isinstance(found, StoredFolder):
         return None
@@ -309,7 +309,7 @@ def _folder(selection: Selection, values: dict[Ref, object]) -> StoredFolder | N
 
 
 def _book_names(folder: StoredFolder, values: dict[Ref, object]) -> set[str]:
-    """The books that a folder has active for the characters among the values."""
+    """Return the active books of a folder for the characters among the values."""
     info = folder.settings.world_info
     lorebook = folder.settings.persona.lorebook
     names = {*info.global_select, *([lorebook] if lorebook else [])}
@@ -356,4 +356,4 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
 
 
 def _quiet(_: str) -> None:
-    """Warnings of a file are shown when it is imported, not at every start."""
+    """Ignore a warning: warnings of a file are shown when it is imported."""

@@ -1,4 +1,4 @@
-"""Clients that wait for a reply, and wrappers that announce speakers, measure time and keep what is said."""
+"""Clients that wait for a reply, and wrappers that announce speakers, measure time and store partial replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tavernkit.server.limits import KEPT_CHARACTERS, KEPT_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Speaks:
-    """Who speaks from here on; ``lead`` is what is before their words in one text of all speakers."""
+    """The speaker from here on; ``lead`` is the text before the reply if all replies are joined."""
 
     speaker: str
     lead: str
@@ -27,7 +27,7 @@ class Listener(Protocol):
 
     @property
     def streaming(self) -> bool:
-        """True if pieces are wanted."""
+        """True if the client wants pieces."""
         ...
 
     @property
@@ -36,40 +36,40 @@ class Listener(Protocol):
         ...
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
-        """Take a piece; may wait for a slow client."""
+        """Receive a piece; may wait for a slow client."""
         ...
 
 
 class ClientDisconnectedError(Exception):
-    """The client left before the model said anything."""
+    """The client disconnected before the model said anything."""
 
 
 class _Around:
-    """A listener around another one."""
+    """A listener that wraps another one."""
 
     def __init__(self, inner: Listener) -> None:
         self._inner = inner
 
     @property
     def streaming(self) -> bool:
-        """True if pieces are wanted."""
+        """True if the client wants pieces."""
         return self._inner.streaming
 
     @property
     def gone(self) -> asyncio.Event:
-        """Set when the client has gone."""
+        """Set when the client has disconnected."""
         return self._inner.gone
 
 
 class AnnouncingListener(_Around):
-    """Tells the speaker's name with the first piece: until then the request may still fail as a whole."""
+    """Announces the speaker with the first piece: until then the whole request may still fail."""
 
     def __init__(self, inner: Listener, speaks: Speaks) -> None:
         super().__init__(inner)
         self._speaks: Speaks | None = speaks
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
-        """Take a piece."""
+        """Receive a piece."""
         if self._speaks is not None:
             await self._inner.piece(self._speaks)
             self._speaks = None
@@ -77,15 +77,15 @@ class AnnouncingListener(_Around):
 
 
 class QuietListener(_Around):
-    """Keeps a reply from the client: what is asked beside the chat."""
+    """Hides a reply from the client, for requests outside the chat."""
 
     @property
     def streaming(self) -> bool:
-        """False: no pieces are wanted."""
+        """False: the client wants no pieces."""
         return False
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
-        """Take a piece and drop it."""
+        """Drop a piece."""
 
 
 class TimedListener(_Around):
@@ -103,21 +103,21 @@ class TimedListener(_Around):
         return time.perf_counter() - self._began
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
-        """Take a piece."""
+        """Receive a piece."""
         if self.first is None:
             self.first = self.seconds
         await self._inner.piece(piece)
 
 
 class KeepingListener(_Around):
-    """Has what is said stored from time to time, so that a process that dies loses at most the last second of it."""
+    """Stores the reply so far from time to time, so that a dying process loses at most the last second."""
 
     def __init__(self, inner: Listener, store: Callable[[list[JsonObject]], Awaitable[None]]) -> None:
-        """Listen.
+        """Wrap a client.
 
         Args:
             inner: The client.
-            store: Stores what each speaker has said so far.
+            store: Stores the replies so far, by speaker.
         """
         super().__init__(inner)
         self._store = store
@@ -128,7 +128,7 @@ class KeepingListener(_Around):
         self._task: asyncio.Task[None] | None = None
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
-        """Take a piece."""
+        """Receive a piece."""
         if isinstance(piece, Speaks):
             self._said.append((piece.speaker, []))
         elif piece.text:
@@ -143,7 +143,7 @@ class KeepingListener(_Around):
         await self._inner.piece(piece)
 
     async def close(self) -> None:
-        """Store no more: the whole reply is stored now."""
+        """Stop storing: the whole reply is stored now."""
         async with self._storing:
             if self._task is not None:
                 self._task.cancel()

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, with the ids of the request and the session."""
+"""Structured logs: one JSON object per line, with the ids of the request and the session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ request_id: ContextVar[str | None] = ContextVar("tavernkit_request_id", default=
 session_id: ContextVar[str | None] = ContextVar("tavernkit_session_id", default=None)
 
 FIELDS = "fields"
-"""The attribute of a record that holds what else is to be written."""
+"""The attribute of a record with additional fields."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -49,7 +49,7 @@ class TextFormatter(logging.Formatter):
 
 
 def set_up_logs(config: ServerConfig) -> None:
-    """Send the service's logs to stderr, and no other library's requests or headers."""
+    """Send the service's logs to stderr, without other libraries' requests or headers."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if config.log_format == "json" else TextFormatter())
     for name in ("tavernkit", "uvicorn.error"):
@@ -58,12 +58,12 @@ def set_up_logs(config: ServerConfig) -> None:
         logger.setLevel(config.log_level.upper())
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
-    # It warns of every upload that is none, which its client learns anyway, and not in our format.
+    # It warns about every invalid upload, which the client is told anyway, and not in our format.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 def _word(value: object) -> str:
-    """A value as one word: ids are chosen by clients and must not look like lines or fields of ours."""
+    """Return a value as one word: clients choose ids, which must not look like other lines or fields."""
     text = str(value)
     return text if text.isprintable() and " " not in text else json.dumps(text)
 

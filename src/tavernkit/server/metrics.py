@@ -11,16 +11,16 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from tavernkit.models import Usage
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable that names the folder in which workers count together; prometheus_client reads it when imported."""
+"""The variable with the folder for the workers' shared counters; prometheus_client reads it when imported."""
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-"""Methods that are counted by their names: a client may send any word as one."""
+"""Methods that are counted by name, because a client may send any word."""
 
 BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """What is counted and measured. Every service has its own registry, so tests and twins do not collide."""
+    """The metrics. Every service has its own registry, so that tests do not collide."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -72,34 +72,34 @@ class Metrics:
         self._pruned = Counter("tavernkit_pruned", "Old rows that were removed", ("table",), registry=self.registry)
 
     def request_began(self) -> None:
-        """A request came in."""
+        """Count a new request."""
         self._running.inc()
 
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         self._running.dec()
         self._requests.labels(method if method in METHODS else "other", route, str(status)).inc()
         self._latency.labels(route).observe(seconds)
 
     def turn(self, kind: str, status: str, seconds: float) -> None:
-        """A turn ended."""
+        """Count a finished turn."""
         self._turns.labels(kind, status).inc()
         self._turn_latency.labels(kind).observe(seconds)
 
     def built(self, seconds: float) -> None:
-        """A prompt was built."""
+        """Record the time of a build."""
         self._builds.observe(seconds)
 
     def asked(self, upstream: str, seconds: float) -> None:
-        """A model was asked."""
+        """Record the time of a model's reply."""
         self._upstream.labels(upstream).observe(seconds)
 
     def used(self, upstream: str, usage: Usage, predicted: int = 0) -> None:
-        """A model said what a request cost; tokens out of its cache are part of the input.
+        """Count the tokens of a request; cached tokens are part of the input.
 
         Args:
             upstream: The upstream.
-            usage: What it said.
+            usage: The reported tokens.
             predicted: How many tokens it should have had in its cache.
         """
         counts = {
@@ -113,24 +113,24 @@ class Metrics:
                 self._tokens.labels(upstream, kind).inc(tokens)
 
     def upstream_failed(self, upstream: str, reason: str) -> None:
-        """A model's server failed."""
+        """Count a failure of a model's server."""
         self._errors.labels(upstream, reason).inc()
 
     def first_token(self, upstream: str, seconds: float) -> None:
-        """A stream began to say something."""
+        """Record the time to the first token of a stream."""
         self._first_token.labels(upstream).observe(seconds)
 
     def summary(self, status: str, seconds: float) -> None:
-        """A summary was made, or not."""
+        """Count a summary by its outcome."""
         self._summaries.labels(status).inc()
         self._summary_latency.observe(seconds)
 
     def pruned(self, table: str, rows: int) -> None:
-        """Old rows of a table were removed."""
+        """Count removed rows of a table."""
         self._pruned.labels(table).inc(rows)
 
     def text(self) -> bytes:
-        """Everything in Prometheus's text format: the sums of all workers of this machine."""
+        """Return all metrics in Prometheus's text format, summed over all workers of this machine."""
         if self._shared is None:
             return generate_latest(self.registry)
         _forget_dead(self._shared)
@@ -140,7 +140,7 @@ class Metrics:
 
 
 def _forget_dead(folder: Path) -> None:
-    """What a worker that is gone was doing just then is not done any more; what it has counted stays."""
+    """Remove the gauges of workers that have ended; their counters stay."""
     for path in folder.glob("gauge_live*_*.db"):
         pid = path.stem.rsplit("_", 1)[-1]
         if pid.isdigit() and not _is_alive(int(pid)):

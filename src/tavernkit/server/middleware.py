@@ -1,4 +1,4 @@
-"""What happens around every request: ids, limits, guards, headers, logs, metrics."""
+"""Middleware for every request: ids, limits, checks, headers, logs, metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class _TooLargeError(HTTPException):
-    """A body is larger than it may be. Code that reads bodies lets errors of this class through."""
+    """A body is too large. Code that reads bodies does not catch errors of this class."""
 
     def __init__(self) -> None:
         super().__init__(413, TOO_LARGE)
@@ -102,7 +102,7 @@ class RequestMiddleware:
             logs.request_id.reset(token)
 
     def _check(self, headers: Headers) -> None:
-        """Without keys, only programs of this machine may ask: no page of a browser, no name that leads here."""
+        """Without keys, only local programs are allowed: no web pages, and no other host names."""
         if not self._is_open:
             return
         origin = headers.get("origin")
@@ -119,7 +119,7 @@ class RequestMiddleware:
 
 
 def _limited(receive: Receive, headers: Headers) -> Receive:
-    """Count a body as it comes; uploads may be as large as a card's file."""
+    """Count the bytes of a body; uploads may be as large as a card file."""
     upload = headers.get("content-type", "").startswith(("multipart/", "application/octet-stream", "image/"))
     allowed = DEFAULT_LIMITS.max_file_bytes if upload else MAX_JSON_BODY_BYTES
     length = headers.get("content-length", "")
@@ -148,7 +148,7 @@ def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
 
 
 def error_headers(error: ServiceError) -> dict[str, str]:
-    """Headers that an error's answer has."""
+    """Return the headers of an error."""
     headers = {"retry-after": str(max(1, round(error.retry_after)))} if error.retry_after is not None else {}
     return {**headers, "www-authenticate": "Bearer"} if error.status == 401 else headers
 

@@ -1,4 +1,4 @@
-"""What OpenAI clients call models: characters and groups, alone and with a preset."""
+"""The models of OpenAI clients: characters and groups, alone and with a preset."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Model:
 
     @property
     def id(self) -> str:
-        """What clients call it: ``aria``, ``aria@preset``, ``group:crew``."""
+        """The id for clients: ``aria``, ``aria@preset``, ``group:crew``."""
         name = f"{GROUP_PREFIX}{self.item.id}" if self.item.kind == "group" else self.item.id
         return name if self.preset is None else f"{name}@{self.preset}"
 
 
 async def count_models(connection: AsyncConnection) -> int:
-    """How many there are. RisuAI's presets are chosen with the platform, so they make no models of their own."""
+    """Return the number of models. RisuAI's presets are chosen with the platform, so they are not separate models."""
     speaking = sum([await count_items(connection, kind) for kind in SPEAKING])
     return speaking * (1 + await count_items(connection, "preset", platform=SILLY_TAVERN))
 
@@ -37,7 +37,7 @@ async def count_models(connection: AsyncConnection) -> int:
 async def list_models(
     connection: AsyncConnection, *, after: str = "", limit: int, with_presets: bool = True
 ) -> list[Model]:
-    """A page of them, or at most so many; ``after`` is the id of the last one of the page before."""
+    """Return a page of models; ``after`` is the last id of the previous page."""
     name, _, preset = after.partition("@")
     kind: Kind = "group" if name.startswith(GROUP_PREFIX) else "character"
     last = name.removeprefix(GROUP_PREFIX)

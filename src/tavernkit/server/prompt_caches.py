@@ -1,4 +1,4 @@
-"""What providers should have in their caches of a session's prompts: predicted, to stand beside what they report."""
+"""Predicts what providers have cached of a session's prompts, for comparison with what they report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.limits import MAX_PREDICTED_TURNS, PREDICTED_SESSIONS
 
 PROFILES = {"anthropic": "anthropic", "google": "google"}
-"""The profiles of protocols, where the settings name none; others are OpenAI's."""
+"""Default profiles by protocol; others use OpenAI's."""
 
 
 class PromptCaches:
@@ -24,7 +24,7 @@ class PromptCaches:
         self._clock = clock
 
     def predict(self, session: str, upstream: str, config: UpstreamConfig, request: Request) -> int:
-        """Return how many tokens of a request the provider should have cached, and remember the request.
+        """Return how many tokens of a request the provider should have cached, and record the request.
 
         Args:
             session: The session.
@@ -37,7 +37,7 @@ class PromptCaches:
         profile = config.cache_profile or PROFILES.get(config.dialect, "openai")
         cache, asked_at = self._caches.get(key) or (PromptCache(profile), now)
         turn = cache.send(request_spans(request, count_tokens), idle_seconds=now - asked_at)
-        if turn.number >= MAX_PREDICTED_TURNS:  # it keeps a report of each; from here on it begins again
+        if turn.number >= MAX_PREDICTED_TURNS:  # it keeps a report of each request; start again from here
             cache = PromptCache(profile)
             cache.send(request_spans(request, count_tokens))
         self._caches.put(key, (cache, now))

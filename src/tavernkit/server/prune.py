@@ -1,4 +1,4 @@
-"""Removing what is too old by hand, beside a server that runs or without one."""
+"""Removes old rows by command, with or without a running server."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tavernkit.server.storage.database import Database, database_errors
 
 
 def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
-    """Remove the turns and jobs that are older than the settings say; gives how many of each.
+    """Remove turns and jobs that are older than the settings allow; return how many of each.
 
-    With ``dry_run`` nothing is removed. What is kept for ever is not in the answer.
+    With ``dry_run`` nothing is removed. Kinds that are kept forever are not in the result.
     """
     return asyncio.run(_prune(config, dry_run=dry_run))
 

@@ -17,7 +17,7 @@ from tavernkit.server.storage.items import infos, item_file, save_item
 
 
 async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> list[JsonObject]:
-    """Store the scripts, brought up to date as SillyTavern does when it loads them."""
+    """Store the scripts, migrated as SillyTavern does when it loads them."""
     kind, item_id = GLOBAL_SCRIPTS
     if len(scripts) > MAX_SCRIPTS:
         raise ServiceError(422, f"there would be more than {MAX_SCRIPTS} global scripts", code="too_many_scripts")
@@ -35,7 +35,7 @@ async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject
 
 
 async def global_scripts(connection: AsyncConnection) -> list[JsonObject]:
-    """The scripts that are there."""
+    """Return the stored scripts."""
     if GLOBAL_SCRIPTS not in await infos(connection, [GLOBAL_SCRIPTS]):
         return []
     found = parse_item("regex", SILLY_TAVERN, "global", await item_file(connection, *GLOBAL_SCRIPTS))
@@ -43,7 +43,7 @@ async def global_scripts(connection: AsyncConnection) -> list[JsonObject]:
 
 
 async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> None:
-    """Add scripts behind those that are there; one with the same id takes the place of the old one."""
+    """Add scripts after the existing ones; a script with the same id replaces the old one."""
     kept = await global_scripts(connection)
     by_id = {script.get("id"): script for script in scripts if script.get("id")}
     merged = [by_id.pop(script.get("id"), script) for script in kept]

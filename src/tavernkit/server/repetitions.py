@@ -1,4 +1,4 @@
-"""Requests that come again: what is known of them, and what they have left in the chat."""
+"""Repeated requests: what is known about them, and what they have left in the chat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BusyError(Exception):
 
 
 async def known_turn(connection: AsyncConnection, request: TurnRequest) -> TurnState | TurnOutcome | None:
-    """The turn of the same idempotency key: finished (then its answer), to be taken up again, or none."""
+    """Return the turn with the same idempotency key: finished (then its answer), to be retried, or None."""
     if request.idempotency_key is None:
         return None
     turn = await turns.turn_by_key(connection, request.owner, request.idempotency_key)
@@ -43,14 +43,15 @@ async def repeated_lines(
     lines: Sequence[ChatLine],
     known: TurnState | None,
 ) -> list[ChatLine] | TurnOutcome:
-    """The lines of the chat that a failed attempt of the same request has left, or the answer they got since.
+    """Return the lines that a failed attempt of the same request has left, or the answer they have got since.
 
-    ``known`` is that attempt, if an idempotency key says so. Its lines may stand anywhere: the chat may have gone on.
+    ``known`` is that attempt, if an idempotency key identifies it. Its lines may be anywhere, because the chat may have
+    continued.
     """
     if known is None:
         return [lines[-1]] if await _failed_before(connection, request, chat, lines) else []
     if request.kind != "normal":
-        # These are about the last message: what is the last one now is another one.
+        # These are about the last message, which is now another one.
         if known.message_id is not None and known.message_id != last_id(lines):
             raise _moved_on()
         return []
@@ -62,21 +63,21 @@ async def repeated_lines(
         if latest is not None and latest.status in ANSWERED:
             return _answer(latest)  # somebody repeated it without the key
     if any(line.role != "user" for line in own):
-        raise _moved_on()  # results of tools belong behind their calls
+        raise _moved_on()  # tool results must follow their calls
     return own
 
 
 def last_id(lines: Sequence[ChatLine]) -> str | None:
-    """The id of the last line."""
+    """Return the id of the last line."""
     return lines[-1].id if lines else None
 
 
 async def _failed_before(
     connection: AsyncConnection, request: TurnRequest, chat: ChatState, lines: Sequence[ChatLine]
 ) -> bool:
-    """True if the chat ends with the words of this request, which got no answer.
+    """Return True if the chat ends with this request's message, without an answer.
 
-    Clients without idempotency keys repeat requests, too.
+    Clients without idempotency keys also repeat requests.
     """
     if request.kind != "normal" or len(request.messages) != 1 or not lines:
         return False
@@ -86,7 +87,7 @@ async def _failed_before(
     turn = await turns.turn_of_message(connection, chat.id, last.id)
     if turn is None or turn.status != turns.FAILED:
         return False
-    # Words alone do not say if pictures are the same.
+    # Equal texts may have different pictures.
     return not message.metadata or turn.fingerprint == request.fingerprint
 
 

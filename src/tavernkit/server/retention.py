@@ -1,4 +1,4 @@
-"""Removes what is not asked for any more: answers of old turns, and old jobs."""
+"""Removes old data: answers of old turns, and old jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY = 86_400.0
 
 
 class Retention:
-    """Prunes in the background, a few rows at a time. Several processes may do so at once."""
+    """Prunes in the background, a few rows at a time. Several processes may run it at once."""
 
     def __init__(self, config: ServerConfig, database: Database, metrics: Metrics) -> None:
         self._database = database
@@ -32,23 +32,23 @@ class Retention:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless everything is kept for ever."""
+        """Start, unless everything is kept forever."""
         if self._days or self._usage_days:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """End; what is half removed is there again."""
+        """Stop; an unfinished removal is rolled back."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def prune(self, now: float | None = None) -> dict[str, int]:
-        """Remove everything that is too old, and return how much that was."""
+        """Remove everything that is too old, and return how many rows."""
         now = time.time() if now is None else now
         return {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
 
     async def count(self, now: float | None = None) -> dict[str, int]:
-        """Return how much is too old, and remove nothing."""
+        """Return how many rows are too old, without removing them."""
         now = time.time() if now is None else now
         async with self._database.read() as connection:
             return {
@@ -57,7 +57,7 @@ class Retention:
             }
 
     async def _prune_usage(self) -> int:
-        """Remove what was used too long ago; days are few and small."""
+        """Remove old usage; there are few rows per day."""
         if not self._usage_days:
             return 0
         async with self._database.write() as connection:
@@ -74,12 +74,12 @@ class Retention:
             total += gone
             if gone < PRUNE_BATCH:
                 return total
-            await asyncio.sleep(PRUNE_PAUSE_SECONDS)  # others write, too
+            await asyncio.sleep(PRUNE_PAUSE_SECONDS)  # others write as well
 
     async def _run(self) -> None:
         wait = PRUNE_FIRST_SECONDS
         while True:
-            await asyncio.sleep(wait * (1 + random.random()))  # workers that start together do not prune together
+            await asyncio.sleep(wait * (1 + random.random()))  # workers that start together should not prune together
             wait = PRUNE_SECONDS
             for table, days in self._days.items():
                 try:

@@ -30,19 +30,19 @@ from tavernkit.server.telemetry import set_up_telemetry
 
 BACKLOG = 2048
 STARTUP_FAILURE = 3
-"""How uvicorn's workers end that could not start."""
+"""The exit code of uvicorn's workers that could not start."""
 
 
 def serve(
     config: ServerConfig, *, say: Callable[[str], None] = print, as_json: bool = False, save: Path | None = None
 ) -> None:
-    """Run the service until it is stopped. One that cannot start raises ConfigError and leaves nothing open.
+    """Run the service until it is stopped. If it cannot start, it raises ConfigError and closes everything.
 
     Args:
         config: The settings.
-        say: Gets the lines for the user who started it: for people, or with ``as_json`` one JSON object for programs.
+        say: Prints lines for the user: text, or with ``as_json`` one JSON object.
         as_json: Write for programs.
-        save: A save of RisuAI's to import first; chats that are here already stay as they are.
+        save: A RisuAI save to import first; existing chats do not change.
     """
     set_up_logs(config)
     save = save if save is not None else config.from_risuai
@@ -103,7 +103,7 @@ def _not_started() -> ConfigError:
 
 @contextmanager
 def _ending_well() -> Generator[None]:
-    """Let SIGTERM end the process with 0: uvicorn raises it once more when everything has ended in order."""
+    """Make SIGTERM exit with 0: uvicorn raises it again after a clean shutdown."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -115,7 +115,7 @@ def _ending_well() -> Generator[None]:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Take a signal."""
+    """Ignore a signal."""
 
 
 def _path(path: Path | None) -> str | None:
@@ -137,7 +137,7 @@ def _check_certificate(config: ServerConfig) -> None:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Generator[None]:
-    """Variables for processes that are started meanwhile."""
+    """Set environment variables for processes started inside the ``with`` block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -152,14 +152,14 @@ def _environment(values: dict[str, str]) -> Generator[None]:
 
 def _bind(config: ServerConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    # asyncio sends small answers at once only on sockets that say they are TCP; others wait 40 ms for more to send.
+    # asyncio sends small answers at once only on sockets marked as TCP; others wait 40 ms for more data.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
-        listening.listen(BACKLOG)  # clients that come before the workers are ready wait for them
+        listening.listen(BACKLOG)  # clients that connect before the workers are ready wait for them
         listening.set_inheritable(True)
-    except (OSError, ValueError, TypeError) as error:  # names that can be none are the latter two
+    except (OSError, ValueError, TypeError) as error:  # the latter two are raised for invalid names
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else None
         where = f"{config.host}:{config.port}"
@@ -168,7 +168,7 @@ def _bind(config: ServerConfig) -> socket.socket:
 
 
 async def _prepare(config: ServerConfig) -> str | None:
-    """Migrate before any worker starts; gives the first key if one had to be made."""
+    """Migrate before any worker starts; return the first key if one was created."""
     service = Service(config)
     try:
         await service.start()
@@ -194,7 +194,7 @@ def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> Non
 
 
 def _has_studio(config: ServerConfig) -> bool:
-    """Return True if Studio is there: several workers need sockets in the file system to find each other."""
+    """Return True if Studio is available: several workers need Unix sockets to reach each other."""
     return config.workers == 1 or hasattr(socket, "AF_UNIX")
 
 

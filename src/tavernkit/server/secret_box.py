@@ -11,7 +11,7 @@ from tavernkit.server.errors import ServiceError
 
 
 class SecretBox:
-    """Seals and opens secrets with the server's ``secret_key``; without one it refuses to."""
+    """Encrypts and decrypts secrets with the server's ``secret_key``; fails without one."""
 
     def __init__(self, secret_key: str | None) -> None:
         self._fernet: Fernet | None = None
@@ -21,7 +21,7 @@ class SecretBox:
 
     @property
     def usable(self) -> bool:
-        """True if there is a key to seal and open with."""
+        """True if there is a key."""
         return self._fernet is not None
 
     def seal(self, secret: str) -> str:
@@ -31,7 +31,7 @@ class SecretBox:
         return self._fernet.encrypt(secret.encode()).decode()
 
     def open(self, sealed: str) -> str | None:
-        """Decrypt a secret; nothing if it was sealed with another key."""
+        """Decrypt a secret; None if it was encrypted with another key."""
         if self._fernet is None:
             return None
         try:

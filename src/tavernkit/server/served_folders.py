@@ -1,4 +1,4 @@
-"""Folders whose files are offered as they are: read at the start, and again when they change."""
+"""Served folders: read at startup, and again when they change."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tavernkit.server.storage.database import Database, advisory_lock
 logger = logging.getLogger("tavernkit.server")
 
 JOB = "folder"
-"""What stands for the job in the ids of chats that come from a folder."""
+"""Replaces the job's id in the ids of chats from a folder."""
 
 
 class ServedFolders:
-    """Puts the files of folders into the library. A changed file is a new version; what is gone stays here."""
+    """Adds the files of folders to the library. A changed file becomes a new version; removed files stay here."""
 
     def __init__(self, config: ServerConfig, database: Database) -> None:
         self._folders = [path for path in (config.characters, config.from_sillytavern) if path is not None]
@@ -36,10 +36,10 @@ class ServedFolders:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Read everything, and go on watching if the settings say so.
+        """Read everything, and watch for changes if configured.
 
         Raises:
-            ConfigError: A folder is not there.
+            ConfigError: A folder does not exist.
         """
         self._seen = await asyncio.to_thread(self._signature)
         for folder in self._folders:
@@ -50,14 +50,14 @@ class ServedFolders:
             self._task = asyncio.create_task(self._watching())
 
     async def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
     async def read(self, folder: Path) -> Progress:
-        """Take up what is new or changed in a folder."""
+        """Import new and changed files of a folder."""
         progress = Progress(JOB, self._owner, folder, served=True)
         await import_below(self._database, progress, folder)
         for warning in progress.warnings:
@@ -65,7 +65,7 @@ class ServedFolders:
         return progress
 
     def note_written(self, path: Path) -> None:
-        """Take note of a file that the service itself has written: it need not be read again."""
+        """Record a file that the service itself has written, so that it is not read again."""
         with suppress(OSError):
             stat = path.stat()
             self._seen[str(path)] = (stat.st_mtime_ns, stat.st_size)
@@ -84,12 +84,12 @@ class ServedFolders:
                     logger.exception("a folder could not be read")
 
     def _signature(self) -> dict[str, tuple[int, int]]:
-        """What shows that something has changed."""
+        """Return a signature that changes with the folder."""
         found: dict[str, tuple[int, int]] = {}
         for folder in self._folders:
             for path in files_below(folder):
                 if path.relative_to(folder).parts[0] == OWN_FOLDER:
-                    continue  # what we keep there ourselves
+                    continue  # our own files there
                 with suppress(OSError):
                     stat = path.stat()
                     found[str(path)] = (stat.st_mtime_ns, stat.st_size)
@@ -99,23 +99,23 @@ class ServedFolders:
 
 
 async def import_below(database: Database, progress: Progress, folder: Path) -> None:
-    """Store everything in a folder; a file that cannot be taken is reported and left out.
+    """Store everything in a folder; files that cannot be imported are reported and left out.
 
     Args:
         database: The database.
-        progress: Notes what was done.
+        progress: Records what was done.
         folder: The folder.
     """
     await import_work(database, progress, await asyncio.to_thread(work_below, folder, progress.warn))
 
 
 async def import_work(database: Database, progress: Progress, work: Sequence[tuple[str, Callable[[], Found]]]) -> None:
-    """Store what was found, one thing after the other.
+    """Store the found items one by one.
 
     Args:
         database: The database.
-        progress: Notes what was done.
-        work: Names, and how to read what they stand for.
+        progress: Records what was done.
+        work: Names, and functions that read the items.
     """
     for name, read in work:
         try:

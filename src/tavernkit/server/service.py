@@ -1,4 +1,4 @@
-"""Everything a running server is made of."""
+"""The parts of a running server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tavernkit.server.write_back import WriteBack
 
 
 class Service:
-    """The parts of a server, wired together. ``models`` stand in for upstreams by name, for tests."""
+    """The parts of a server, wired together. ``models`` replace upstreams by name, for tests."""
 
     def __init__(self, config: ServerConfig, *, models: Mapping[str, Model] | None = None) -> None:
         self.config = config
@@ -51,7 +51,7 @@ class Service:
         self.retention = Retention(config, self.database, self.metrics)
 
     async def start(self) -> None:
-        """Make the database ready."""
+        """Prepare the database and start background work."""
         with database_errors():
             await self.database.migrate()
             await self.folders.start()
@@ -62,7 +62,7 @@ class Service:
         self.write_back.start()
 
     async def stop(self) -> None:
-        """End turns in an orderly way and close everything."""
+        """Let turns finish and close everything."""
         await self.folders.stop()
         await self.retention.stop()
         await self.imports.stop()
@@ -82,7 +82,7 @@ class Service:
     async def _add_example(self) -> None:
         """Put the shipped character, its book and its preset into an empty library."""
         async with self.database.write() as connection:
-            await advisory_lock(connection, "example")  # servers of several machines may start at once
+            await advisory_lock(connection, "example")  # servers on several machines may start at once
             if (await connection.execute(select(func.count()).select_from(Item))).scalar_one():
                 return
             for kind, name, file, filename in _example_files():

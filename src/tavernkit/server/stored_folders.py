@@ -1,4 +1,4 @@
-"""What is kept of an imported SillyTavern folder besides its items: settings, names, and the files that chats name."""
+"""Data of an imported SillyTavern folder besides its items: settings, names, and files used by chats."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from tavernkit.silly_tavern._text_completion.planning import SETTINGS as TEXT_SE
 FOLDER: Kind = "folder"
 FILE: Kind = "file"
 SERVED = "served"
-"""The id of the folder that is served; new chats with its characters are chats of the folder."""
+"""The id of the served folder; new chats with its characters belong to it."""
 ATTACHED = ("files", "file", "media", "image", "image_swipes", "video")
-"""Keys of a message's ``extra`` that name files of the data folder."""
+"""Keys of a message's ``extra`` that refer to files of the data folder."""
 DATA_BANKS = ("attachments", "character_attachments")
 """Settings of extensions that list the files of the Data Bank."""
 KEPT_SETTINGS = (
     *("username", "user_avatar", "main_api", "amount_gen", "max_context"),
     *("power_user", "world_info_settings", "extension_settings", "tag_map", "oai_settings", *TEXT_SETTINGS),
 )
-"""What of ``settings.json`` shapes prompts."""
+"""Keys of ``settings.json`` that affect prompts."""
 _CONNECTION = re.compile(r"url|server|proxy|password|secret|api_?key", re.IGNORECASE)
-"""Names of settings of text completion that are about connections."""
+"""Settings of text completion that are about connections."""
 KEPT_EXTENSIONS = (
     *("note", "memory", "cfg", "vectors", "attachments", "character_attachments", "regex", "disabledExtensions"),
     *("character_allowed_regex", "preset_allowed_regex", "disabled_attachments"),
 )
-"""Extensions whose settings shape prompts: others may hold keys of services."""
+"""Extensions whose settings affect prompts: others may contain keys of services."""
 
 CACHED_FILES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFolder:
-    """An imported folder: its settings, and what its files are called here."""
+    """An imported folder: its settings, and the ids of its files here."""
 
     id: str
     settings: st.Settings = field(default_factory=st.Settings)
@@ -58,7 +58,7 @@ class StoredFolder:
     """The ids of books by their names."""
 
     def book(self, name: str) -> Ref:
-        """The book of a name."""
+        """Return the book with a name."""
         return "book", self.books.get(name) or slug(name)
 
     @property
@@ -72,7 +72,7 @@ class StoredFolder:
 
 
 def kept_settings(settings: Mapping[str, object]) -> JsonObject:
-    """What is kept of ``settings.json``: nothing about connections."""
+    """Return the part of ``settings.json`` that is kept, without connections."""
     found: JsonObject = {key: thaw(settings[key]) for key in KEPT_SETTINGS if key in settings}
     extensions, preset = found.get("extension_settings"), found.get("oai_settings")
     if is_object(extensions):
@@ -89,10 +89,10 @@ def kept_settings(settings: Mapping[str, object]) -> JsonObject:
 def folder_file(
     settings: JsonObject, avatars: Mapping[str, str], groups: Iterable[str], books: Mapping[str, str]
 ) -> bytes:
-    """Write what is kept of a folder.
+    """Write the stored data of a folder.
 
     Args:
-        settings: What ``kept_settings()`` left of its settings.
+        settings: Its settings, as returned by ``kept_settings()``.
         avatars: Files of characters by their ids.
         groups: Ids of its groups.
         books: Ids of books by their names.
@@ -102,7 +102,7 @@ def folder_file(
 
 
 def read_folder(folder_id: str, value: Mapping[str, object]) -> StoredFolder:
-    """Read what ``folder_file()`` wrote."""
+    """Read the output of ``folder_file()``."""
     settings, groups = value.get("settings"), value.get("groups")
     return StoredFolder(
         id=folder_id,
@@ -118,13 +118,13 @@ def _names(value: object) -> dict[str, str]:
 
 
 def file_id(folder: str, url: str) -> str:
-    """The id of a file of a folder, by the URL that chats have for it."""
+    """Return the id of a file of a folder, by its URL in chats."""
     path = unquote(url).partition("?")[0].lstrip("/").replace("\\", "/")
     return f"{folder}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def named_files(values: Iterable[Json]) -> list[str]:
-    """The URLs of a data folder's files that values of messages and settings name, each once."""
+    """Return the URLs of data folder files in messages and settings, without duplicates."""
     found: dict[str, None] = {}
     waiting = list(values)
     while waiting:
@@ -140,13 +140,13 @@ def named_files(values: Iterable[Json]) -> list[str]:
 
 
 def attached(native: JsonObject) -> list[Json]:
-    """What a message has attached."""
+    """Return the attachments of a message."""
     extra = native.get("extra")
     return [extra[key] for key in ATTACHED if extra.get(key)] if is_object(extra) else []
 
 
 class FolderStore:
-    """Reads files of imported folders; the last ones are kept."""
+    """Reads files of imported folders; recent ones are cached."""
 
     def __init__(self) -> None:
         self._files: LRUCache[tuple[object, ...], tuple[str, bytes]] = LRUCache(CACHED_FILES)
@@ -154,12 +154,12 @@ class FolderStore:
     async def files(
         self, connection: AsyncConnection, folder: str, urls: Sequence[str]
     ) -> dict[str, tuple[str, bytes]]:
-        """The names and contents of files by their URLs; those that are not there are missing.
+        """Return the names and contents of files by URL, without missing ones.
 
         Args:
             connection: The database.
             folder: The id of the folder.
-            urls: What chats call the files.
+            urls: The URLs of the files in chats.
         """
         known = await infos(connection, [(FILE, file_id(folder, url)) for url in urls]) if urls else {}
         found: dict[str, tuple[str, bytes]] = {}
@@ -210,4 +210,4 @@ class StoredMedia(_StoredFiles):
 
 
 def _ignore(_: str) -> None:
-    """Warnings of settings are shown when they are imported."""
+    """Ignore a warning: warnings of settings are shown when they are imported."""

@@ -1,8 +1,8 @@
 """Studio in a service of several processes.
 
-A workspace is in the memory of one process. The first process that is asked for Studio keeps the workspaces of all
-clients and listens on a socket in a folder that all processes of the service share; the others pass requests of Studio
-on to it. When it ends, the next one that is asked takes its place; what was not saved is lost with it.
+A workspace is in the memory of one process. The first process that gets a Studio request keeps the workspaces of all
+clients and listens on a socket in a folder shared by all processes of the service; the others forward Studio's requests
+to it. When it ends, the next process with a request takes over; unsaved work is lost.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.studio._api import PREFIX
 
 CONNECT_SECONDS: Final = 15.0
-"""How long to wait for a process that has just begun to keep workspaces."""
+"""How long to wait for a process that has just taken over the workspaces."""
 RETRY_SECONDS: Final = 0.05
 
 _OF_THE_CONNECTION: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
-"""Headers that are about a connection, not about what is sent over it."""
+"""Headers of a connection, which are not forwarded."""
 
 
 class StudioKeeper:
-    """Knows which process keeps the workspaces: this one, or another one that requests are passed on to."""
+    """Knows which process keeps the workspaces: this one, or another one that requests are forwarded to."""
 
     def __init__(self, folder: Path) -> None:
         """Make it.
 
         Args:
-            folder: A folder that all processes of the service share and nobody else can read.
+            folder: A private folder shared by all processes of the service.
         """
         self._folder = folder
         self._socket = str(folder / "studio.sock")
@@ -46,13 +46,13 @@ class StudioKeeper:
         self._client: httpx.AsyncClient | None = None
 
     async def handle(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request of Studio, or pass it on.
+        """Serve a request of Studio, or forward it.
 
         Args:
             app: Serves Studio if this process keeps the workspaces.
-            scope: The request, with what ASGI gives to receive it and to answer it.
-            receive: Gives the body.
-            send: Takes the answer.
+            scope: The ASGI scope of the request.
+            receive: Returns the body.
+            send: Sends the answer.
         """
         if self._keeps_workspaces(scope):
             await app(scope, receive, send)
@@ -60,7 +60,7 @@ class StudioKeeper:
             await self._forward(app, scope, receive, send)
 
     def _keeps_workspaces(self, scope: Scope) -> bool:
-        """Return True if this process has the workspaces; it takes them over if no other one has them."""
+        """Return True if this process keeps the workspaces; it takes over if no other process does."""
         if self._lock is None:
             self._lock = _take_lock(self._folder / "studio.lock")
             if self._lock is not None:
@@ -87,7 +87,7 @@ class StudioKeeper:
                 response = await self._client.send(request, stream=True)
                 break
             except httpx.ConnectError:
-                if self._keeps_workspaces(scope):  # the one that kept them is gone
+                if self._keeps_workspaces(scope):  # the process that kept them has ended
                     await app(scope, receive, send)
                     return
                 waited += RETRY_SECONDS
@@ -116,14 +116,14 @@ class StudioKeeper:
 
 
 class StudioForwarding:
-    """The outermost layer of a process that is one of several."""
+    """The outermost middleware of one of several processes."""
 
     def __init__(self, app: ASGIApp, *, keeper: StudioKeeper) -> None:
         """Wrap an application.
 
         Args:
             app: The application.
-            keeper: Knows where Studio's requests go.
+            keeper: Decides where Studio's requests go.
         """
         self._app = app
         self._keeper = keeper
@@ -137,16 +137,16 @@ class StudioForwarding:
 
 
 class _InnerServer(uvicorn.Server):
-    """A server beside that of the process, which takes the signals."""
+    """A second server in the process; the main server handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave signals alone."""
+        """Do not handle signals."""
         yield
 
 
 def _take_lock(path: Path) -> IO[bytes] | None:
-    """Lock a file as long as this process lives; None if another one has done so."""
+    """Lock a file for the lifetime of this process; None if another process has locked it."""
     import fcntl
 
     file = path.open("wb")
@@ -168,7 +168,7 @@ async def _body(receive: Receive) -> AsyncGenerator[bytes]:
 
 
 async def _pass_back(response: httpx.Response, receive: Receive, send: Send) -> None:
-    """Send an answer as it comes, until it ends or the client is gone."""
+    """Forward an answer as it arrives, until it ends or the client disconnects."""
 
     async def pump() -> None:
         headers = [(name.lower(), value) for name, value in response.headers.raw]

@@ -32,14 +32,14 @@ from tavernkit.studio._turn import DEFAULT_TURN
 from tavernkit.studio.errors import StudioError
 
 MAX_STUDIOS: Final = 50
-"""Workspaces that are kept; the one that was unused for longest goes first, with what was not saved in it."""
+"""The maximum number of workspaces; the least recently used one is dropped, with unsaved work."""
 
 _PLURALS: Final[dict[Kind, str]] = {"character": "characters", "book": "books", "preset": "presets"}
 _KINDS: Final[dict[Kind, DocumentKind]] = {"character": "card", "book": "book", "preset": "preset", "regex": "regex"}
 
 
 class Studios:
-    """The workspaces of all clients. They are in this process; ``studio_forwarding`` brings their requests to it."""
+    """The workspaces of all clients. They are in this process; ``studio_forwarding`` forwards their requests to it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -50,7 +50,7 @@ class Studios:
         """Return the workspace of a client.
 
         Raises:
-            ServiceError: The key lacks a scope, or there are several processes that cannot find each other.
+            ServiceError: The key lacks a scope, or there are several processes that cannot reach each other.
         """
         client = await self._client(request)
         if self._service.config.workers > 1 and STUDIO_FOLDER not in os.environ:
@@ -70,7 +70,7 @@ class Studios:
         return studio
 
     async def stop(self) -> None:
-        """Stop replies that are still coming."""
+        """Stop replies that are still streaming."""
         for studio in self._studios.values():
             await studio.talk.aclose()
         self._studios.clear()
@@ -78,7 +78,7 @@ class Studios:
     async def _client(self, request: HttpRequest) -> Client:
         needed = _scope(request)
         credentials = await bearer(request)
-        if needed == "read":  # a keystroke is a request, and counts against no limit
+        if needed == "read":  # every keystroke is a request, so they do not count towards the rate limit
             token = credentials.credentials if credentials is not None else request.headers.get("x-api-key")
             client = await self._service.keys.client(token)
         else:
@@ -115,7 +115,7 @@ class LibraryShelf:
         self._service = service
 
     async def choices(self) -> JsonObject:
-        """Return what the library has: ids, and names beside them."""
+        """Return the ids and names of the library's items."""
         index: JsonObject = {"groups": [], "chats": {}}
         names: JsonObject = {}
         async with self._service.database.read() as connection:
@@ -151,7 +151,7 @@ class LibraryShelf:
         return OpenedShelf(Workspace(documents).with_turn(turn), Inputs())
 
     async def changed(self, document: Document) -> bool:
-        """Return True if the item has another version by now."""
+        """Return True if the item has a newer version."""
         kind, item_id = _item(document)
         async with self._service.database.read() as connection:
             return digest_of(await item_file(connection, kind, item_id)) != document.digest
@@ -181,15 +181,15 @@ class LibraryShelf:
 
 
 class AccountedModel(ModelWrapper):
-    """An upstream's model whose use is counted for a key, and refused when the key has used up its day."""
+    """An upstream's model whose usage counts for a key, and is refused when the key has used up its budget."""
 
     def __init__(self, service: Service, upstream: Upstream, client: Client) -> None:
         """Wrap the model of an upstream.
 
         Args:
-            service: Counts.
-            upstream: Has the model.
-            client: Who pays.
+            service: The service.
+            upstream: The upstream of the model.
+            client: The client whose budget is used.
         """
         super().__init__(upstream.model)
         self._service = service
@@ -205,7 +205,7 @@ class AccountedModel(ModelWrapper):
         return reply
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
-        """Send a request, and count what has come of it, however it ends."""
+        """Stream a request, and count its tokens however it ends."""
         await self._check()
         addressed = self._upstream.addressed(request)
         collected = Accumulator(addressed.model)
@@ -217,7 +217,7 @@ class AccountedModel(ModelWrapper):
             await asyncio.shield(self._count(addressed, collected.reply()))
 
     async def aclose(self) -> None:
-        """Leave the model open: it is the service's."""
+        """Do nothing: the model belongs to the service."""
 
     async def _check(self) -> None:
         async with self._service.database.read() as connection:
@@ -238,7 +238,7 @@ def _item(document: Document) -> tuple[Kind, str]:
 
 
 def _world(card: Document) -> str:
-    """The name of the book that SillyTavern links a card to."""
+    """Return the name of the book that a card is linked to."""
     from tavernkit.cards import Character
     from tavernkit.errors import WarningLog
 

@@ -1,4 +1,4 @@
-"""The memory of long sessions: a model summarises what was said, in the background.
+"""The memory of long sessions: a model summarises them in the background.
 
 A summary is kept where the platform keeps its own: SillyTavern's on a message (``extra.memory``), RisuAI's as an entry
 of HypaMemory (``hypaV3Data``). Builds use it from there.
@@ -39,7 +39,7 @@ logger = logging.getLogger("tavernkit.server")
 
 HYPA = "hypaV3Data"
 CHARACTERS_A_TOKEN = 2
-"""A cautious guess: the text and its summary must fit together."""
+"""A cautious guess: the text and its summary must fit into the context."""
 BUSY_PAUSE_SECONDS = 0.25
 
 INSTRUCTION = (
@@ -51,17 +51,17 @@ INSTRUCTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What is to be summarised: the lines since the summary so far."""
+    """The lines to summarise: those after the last summary."""
 
     lines: Sequence[ChatLine]
     before: str = ""
     """The summary so far, which the new one replaces."""
     known: str | None = None
-    """The last message that RisuAI's memory stands for already."""
+    """The last message that RisuAI's memory already covers."""
 
 
 class Summaries:
-    """Makes summaries for sessions that ask for them: one at a time for a session, in all processes together."""
+    """Makes summaries for sessions with memory: one at a time per session, across all processes."""
 
     def __init__(
         self,
@@ -86,17 +86,17 @@ class Summaries:
     def consider(
         self, chat: ChatState, lines: Sequence[ChatLine], details: JsonObject, payer: Client | None, upstream: str
     ) -> None:
-        """Begin a summary if enough was said since the last one.
+        """Start a summary if there are enough messages since the last one.
 
         Args:
             chat: The session.
             lines: Its messages after a turn.
-            details: What the platform keeps of it after that turn.
-            payer: Whose budget it is paid of.
-            upstream: Who is asked, unless the settings say another.
+            details: The platform's data after that turn.
+            payer: The owner of the budget.
+            upstream: The upstream to ask, unless the settings name another.
         """
         if chat.id in self._running or len(self._running) >= MAX_SUMMARIES * 4 or self._stopping.is_set():
-            return  # the next turn of the session will ask again
+            return  # the next turn of the session will try again
         part = next_part(chat.selection.platform, lines, details, self._config.memory_every)
         if part is None:
             return
@@ -105,11 +105,11 @@ class Summaries:
         task.add_done_callback(lambda _: self._running.pop(chat.id, None))
 
     async def wait(self) -> None:
-        """Wait for the summaries that are being made."""
+        """Wait for summaries in progress."""
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     async def stop(self) -> None:
-        """Give up what is not ready: the next turn of each session begins it again."""
+        """Stop summaries in progress; the next turn of each session starts them again."""
         self._stopping.set()
         for task in list(self._running.values()):
             task.cancel()
@@ -168,7 +168,7 @@ class Summaries:
         return await self._stored(chat, part, summary)
 
     async def _stored(self, chat: ChatState, part: Part, summary: str) -> str:
-        """Put a summary into its session, between two turns; gives what became of it."""
+        """Store a summary in its session, between two turns; return the outcome."""
         until = time.monotonic() + SUMMARY_WAIT_SECONDS
         while True:
             async with self._database.write() as connection:
@@ -176,14 +176,14 @@ class Summaries:
                 if not now.busy(self._clock()) and now.turn_id is None:
                     if now.selection.platform == RISU_AI:
                         if _last_memo(now.details) != part.known:
-                            return "stale"  # another process was quicker
+                            return "stale"  # another process was faster
                         details = with_hypa_entry(now.details, summary, [line.id for line in part.lines])
                         await chats.update_chat(connection, now, details=details)
                         return "done"
                     try:
                         line = await chats.get_line(connection, chat.id, part.lines[-1].id)
                     except ServiceError:
-                        return "stale"  # the message is gone: what was summarised is not what was said
+                        return "stale"  # the message is gone, so the summary no longer matches the chat
                     changed = with_memory(line, summary)
                     await chats.store_lines(connection, chat.id, [line], [changed])
                     await chats.update_chat(connection, now)
@@ -205,19 +205,19 @@ class Summaries:
 
 
 def next_part(platform: str, lines: Sequence[ChatLine], details: JsonObject, every: int) -> Part | None:
-    """What of a chat is to be summarised now; None if it is too little.
+    """Return the part of a chat to summarise now; None if it is too short.
 
     Args:
         platform: The chat's platform.
         lines: The chat.
-        details: What the platform keeps of it besides.
+        details: The platform's other data.
         every: After how many messages.
     """
     if platform == RISU_AI:
         own = [line for line in lines if "metadata" not in line.native]
         known = _last_memo(details)
         begin = next((at + 1 for at, line in enumerate(own) if line.id == known), 0)
-        # What is summarised is no longer in the prompt: the newest messages stay as they are.
+        # Summarised messages leave the prompt, so the newest ones are not summarised.
         fresh = own[begin : max(len(own) - 2 * every, 0)]
         return Part(lines=fresh, known=known) if len(fresh) >= every else None
     before, begin = "", 0
@@ -225,25 +225,25 @@ def next_part(platform: str, lines: Sequence[ChatLine], details: JsonObject, eve
         if memory := memory_of(lines[at]):
             before, begin = memory, at + 1
             break
-    fresh = [line for line in lines[begin:-1] if "mes" in line.native]  # of the last message none counts
+    fresh = [line for line in lines[begin:-1] if "mes" in line.native]  # a summary on the last message does not count
     return Part(lines=fresh, before=before) if len(fresh) >= every else None
 
 
 def memory_of(line: ChatLine) -> str:
-    """The summary that is kept on a message."""
+    """Return the summary that is stored on a message."""
     extra = line.native.get("extra")
     memory = extra.get("memory") if is_object(extra) else None
     return memory if isinstance(memory, str) else ""
 
 
 def with_memory(line: ChatLine, summary: str) -> ChatLine:
-    """The message with a summary on it, as SillyTavern's Summarize keeps it."""
+    """Return the message with a summary, as SillyTavern's Summarize stores it."""
     extra = line.native.get("extra")
     return replace(line, native={**line.native, "extra": {**(extra if is_object(extra) else {}), "memory": summary}})
 
 
 def with_hypa_entry(details: JsonObject, summary: str, memos: Sequence[str]) -> JsonObject:
-    """RisuAI's chat with one more entry of HypaMemory."""
+    """Return RisuAI's chat with another entry of HypaMemory."""
     stored = details.get(HYPA)
     data = stored if is_object(stored) else {}
     entries = data.get("summaries")
@@ -263,7 +263,7 @@ def _last_memo(details: JsonObject) -> str | None:
 
 
 def _transcript(part: Part, room: int) -> tuple[Part, str]:
-    """The text to summarise, and what of the part is in it: the oldest messages that fit, at least one."""
+    """Return the text to summarise, and the included lines: the oldest messages that fit, at least one."""
     so_far = f"Summary so far:\n{part.before}\n\n" if part.before else ""
     texts: list[str] = []
     left = max(room - len(so_far) - MAX_SUMMARY_CHARACTERS, 1000)
@@ -278,12 +278,12 @@ def _transcript(part: Part, room: int) -> tuple[Part, str]:
 
 
 def _text(reply: Reply) -> str:
-    """What is kept of a reply; one that broke off is none."""
+    """Return the text of a reply; empty if it was cut off."""
     return "" if reply.interrupted else reply.text.strip()[:MAX_SUMMARY_CHARACTERS]
 
 
 class _Nobody:
-    """Waits for a reply that no client sees; gone when the server stops."""
+    """A listener for replies that no client sees; disconnects when the server stops."""
 
     streaming = False
 

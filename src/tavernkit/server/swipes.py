@@ -1,17 +1,17 @@
-"""The replies that a message has beside the one it shows."""
+"""The swipes of a message."""
 
 from __future__ import annotations
 
 from tavernkit._values import Json, JsonObject, is_list
 
 RISU_SWIPES, RISU_SWIPE = "tavernkit_swipes", "tavernkit_swipe"
-"""Where the replies to a message of RisuAI's are kept in it, and which is shown: RisuAI itself keeps none."""
+"""The key of the swipes in a RisuAI message, and of the current one: RisuAI itself stores none."""
 RISU_SPEAKER = "tavernkit_speaker"
 """Where the name of a message's sender is kept in it: RisuAI keeps an id."""
 
 
 def swipes_of(native: JsonObject) -> tuple[list[str], int] | None:
-    """All replies and the number of the one that is shown; nothing if there is but one."""
+    """Return all swipes and the number of the current one; None if there is only one."""
     return _read(native, "swipes", "swipe_id") or risu_swipes(native)
 
 
@@ -21,7 +21,7 @@ def risu_swipes(native: JsonObject) -> tuple[list[str], int] | None:
 
 
 def with_swipe(native: JsonObject, number: int) -> JsonObject:
-    """The message with another reply shown; its text is the caller's business."""
+    """Return the message with another current swipe; the caller sets its text."""
     return {**native, (RISU_SWIPE if RISU_SWIPES in native else "swipe_id"): number}
 
 
@@ -41,11 +41,11 @@ def without_swipe(native: JsonObject, number: int) -> JsonObject:
 
 
 def with_new_swipe(native: JsonObject, shown: str, text: str) -> JsonObject:
-    """The message with one reply more, which is shown; its text is the caller's business.
+    """Return the message with a new current swipe; the caller sets its text.
 
     Args:
         native: The message.
-        shown: The text that it has now, which is the only reply if it has no swipes yet.
+        shown: Its current text, which is the first swipe if it has none yet.
         text: The new reply.
     """
     swipes, _ = swipes_of(native) or ([shown], 0)
@@ -57,7 +57,7 @@ def with_new_swipe(native: JsonObject, shown: str, text: str) -> JsonObject:
 
 
 def with_text(native: JsonObject, text: str) -> JsonObject:
-    """The message whose shown reply has another text."""
+    """Return the message with another text of its current swipe."""
     found = swipes_of(native)
     if found is None:
         return native

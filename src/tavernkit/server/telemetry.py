@@ -1,4 +1,4 @@
-"""Sends spans to a collector, as the settings say."""
+"""Sends spans to a collector, if configured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 def set_up_telemetry(config: ServerConfig) -> None:
-    """Send spans to ``telemetry_endpoint``; without one, OpenTelemetry is set up outside.
+    """Send spans to ``telemetry_endpoint``; without it, OpenTelemetry is configured elsewhere.
 
     Raises:
         ConfigError: The exporter is not installed.

@@ -1,4 +1,4 @@
-"""The stored side of turns: who has a chat, and what is written when."""
+"""The database side of turns: leases of chats, and what is written when."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(slots=True, kw_only=True)
 class OpenTurn:
-    """A turn that runs."""
+    """A running turn."""
 
     turn_id: str
     chat: ChatState | None
@@ -53,27 +53,27 @@ class OpenTurn:
     cast: Cast
     global_variables: JsonObject
     stored: bool = True
-    """True if there is a row for it."""
+    """True if it has a row in the database."""
     unread: int = 0
-    """How many lines of the chat come before those that are read."""
+    """How many lines of the chat are before those that are read."""
     options: JsonObject = field(default_factory=dict[str, Json])
-    """What the session has chosen besides who talks, or the request."""
+    """Options of the session or the request."""
     payer: str = ""
-    """For whom what it takes is counted."""
+    """The owner whose usage is counted."""
     exchanged: list[Exchanged] = field(default_factory=list[Exchanged])
-    """What models have been asked, and have answered."""
+    """Requests to models and their replies."""
     notes: list[str] = field(default_factory=list[str])
-    """What the client gets besides."""
+    """Warnings for the client."""
 
     def uses(self, plan: Plan | None = None) -> list[Use]:
-        """What the turn took."""
+        """Return the usage of the turn."""
         chosen = self.selection
         character = chosen.character or (f"{GROUP_PREFIX}{chosen.group}" if chosen.group else "")
         return uses_of(self.exchanged, character, plan)
 
     @property
     def warnings(self) -> list[str]:
-        """What the client gets."""
+        """Return the warnings for the client."""
         if not self.unread:
             return self.notes
         return [
@@ -83,21 +83,21 @@ class OpenTurn:
 
 
 class Heartbeat:
-    """Something that is begun after a time, unless it is cancelled before: most turns are short, and need no task."""
+    """Work that starts after a delay, unless cancelled before: most turns are short and need no task."""
 
     def __init__(self, seconds: float, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Wait.
+        """Schedule the work.
 
         Args:
-            seconds: How long.
-            work: What is begun then.
+            seconds: The delay.
+            work: The work to start.
         """
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
 
     def cancel(self) -> None:
-        """End it, or do not begin it."""
+        """Stop the work, or do not start it."""
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
@@ -107,7 +107,7 @@ class Heartbeat:
 
 
 class TurnLog:
-    """Opens and ends turns in the database: one turn a chat at a time, in all processes together."""
+    """Opens and ends turns in the database: one turn per chat at a time, across all processes."""
 
     def __init__(
         self, config: ServerConfig, database: Database, library: Library, talks: Talks, accounts: Accounts
@@ -120,7 +120,7 @@ class TurnLog:
         self._lines = KnownLines()
 
     async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
-        """Store what the user says and take the chat, or give the answer of a request that was served before.
+        """Store the user's message and lock the chat, or return the answer of a repeated request.
 
         Waits while another turn has the chat.
         """
@@ -129,7 +129,7 @@ class TurnLog:
             try:
                 return await self._open_once(request)
             except (BusyError, IntegrityError) as error:
-                # An integrity error: another process made the same chat or turn at the same moment. It is there now.
+                # An integrity error: another process has just created the same chat or turn.
                 if time.monotonic() >= deadline:
                     raise ServiceError(
                         409, "another turn of this session is running", code="session_busy", retry_after=1
@@ -194,7 +194,7 @@ class TurnLog:
         )
 
     async def note_said(self, opened: OpenTurn, said: list[JsonObject]) -> None:
-        """Store what a running turn has said so far; if that fails, the turn goes on."""
+        """Store the text so far of a running turn; if that fails, the turn continues."""
         try:
             async with self._database.write(together=True) as connection:
                 await turns.note_said(connection, opened.turn_id, said)
@@ -202,7 +202,7 @@ class TurnLog:
             logger.warning("what a turn has said could not be stored", exc_info=True)
 
     async def recover(self, chat_id: str) -> None:
-        """Put what a dead process had said into its chat, if no one has since."""
+        """Store the text of a dead process in its chat, unless already done."""
         async with self._database.write(together=True) as connection:
             chat = await chats.get_chat(connection, chat_id, lock=True)
             if chat.turn_id is None or chat.busy(time.time()):
@@ -217,9 +217,9 @@ class TurnLog:
     async def _recovered(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
     ) -> tuple[ChatState, list[ChatLine]]:
-        """The chat with what a dead process had said, as partial replies; not if the same words are sent again.
+        """Return the chat with the partial replies of a dead process, unless the same request is repeated.
 
-        Of a swipe or another try it is a swipe of the last reply, so that nothing is lost of that.
+        For ``swipe`` and ``regenerate`` it becomes a swipe of the last reply, so that nothing is lost.
         """
         assert chat.turn_id is not None
         kind, said = await turns.said_before_it_died(connection, chat.turn_id)
@@ -233,7 +233,7 @@ class TurnLog:
         try:
             cast = await self._library.cast(connection, chat.selection)
         except ServiceError:
-            return chat, lines  # the speaker is gone
+            return chat, lines  # the speaker was removed
         made = [self._talks.partial_line(each, cast) for each in said]
         placed = [replace(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)]
         await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
@@ -242,7 +242,7 @@ class TurnLog:
     async def _with_partial(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], kind: str, text: str
     ) -> list[ChatLine]:
-        """The chat whose last reply has what a dead process made of it."""
+        """Return the chat with the last reply as a dead process left it."""
         last = lines[-1]
         if last.role != "assistant" or "metadata" in last.native:
             return lines
@@ -264,12 +264,12 @@ class TurnLog:
         cast: Cast,
         turn_id: str,
     ) -> tuple[list[ChatLine], int]:
-        """The chat with what the client says as its last lines, and how many lines got new places."""
+        """Return the chat with the client's messages at the end, and how many lines got new positions."""
         if own and lines[-len(own)] is own[0]:
             return lines, 0
         said = own or self._talks.new_lines(request.messages, cast, self._config.user_name)
         placed = [replace(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
-        if own:  # said before, but the chat went on without an answer: it is said now
+        if own:  # sent before, but the chat continued without an answer: it moves to the end
             await chats.move_lines(connection, placed)
             moved = {line.id for line in own}
             return [*(line for line in lines if line.id not in moved), *placed], len(placed)
@@ -342,7 +342,7 @@ class TurnLog:
         return await self.new_chat(connection, request.owner, request.session, request.selection, options=request.kept)
 
     async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
-        """Store the reply and everything else the turn changed, together, and give the chat back."""
+        """Store the reply and all other changes of the turn together, and release the chat."""
         status = turns.PARTIAL if result.reply.interrupted else turns.DONE
         uses = opened.uses(result.plan)
         if opened.chat is None:
@@ -368,7 +368,7 @@ class TurnLog:
         self._remember(replace(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
-        """Return the chat back; what the user said stays."""
+        """Release the chat; the user's message stays."""
         if not opened.stored and not opened.exchanged:
             return
         with suppress(Exception):
@@ -381,7 +381,7 @@ class TurnLog:
                 await self._accounts.add(connection, opened.payer, opened.uses())
 
     def keep(self, opened: OpenTurn, listener: Listener) -> Heartbeat:
-        """Renew the lease until the heartbeat is cancelled; a turn that has lost its chat asks no longer."""
+        """Renew the lease until the heartbeat is cancelled; a turn that has lost its chat is stopped."""
         return Heartbeat(self._config.lease_seconds / 3, lambda: self._renew(opened, listener))
 
     async def _renew(self, opened: OpenTurn, listener: Listener) -> None:
@@ -409,7 +409,7 @@ class TurnLog:
         greeting: int | None = 0,
         options: JsonObject | None = None,
     ) -> ChatState:
-        """Begin a chat with one of the character's greetings, or with none."""
+        """Start a chat with one of the character's greetings, or with none."""
         cast = await self._library.cast(connection, selection)
         lines, details = [], {}
         if greeting is not None:
@@ -465,7 +465,7 @@ class TurnLog:
 async def _without_recovered(
     connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], turn_id: str
 ) -> list[ChatLine]:
-    """The chat without what an attempt had said whose request comes again: it is answered again."""
+    """Return the chat without the partial reply of a repeated request, which is answered again."""
     gone = [line for line in lines if line.turn_id == turn_id and line.role == "assistant" and line.status == PARTIAL]
     for line in gone:
         await chats.remove_lines(connection, chat.id, line, following=False)
@@ -477,7 +477,7 @@ def _payer(request: TurnRequest) -> str:
 
 
 def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
-    """Refuse a number that somebody who has greetings has not; a chat may begin without any."""
+    """Refuse a number outside the available greetings; a chat may start without any."""
     having = [(name, count) for name, count in known if count] or known
     for name, count in having:
         if greeting >= max(count, 1):
@@ -488,7 +488,7 @@ def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
 
 
 def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
-    """The session's own selection, with what a client says again; character and platform stay."""
+    """Return the session's selection with the client's changes; character and platform stay."""
     asked = request.selection
     if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
         name = stored.character or stored.group

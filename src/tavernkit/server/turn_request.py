@@ -1,4 +1,4 @@
-"""What a client asks of a turn, and what it gets."""
+"""The request and the outcome of a turn."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """Everything a client asks of one turn.
+    """A client's request for one turn.
 
-    A turn without ``session`` leaves nothing behind but its answer; ``session`` is the client's id of a chat (which
-    is made if it is new) unless ``chat_id`` says which one.
+    A turn without ``session`` stores only its answer; ``session`` is the client's id of a chat (which is created if it
+    is new), unless ``chat_id`` is set.
     """
 
     owner: str
@@ -39,7 +39,7 @@ class TurnRequest:
     session: str | None = None
     chat_id: str | None = None
     platform: str | None = None
-    """The platform that the client names, if it does: a stored chat has its own."""
+    """The platform that the client chooses, if any: a stored chat has its own."""
     kind: TurnKind = "normal"
     prompt: str = ""
     """What a quiet turn asks."""
@@ -51,14 +51,14 @@ class TurnRequest:
     seed: int | None = None
     context_length: int | None = None
     kept: JsonObject = field(default_factory=dict[str, Json])
-    """Choices that a session keeps: how its prompts are kept stable."""
+    """Options that a session stores, such as those for stable prompts."""
     payer: Client | None = None
-    """Whose budget the turn is paid of; without one it counts for the owner, who has none."""
+    """Whose budget the turn uses; without one it counts for the owner, who has no budget."""
     turn_id: str = field(default_factory=chats.new_id)
 
     @property
     def fingerprint(self) -> str:
-        """What distinguishes this request from another with the same key."""
+        """Return a hash that distinguishes this request from another with the same key."""
         shown = [
             self.session or self.chat_id,
             self.kind,
@@ -75,7 +75,7 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOutcome:
-    """What a turn came to; ``replayed`` when it had happened before."""
+    """The outcome of a turn; ``replayed`` if it is a stored answer."""
 
     turn_id: str
     response: JsonObject

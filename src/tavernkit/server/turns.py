@@ -1,4 +1,4 @@
-"""A turn: the user's words are stored, a model is asked, everything it leads to is stored together."""
+"""A turn: the user's message is stored, a model is asked, and all results are stored together."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from tavernkit.server.vectors import Embed, Vectors, vectors_of
 from tavernkit.server.vectors import is_on as vector_storage_is_on
 
 TEXT = "text"
-"""The dialect of upstreams that take texts."""
+"""The dialect of text-completion upstreams."""
 Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
-"""The upstreams to ask, and the failures after which each is."""
+"""The upstreams to ask, each with the failures after which it is used."""
 
 
 class Turns:
-    """Runs turns. One turn a chat at a time, in all processes together."""
+    """Runs turns. One turn per chat at a time, across all processes."""
 
     def __init__(
         self,
@@ -82,14 +82,14 @@ class Turns:
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
 
     def start(self, request: TurnRequest, listener: Listener) -> asyncio.Task[TurnOutcome]:
-        """Begin a turn; it ends in an orderly way even when the client is gone."""
+        """Start a turn; it finishes properly even if the client disconnects."""
         task = asyncio.create_task(self._timed(request, listener))
         self._running[task] = listener.gone
         task.add_done_callback(lambda done: self._running.pop(done, None))
         return task
 
     async def build(self, request: TurnRequest) -> BuiltPrompt:
-        """Build a prompt and ask no model; a stored chat is not changed."""
+        """Build a prompt without asking a model; a stored chat does not change."""
         upstream = self._upstreams.find(request.upstream, request.dialect)
         async with self._database.read() as connection:
             chat, lines, unread = None, list[ChatLine](), 0
@@ -125,7 +125,7 @@ class Turns:
         return replace(built, warnings=[*opened.warnings, *built.warnings])
 
     async def stop(self) -> None:
-        """Let running turns end; what they have after the allowed time is kept as it is."""
+        """Let running turns finish; after the time limit, partial replies are kept."""
         if self._running:
             await asyncio.wait(list(self._running), timeout=self._config.shutdown_seconds)
             for gone in list(self._running.values()):
@@ -169,9 +169,9 @@ class Turns:
                 heartbeat.cancel()
 
     def _fitting(self, request: TurnRequest, opened: OpenTurn, route: Route) -> Route:
-        """The route of a turn: a folder that selects text completion goes to an upstream that takes texts.
+        """Return the route of a turn: folders with text completion use a text-completion upstream.
 
-        Without one its prompts are messages, and the client is told.
+        Without one, messages are sent, with a warning for the client.
         """
         folder = opened.cast.folder
         wanted = folder is not None and folder.completes_text and request.upstream is None and request.dialect is None
@@ -212,7 +212,7 @@ class Turns:
                         raise
                 finally:
                     asked += timed.seconds
-                wanted = wanted.replace(model="")  # the next one has a model of its own
+                wanted = wanted.replace(model="")  # the next one has its own model
             assert last is not None
             raise last
 
@@ -232,7 +232,7 @@ class Turns:
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
 
     async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener, opened: OpenTurn) -> Reply:
-        """Ask an upstream, and note what became of it."""
+        """Ask an upstream, and record the outcome."""
         sent = upstream.addressed(wanted)
         predicted = self._predicted(upstream, sent, opened)
         try:
@@ -258,7 +258,7 @@ class Turns:
         return reply
 
     def _predicted(self, upstream: Upstream, sent: Request, opened: OpenTurn) -> int:
-        """How many tokens the provider should have cached, for sessions and upstreams that care."""
+        """Return how many tokens the provider should have cached, if the session or upstream uses predictions."""
         caching = caching_of(opened.options, upstream.config)
         if opened.chat is None or (upstream.config.cache_profile is None and caching.strategy != "cache"):
             return 0
@@ -298,7 +298,7 @@ class Turns:
         )
 
     def _embedding(self, request: TurnRequest, opened: OpenTurn) -> Embed | None:
-        """What makes vectors for Vector Storage, if the settings of the chat's folder have it on."""
+        """Return the embedder for Vector Storage, if it is on in the settings of the chat's folder."""
         folder = opened.cast.folder
         if folder is None or not vector_storage_is_on(folder.settings):
             return None
@@ -318,7 +318,7 @@ class Turns:
         return embed
 
     async def _extras(self, opened: OpenTurn) -> ChatExtras:
-        """What the chat itself names: most name nothing."""
+        """Return the items that the chat refers to: most refer to none."""
         chat, cast = opened.chat, opened.cast
         details = chat.details if chat is not None else {}
         if cast.selection.platform == RISU_AI or (cast.folder is None and not details.get("world_info")):
@@ -328,7 +328,7 @@ class Turns:
 
     @asynccontextmanager
     async def _turn_of(self, key: str | None) -> AsyncGenerator[None]:
-        """Turns of this process queue here in order; the database keeps other processes out."""
+        """Queue turns of this process in order; the database locks out other processes."""
         if key is None:
             yield
             return
@@ -352,7 +352,7 @@ class Turns:
 
 
 def caching_of(options: JsonObject, config: UpstreamConfig | None) -> Caching:
-    """How prompts are kept stable: as the session says, else as the upstream's settings do."""
+    """Return the options for stable prompts: the session's, else the upstream's."""
     if config is None:
         config = UpstreamConfig()
     chosen = {name: options.get(name) or getattr(config, name) for name in ("strategy", "lore", "volatile")}
@@ -361,7 +361,7 @@ def caching_of(options: JsonObject, config: UpstreamConfig | None) -> Caching:
 
 
 def build_error(error: TavernKitError) -> ServiceError:
-    """The error a client gets when its prompt cannot be built."""
+    """Return the error for a prompt that cannot be built."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, MaxTokensExceededError):

@@ -45,7 +45,7 @@ MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleMo
 
 
 class GuardedModel(ModelWrapper):
-    """A model that is left alone for a while when it keeps failing."""
+    """A model that is paused for a while when it keeps failing."""
 
     def __init__(self, inner: Model, breaker: CircuitBreaker, name: str) -> None:
         """Wrap a model.
@@ -68,7 +68,7 @@ class GuardedModel(ModelWrapper):
             self._breaker.record(ok=not is_outage(error))
             raise
         except BaseException:
-            self._breaker.release()  # cancelled, or our own mistake: says nothing about the upstream
+            self._breaker.release()  # cancelled, or our own error: says nothing about the upstream
             raise
         self._breaker.record(ok=True)
         return reply
@@ -123,11 +123,11 @@ class Upstream:
         self._users: Counter[int] = Counter()
 
     async def replace_model(self, model: Model, api_key: str | None = None) -> None:
-        """Use another model from now on; the old one is closed when the last of its requests has ended.
+        """Use another model from now on; the old one is closed after its last request.
 
         Args:
             model: The model.
-            api_key: The key that it uses, if that is not the one of the settings.
+            api_key: Its key, if it is not the one of the settings.
         """
         self._api_key = api_key
         old, self.model = self.model, model
@@ -142,8 +142,8 @@ class Upstream:
 
         Args:
             method: ``GET`` or ``POST``.
-            path: A path below ``/v1``, or with ``../`` beside it.
-            body: What is posted.
+            path: A path below ``/v1``, or with ``../`` next to it.
+            body: The request body.
         """
         server = make_model(self.config, api_key=self._api_key)
         assert isinstance(server, HttpModel)
@@ -153,15 +153,15 @@ class Upstream:
 
     @property
     def fields(self) -> ServerFields | None:
-        """What the server takes, if the settings say so."""
+        """The options that the server accepts, if configured."""
         return _fields(self.config)
 
     def addressed(self, request: Request) -> Request:
-        """A request that names the model: the settings', else the preset's, else the upstream's own name."""
+        """Return a request with a model: the settings', else the preset's, else the upstream's own name."""
         return request.replace(model=self.config.model or request.model or self.name)
 
     async def ask(self, request: Request, listener: Listener) -> Reply:
-        """Send a request; a stream that breaks after some text gives what there is.
+        """Send a request; if a stream breaks after some text, return the partial reply.
 
         Failures before any text are retried, then raised. When the client disconnects, the request is cancelled.
 
@@ -189,7 +189,7 @@ class Upstream:
         if isinstance(outcome, ModelError) and (said.text or said.reasoning):
             return collected.reply(interrupted=str(outcome) or type(outcome).__name__)
         if isinstance(outcome, ModelError) and collected.started:
-            # The client has seen half a call: asking again would give it another half.
+            # The client has seen part of a call: a retry would give it another part.
             raise as_service_error(outcome)
         raise outcome
 
@@ -199,14 +199,14 @@ class Upstream:
             retried = with_retries(
                 patient, retries=self.config.max_retries, backoff=self._backoff, max_wait=RETRY_CAP_SECONDS
             )
-            # Outside the retries: a request counts once, however often it was sent.
+            # Outside the retries, so that a request counts once.
             asked = GuardedModel(retried, self.breaker, self.name)
             if not listener.streaming:
                 return await asked.send(request)
             async with aclosing(asked.stream(request)) as pieces:
                 async for piece in pieces:
                     added = collected.add(piece)
-                    if added.spoken:  # until something is said, a failure has a status of its own
+                    if added.spoken:  # until the first piece, a failure can set the HTTP status
                         await listener.piece(added)
             return collected.reply()
 
@@ -225,7 +225,7 @@ class Upstream:
 
 
 def make_model(config: UpstreamConfig, *, api_key: str | None = None) -> Model:
-    """Make the model of an upstream; requests name theirs."""
+    """Make the model of an upstream; requests name their model."""
     if config.dialect == SCRIPTED:
         from tavernkit.server.example_model import ExampleModel
 
@@ -251,7 +251,7 @@ def _fields(config: UpstreamConfig) -> ServerFields | None:
 
 @contextmanager
 def left_out() -> Generator[list[str]]:
-    """Collect what models are not sent of what was asked for, while this lasts."""
+    """Collect options that are not sent to models inside the ``with`` block."""
     notes: list[str] = []
     token = _notes.set(notes)
     try:
@@ -269,5 +269,5 @@ def _note(warning: str) -> None:
 
 
 def _tells(config: UpstreamConfig) -> bool:
-    """Return True if a server may say how long its models' contexts are; OpenAI's own does not."""
+    """Return True if a server may report the context sizes of its models; OpenAI's own does not."""
     return config.dialect in ("openai", "text") and config.base_url is not None and OPENAI_HOST not in config.base_url

@@ -1,4 +1,4 @@
-"""What a model server's failure means: for the client, for the next server of a route, for counting."""
+"""The meaning of a model server's failure: for the client, for routing, for metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tavernkit.server.errors import ServiceError
 
 
 def as_service_error(error: Exception) -> ServiceError:
-    """The error a client gets when its upstream failed."""
+    """Return the client's error for an upstream failure."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, HTTPError):
@@ -24,7 +24,7 @@ def as_service_error(error: Exception) -> ServiceError:
 
 
 def kind_of_failure(error: Exception) -> str | None:
-    """Which condition of a route an error fulfils; None if another upstream would fail the same way."""
+    """Return the route condition of an error; None if another upstream would fail the same way."""
     if isinstance(error, ServiceError):
         return "error" if error.code == "upstream_unavailable" else None
     if isinstance(error, RequestTimeoutError):
@@ -41,7 +41,7 @@ def kind_of_failure(error: Exception) -> str | None:
 
 
 def failure_reason(error: ModelError) -> str:
-    """A word for what went wrong, for counting."""
+    """Return a short reason for metrics."""
     if isinstance(error, HTTPError):
         return str(error.status)
     if isinstance(error, RequestTimeoutError):

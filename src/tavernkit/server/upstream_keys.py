@@ -1,4 +1,4 @@
-"""Keys of upstreams that are stored in the database: all workers use a changed one within seconds."""
+"""Upstream keys in the database: all workers use a changed key within seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tavernkit.server.upstreams import Upstreams
 
 
 class UpstreamKeys:
-    """Stores keys, encrypted, and lets the upstreams use what is stored."""
+    """Stores encrypted keys, and makes the upstreams use them."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class UpstreamKeys:
         await self.refresh()
 
     async def remove(self, name: str) -> None:
-        """Forget a stored key: the one of the settings is used again."""
+        """Remove a stored key; the key of the settings is used again."""
         async with self._database.write() as connection:
             gone = await connection.execute(delete(UpstreamSecret).where(UpstreamSecret.name == name))
         if gone.rowcount == 0:
@@ -56,14 +56,14 @@ class UpstreamKeys:
         await self.refresh()
 
     async def keep_fresh(self) -> None:
-        """Take up what other processes have stored, if the last look is long ago."""
+        """Load keys stored by other processes, if the last check is too long ago."""
         if self._secrets.usable and self._is_old():
             async with self._looking:
-                if self._is_old():  # of all who wait here, one looks
+                if self._is_old():  # only one of the waiting tasks checks
                     await self._look()
 
     async def refresh(self) -> None:
-        """Take up everything that is stored."""
+        """Load all stored keys."""
         async with self._looking:
             await self._look()
 
@@ -82,5 +82,5 @@ class UpstreamKeys:
 
     async def _use(self, name: str, sealed: str | None) -> None:
         key = self._secrets.open(sealed) if sealed is not None else None
-        if key is not None or sealed is None:  # one that another secret_key sealed is left alone
+        if key is not None or sealed is None:  # keys encrypted with another secret_key are skipped
             await self._upstreams.replace_key(name, key)

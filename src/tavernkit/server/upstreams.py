@@ -39,7 +39,7 @@ class Upstreams:
         return model if self._telemetry is None else self._telemetry.model(model)
 
     def span(self, name: str) -> AbstractContextManager[object]:
-        """What the requests of a turn with a character belong to in traces; nothing unless telemetry is on."""
+        """Open the trace span of a turn with a character, if telemetry is on."""
         return nullcontext() if self._telemetry is None else self._telemetry.run(name)
 
     def names(self) -> list[str]:
@@ -47,11 +47,11 @@ class Upstreams:
         return sorted(self._upstreams, key=lambda name: name != self._default)
 
     def route(self, name: str | None, dialect: str | None, key: str) -> list[tuple[Upstream, frozenset[str]]]:
-        """The upstreams to ask, in order, each with the failures of those before after which it is asked.
+        """Return the upstreams to ask, in order, each with the failures after which it is used.
 
         Args:
-            name: The name that a client gives, if it does.
-            dialect: The dialect that it asks for, if it does.
+            name: The name that a client chooses, if any.
+            dialect: The dialect that it requests, if any.
             key: Requests with the same key get the same one, so that a provider's cache is used.
         """
         routes = self._routes.get(name if name is not None else self._default)
@@ -63,7 +63,7 @@ class Upstreams:
         return [(self._upstreams[each.upstream], frozenset(each.on)) for each in (first, *others)]
 
     def find(self, name: str | None = None, dialect: str | None = None) -> Upstream | None:
-        """The upstream that ``get()`` gives; None if none speaks the dialect."""
+        """Return the upstream of ``get()``; None if none speaks the dialect."""
         try:
             return self.get(name, dialect)
         except ServiceError as error:
@@ -72,7 +72,7 @@ class Upstreams:
             return None
 
     def get(self, name: str | None = None, dialect: str | None = None) -> Upstream:
-        """An upstream by name, else the default one, else the first that speaks the dialect."""
+        """Return an upstream by name, else the default one, else the first that speaks the dialect."""
         named = name if name is not None else self._default
         if named in self._routes and (name is not None or dialect is None):
             return self._upstreams[self._routes[named][0].upstream]
@@ -91,14 +91,14 @@ class Upstreams:
         )
 
     def speaks(self, dialect: str) -> bool:
-        """True if some upstream has this dialect."""
+        """Return True if an upstream speaks this dialect."""
         return any(each.model.dialect == dialect for each in self._upstreams.values())
 
     def offering(self, kind: Literal["embedding", "moderation"], name: str | None = None) -> Upstream:
-        """The upstream for embeddings or moderations: the one named, the first that has a model for it, the default.
+        """Return the upstream for embeddings or moderations: chosen, the first with a model, or the default.
 
         Args:
-            kind: What is asked for.
+            kind: ``embedding`` or ``moderation``.
             name: The name of an upstream.
         """
         candidates = [self.get(each) for each in ([name] if name is not None else self.names())]
@@ -109,16 +109,16 @@ class Upstreams:
         return next(having, fitting[0])
 
     def embedding(self) -> Upstream | None:
-        """The first upstream that has a model for embeddings."""
+        """Return the first upstream with an embedding model."""
         named = (self._upstreams[name] for name in self.names())
         return next((each for each in named if each.config.embedding_model is not None), None)
 
     def known_fields(self) -> set[str]:
-        """Options that some upstream says it takes."""
+        """Options that some upstream accepts."""
         return {name for each in self._upstreams.values() for name in each.config.fields or ()}
 
     async def replace_key(self, name: str, api_key: str | None) -> None:
-        """Let an upstream use another key from now on, or that of the settings."""
+        """Set another key of an upstream, or that of the settings."""
         upstream = self.get(name)
         await upstream.replace_model(self._watched(make_model(upstream.config, api_key=api_key)), api_key)
 
@@ -136,6 +136,6 @@ def _first_model(name: str, config: UpstreamConfig) -> Model:
 
 
 def _lot(key: str, name: str) -> float:
-    """A number between 0 and 1 that a session always draws for an upstream."""
+    """Return a number between 0 and 1 that depends on the session and the upstream."""
     drawn = int.from_bytes(hashlib.sha256(f"{key}\0{name}".encode()).digest()[:8], "big")
     return (drawn + 1) / (2**64 + 1)

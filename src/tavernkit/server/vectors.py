@@ -20,27 +20,27 @@ from tavernkit.silly_tavern._macros.seeding import string_hash
 logger = logging.getLogger("tavernkit.server")
 
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
-"""Makes a vector of each text."""
+"""Returns a vector for each text."""
 
 SWITCHES = ("enabled_chats", "enabled_files", "enabled_world_info")
 IN_MEMORY = ":memory:"
 
 
 def is_on(settings: st.Settings) -> bool:
-    """Return True if Vector Storage looks for something."""
+    """Return True if Vector Storage is on."""
     found = settings.of_extension(EXTENSION)
     return found is not None and any(found.get(name) is True for name in SWITCHES)
 
 
 def vectors_of(answer: Json, count: int) -> list[list[float]]:
-    """The vectors of an answer of ``/v1/embeddings``, in the order of the texts.
+    """Return the vectors of a ``/v1/embeddings`` answer, in the order of the texts.
 
     Args:
-        answer: What an upstream said.
-        count: How many texts it was asked for.
+        answer: The upstream's answer.
+        count: The number of texts.
 
     Raises:
-        ValueError: They are not what was asked for.
+        ValueError: The answer does not match the texts.
     """
     rows = answer.get("data") if is_object(answer) else None
     found: dict[int, list[float]] = {}
@@ -55,7 +55,7 @@ def vectors_of(answer: Json, count: int) -> list[list[float]]:
 
 
 class Vectors:
-    """The indexes of chats and folders, each in a file: what chats say is removed with them."""
+    """The indexes of chats and folders, one file each; a chat's index is removed with it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,11 +68,11 @@ class Vectors:
     def search(
         self, plan: st.ChatPlan, embedder: BlockingEmbedder, *, chat: str | None, folder: str
     ) -> st.VectorResults:
-        """Do what a plan's ``vector_calls`` ask for.
+        """Run the searches of a plan's ``vector_calls``.
 
         Args:
             plan: A plan without results.
-            embedder: What makes vectors.
+            embedder: Makes vectors.
             chat: The chat; None if it is not stored.
             folder: The folder whose files and books are searched.
         """
@@ -112,7 +112,7 @@ class Vectors:
 
 
 def _keep(index: VectorIndex, collection: str, texts: Iterable[str]) -> frozenset[str]:
-    """Remove what is not among the texts any more, and return the keys that were there."""
+    """Remove items that are no longer among the texts, and return the existing keys."""
     known = index.keys(collection)
     gone = known - {str(string_hash(text)) for text in texts}
     if gone:
@@ -121,7 +121,7 @@ def _keep(index: VectorIndex, collection: str, texts: Iterable[str]) -> frozense
 
 
 class BlockingEmbedder:
-    """Asks an upstream from a thread, and waits. Texts that were asked for before are not asked for again."""
+    """Asks an upstream from a thread, and waits. Vectors of texts are cached."""
 
     def __init__(self, embed: Embed, loop: asyncio.AbstractEventLoop) -> None:
         self._embed = embed
@@ -129,7 +129,7 @@ class BlockingEmbedder:
         self._known: dict[str, Sequence[float]] = {}
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Ask for texts, many at a time."""
+        """Embed texts, many at a time."""
         wanted = [text for text in dict.fromkeys(texts) if text not in self._known]
         for start in range(0, len(wanted), EMBEDDED_AT_ONCE):
             part = wanted[start : start + EMBEDDED_AT_ONCE]
@@ -149,12 +149,12 @@ async def _awaited(work: Awaitable[Sequence[Sequence[float]]]) -> Sequence[Seque
 def searching(
     vectors: Vectors, embedder: BlockingEmbedder, notes: list[str], *, chat: str | None, folder: str
 ) -> Callable[[st.ChatPlan], st.VectorResults]:
-    """The search of a turn. A search that fails is reported, and the prompt goes without what it would have found.
+    """Return the search of a turn. A failed search is reported, and the prompt is built without results.
 
     Args:
         vectors: The indexes.
-        embedder: What makes vectors.
-        notes: Where failures are noted.
+        embedder: Makes vectors.
+        notes: Collects warnings about failures.
         chat: The chat; None if it is not stored.
         folder: Its folder.
     """

@@ -1,4 +1,4 @@
-"""Sessions written back into the folder or the save that is served, for SillyTavern or RisuAI to go on with."""
+"""Writes sessions back to the served folder or save, so that SillyTavern or RisuAI can continue them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from tavernkit.silly_tavern._files.folder_files import CHATS
 logger = logging.getLogger("tavernkit.server")
 
 OVERLAP_SECONDS = 30.0
-"""How far back sessions are looked at again: clocks of several machines differ."""
+"""How far back changed sessions are checked again, because clocks of several machines differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a session's file."""
+    """The result of writing a session's file."""
 
     path: str
     digest: str
@@ -53,7 +53,7 @@ class Written:
 
 
 class WriteBack:
-    """Writes changed sessions into their files, if the settings say so. What other programs have changed stays."""
+    """Writes changed sessions to their files, if configured. Files that other programs have changed are left alone."""
 
     def __init__(self, config: ServerConfig, database: Database, note_written: Callable[[Path], None]) -> None:
         """Prepare for writing.
@@ -80,7 +80,7 @@ class WriteBack:
             self._task = asyncio.create_task(self._writing())
 
     async def stop(self) -> None:
-        """Write what is left, and no more."""
+        """Write pending sessions, and stop."""
         if self._task is None:
             return
         self._task.cancel()
@@ -129,7 +129,7 @@ class WriteBack:
         return found
 
     async def _locked(self, connection: AsyncConnection, chat_id: str) -> ChatState | None:
-        """A session that has to be written, while no one else writes."""
+        """Return a session that must be written, locked."""
         await advisory_lock(connection, "write-back")
         chat = await chats.get_chat(connection, chat_id, lock=True)
         mark = FileMark.of(chat)
@@ -138,7 +138,7 @@ class WriteBack:
         return chat
 
     async def _write_chat(self, chat_id: str) -> None:
-        """Write a chat of SillyTavern's."""
+        """Write a SillyTavern chat."""
         assert self._folder is not None
         async with self._database.write() as connection:
             chat = await self._locked(connection, chat_id)
@@ -162,7 +162,7 @@ class WriteBack:
     def _written(
         self, place: Path, mark: FileMark | None, chat: ChatState, lines: list[ChatLine], fresh: bytes
     ) -> Written:
-        """Write a chat's file, or a copy if the file is not as it was."""
+        """Write a chat's file, or a copy if the file has changed."""
         assert self._folder is not None
         before = place.read_bytes() if place.is_file() else None
         warning = ""
@@ -179,18 +179,18 @@ class WriteBack:
         return Written(place.relative_to(self._folder).as_posix(), digest_of(content), warning)
 
     async def _new_place(self, connection: AsyncConnection, chat: ChatState) -> Path | None:
-        """Where a session that has no file yet is written; nowhere if its character is none of the folder's."""
+        """Return the path for a session without a file; None if its character is not in the folder."""
         assert self._folder is not None
         folder = await _served(connection)
         character = chat.selection.character
         if folder is None or character is None or character not in folder.avatars:
-            return None  # groups list their chats in a file that SillyTavern keeps
+            return None  # groups list their chats in a file of SillyTavern's
         name = Path(folder.avatars[character]).stem
         stem = sanitize(chat_name(name, datetime.fromtimestamp(chat.created_at).astimezone()))
         return free_path(self._folder / CHATS / name / f"{stem}.jsonl", stem)
 
     def _back_up(self, place: Path, content: bytes) -> None:
-        """Keep what a file was before this process wrote to it for the first time."""
+        """Back up a file before this process writes to it for the first time."""
         if place in self._backed_up:
             return
         assert self._folder is not None or self._save is not None
@@ -241,7 +241,7 @@ class WriteBack:
 
 
 def _with_messages(before: bytes, chat: ChatState, lines: list[ChatLine], skipped: int) -> bytes:
-    """A chat file with other messages; its header, and lines that the session never had, stay as they are."""
+    """Return a chat file with other messages; its header, and lines that the session never had, stay unchanged."""
     head, _, rest = before.partition(b"\n")
     messages, metadata = stored_messages(chat, lines)
     header = st.ChatFile.load(head, warn=_ignore)
@@ -261,4 +261,4 @@ async def _served(connection: AsyncConnection) -> StoredFolder | None:
 
 
 def _ignore(_: str) -> None:
-    """What is damaged was reported when the file was imported."""
+    """Ignore a warning: damage was reported when the file was imported."""

@@ -1,1 +1,1 @@
-"""The routes: OpenAI's surface, and the REST API."""
+"""The routes: OpenAI's API and the REST API."""

@@ -28,7 +28,7 @@ async def list_keys(service: TheService, client: Admin) -> list[KeyOut]:
 
 @router.post("/keys", status_code=201)
 async def create_key(body: KeyIn, service: TheService, client: Admin) -> NewKeyOut:
-    """Make an API key; it is shown this once."""
+    """Create an API key. It is shown only once."""
     del client
     allowance = Allowance(**body.model_dump(include={"rate_limit", "daily_tokens", "daily_cost"}))
     info, token = await service.keys.create(body.name, tuple(dict.fromkeys(body.scopes)), allowance)
@@ -51,7 +51,7 @@ async def usage(
     by: Annotated[list[Grouping], Query(max_length=20)] = list(GROUPINGS),  # noqa: B006  # FastAPI copies it
     format: Literal["json", "csv"] = "json",  # noqa: A002  # the client's word
 ) -> dict[str, object] | Response:
-    """What was used from one day to another (of UTC; the last thirty): a key's own use, for admins everybody's."""
+    """Usage by day (UTC; by default the last thirty days): the key's own, or everybody's for admins."""
     begin, end = period(first, last, service.accounts.today)
     rows = await usage_report(service.database, first=begin, last=end, by=by, owner=owned_by(client))
     if format == "csv":
@@ -88,7 +88,7 @@ async def list_upstreams(service: TheService, client: Admin) -> list[UpstreamOut
 async def set_upstream_key(name: PathId, body: UpstreamKeyIn, service: TheService, client: Admin) -> Response:
     """Set the key of a configured upstream. It is stored encrypted; other processes use it within seconds.
 
-    Addresses come from the configuration only.
+    Addresses can only be set in the configuration.
     """
     del client
     await service.upstream_keys.set(name, body.api_key)
@@ -97,7 +97,7 @@ async def set_upstream_key(name: PathId, body: UpstreamKeyIn, service: TheServic
 
 @router.delete("/upstreams/{name}/key", status_code=204)
 async def remove_upstream_key(name: PathId, service: TheService, client: Admin) -> Response:
-    """Forget the stored key of an upstream: the one of the settings is used again."""
+    """Remove the stored key of an upstream; the key of the settings is used again."""
     del client
     await service.upstream_keys.remove(name)
     return Response(status_code=204)

@@ -47,7 +47,7 @@ class AnthropicMessage(BaseModel):
 
 
 class MessagesRequest(BaseModel):
-    """``POST /v1/messages``; options that are not named here go to the model as they are, if they are known."""
+    """``POST /v1/messages``. Other known options are passed to the model."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -77,13 +77,13 @@ async def messages(body: MessagesRequest, caller: TheCaller) -> Response:
 
 
 def error_body(error: ServiceError) -> JsonObject:
-    """An error as Anthropic's API writes it."""
+    """Return an error in the format of Anthropic's API."""
     kind = ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
     return {"type": "error", "error": {"type": kind, "message": str(error), "param": error.param, "code": error.code}}
 
 
 def _translated(body: MessagesRequest) -> ChatCompletionRequest:
-    """The request in OpenAI's words."""
+    """Return the request in OpenAI's format."""
     system = _text(body.system)
     listed: list[JsonObject] = [{"role": "system", "content": system}] if system else []
     for message in body.messages:
@@ -108,7 +108,7 @@ def _translated(body: MessagesRequest) -> ChatCompletionRequest:
 
 
 def _openai_messages(role: str, content: str | list[dict[str, JsonValue]]) -> list[JsonObject]:
-    """A message, or several: results of tools are messages of their own."""
+    """Return one or several messages: tool results become separate messages."""
     if isinstance(content, str):
         return [{"role": role, "content": content}]
     parts: list[Json] = []
@@ -237,7 +237,7 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> 
         yield _event("error", error_body(failure))
         return
     response = outcome.response
-    if not blocks.begun and response.get("text"):  # given before, and not streamed again
+    if not blocks.begun and response.get("text"):  # a stored answer, which is not streamed again
         for event in blocks.events(ReplyPiece(text=str(response["text"]))):
             yield event
     if (end := blocks.end()) is not None:
@@ -253,7 +253,7 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> 
 
 
 class _Blocks:
-    """Writes pieces as content blocks: one begins where another kind of piece comes."""
+    """Writes pieces as content blocks: a new block begins when the kind of piece changes."""
 
     def __init__(self) -> None:
         self._index = -1

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api", tags=["build"])
 
 @router.post("/build")
 async def build(body: BuildIn, service: TheService, client: ChatClient) -> BuildOut:
-    """The prompt of a turn: what would be sent, its pieces, why each is there. No model is called, nothing stored."""
+    """Build a prompt without a model: what would be sent, its pieces, and why each is there."""
     owner = client.owner
     if (body.session_id is None) == (body.model is None):
         raise ServiceError(422, "pass either a model or a session_id", code="invalid_request", param="model")

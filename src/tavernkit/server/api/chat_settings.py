@@ -24,7 +24,7 @@ variables = APIRouter(prefix="/api/variables", tags=["sessions"])
 
 
 class ChatSettings(BaseModel):
-    """Settings, and what is wrong with values that cannot be used."""
+    """Settings, and warnings about invalid values."""
 
     settings: dict[str, JsonValue]
     warnings: list[str] = []
@@ -57,7 +57,7 @@ async def replace_settings(
 
 @router.delete("", status_code=204)
 async def remove_settings(service: TheService, client: Writer, platform: Platform = SILLY_TAVERN) -> Response:
-    """Use those of a fresh installation."""
+    """Reset to the settings of a fresh installation."""
     del client
     async with service.database.write() as connection:
         await delete_item(connection, *CHAT_SETTINGS[platform])

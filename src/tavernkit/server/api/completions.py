@@ -1,4 +1,4 @@
-"""OpenAI's older and smaller endpoints: text completions, embeddings, moderations."""
+"""OpenAI's other endpoints: text completions, embeddings, moderations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PassedRequest(BaseModel):
 
 @router.post("/completions")
 async def completions(body: CompletionRequest, caller: TheCaller) -> Response:
-    """Let a character go on from a text. A text-completion upstream gets it through SillyTavern's templates."""
+    """Let a character continue a text. A text-completion upstream gets it through SillyTavern's templates."""
     session, translated = caller.session_or(body.user), _translated(caller.service, body)
     asked = [ask(caller, translated, session=session) for _ in range(body.n or 1)]
     if body.stream:
@@ -86,13 +86,13 @@ async def completions(body: CompletionRequest, caller: TheCaller) -> Response:
 
 @router.post("/embeddings")
 async def embeddings(body: PassedRequest, service: TheService, client: ChatClient) -> Response:
-    """Embed texts, with an upstream that does."""
+    """Embed texts with an upstream that supports it."""
     return SafeJSONResponse(await _passed(service, client, body, "embedding"))
 
 
 @router.post("/moderations")
 async def moderations(body: PassedRequest, service: TheService, client: ChatClient) -> Response:
-    """Judge texts, with an upstream that does."""
+    """Moderate texts with an upstream that supports it."""
     return SafeJSONResponse(await _passed(service, client, body, "moderation"))
 
 

@@ -1,4 +1,4 @@
-"""What routes ask for: the service, and who the client is."""
+"""Dependencies of routes: the service and the client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def service_of(request: Request) -> Service:
 async def client_of(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 ) -> Client:
-    """Who asks; every request of theirs counts against their limit. Anthropic's SDKs have a header of their own."""
+    """Return the client; every request counts towards its rate limit. Anthropic's SDKs use their own header."""
     service = await service_of(request)
     token = credentials.credentials if credentials is not None else request.headers.get("x-api-key")
     client = await service.keys.client(token)
@@ -54,7 +54,7 @@ IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for a turn, and what the headers say about it."""
+    """The client of a turn, and its headers."""
 
     request: Request
     service: Service
@@ -64,7 +64,7 @@ class Caller:
     idempotency_key: str | None
 
     def session_or(self, user: str | None) -> str | None:
-        """The session of the header, else the user of the body where the settings take users for sessions."""
+        """Return the session of the header, or the body's user if the settings use users as sessions."""
         return self.session or (user if self.service.config.user_is_session else None)
 
 

@@ -1,4 +1,4 @@
-"""The description of the API and the pages that show it: all from this server, behind the same keys as the API."""
+"""The API description and its pages, served locally and protected by the same keys as the API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tavernkit.server.service import Service
 router = APIRouter(include_in_schema=False)
 
 CHALLENGE: Final = 'Basic realm="TavernKit: any name, and an API key as the password"'
-"""What makes a browser ask for a key."""
+"""The header that makes a browser ask for a key."""
 
 PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -35,25 +35,25 @@ TYPES: Final = {"swagger-ui.js": "text/javascript", "swagger-ui.css": "text/css"
 
 @router.get("/docs")
 async def docs(request: Request, service: TheService) -> Response:
-    """The page that shows the API."""
+    """The API documentation page."""
     return await _refused(request, service) or HTMLResponse(PAGE)
 
 
 @router.get("/openapi.json")
 async def openapi(request: Request, service: TheService) -> Response:
-    """The description of the API."""
+    """The OpenAPI description."""
     return await _refused(request, service) or SafeJSONResponse(request.app.openapi())
 
 
 @router.get("/docs/start.js")
 async def start() -> Response:
-    """Shows the description."""
+    """The script that starts the documentation page."""
     return Response(START, media_type="text/javascript")
 
 
 @router.get("/docs/{name}")
 async def swagger_ui(name: str) -> Response:
-    """Files of Swagger UI, which are packed: every browser unpacks them."""
+    """Files of Swagger UI, compressed."""
     if name not in TYPES:
         raise ServiceError(404, f"there is no {name!r}", code="not_found")
     packed = files("tavernkit.server").joinpath("swagger_ui", f"{name}.gz").read_bytes()
@@ -62,7 +62,7 @@ async def swagger_ui(name: str) -> Response:
 
 
 async def _refused(request: Request, service: Service) -> Response | None:
-    """The answer to somebody without a key, if one is needed. Browsers send it as a password."""
+    """Return the answer for clients without a required key. Browsers send keys as passwords."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     token = _password(value) if scheme.lower() == "basic" else value if scheme.lower() == "bearer" else None
     try:

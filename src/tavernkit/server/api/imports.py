@@ -36,6 +36,6 @@ async def begin_import(file: UploadFile, service: TheService, client: Writer) ->
 
 @router.get("/{job_id}")
 async def get_import(job_id: PathId, service: TheService, client: Writer) -> JobOut:
-    """How far an import is, and what it could not take."""
+    """The progress of an import, and what it left out."""
     async with service.database.read() as connection:
         return JobOut.model_validate(asdict(await jobs.get_job(connection, job_id, owner=owned_by(client))))

@@ -72,7 +72,7 @@ async def create_persona(body: PersonaIn, service: TheService, client: Writer) -
 
 @router.put("/personas/{item_id}")
 async def replace_persona(item_id: PathId, body: PersonaIn, service: TheService, client: Writer) -> ItemOut:
-    """Change a persona, or add it under an id of one's own."""
+    """Change a persona, or add it with your own id."""
     del client
     return await _save(service, _persona(body), item_id)
 
@@ -87,7 +87,7 @@ async def create_group(body: GroupIn, service: TheService, client: Writer) -> It
 
 @router.put("/groups/{item_id}")
 async def replace_group(item_id: PathId, body: GroupIn, service: TheService, client: Writer) -> ItemOut:
-    """Change a group, or add it under an id of one's own."""
+    """Change a group, or add it with your own id."""
     del client
     await _check_members(service, body)
     return await _save(service, group_item(storable_json(body.model_dump())), item_id)
@@ -104,14 +104,14 @@ async def import_file(plural: FilePlural, file: UploadFile, service: TheService,
 async def replace_file(
     plural: FilePlural, item_id: PathId, file: UploadFile, service: TheService, client: Writer
 ) -> ItemOut:
-    """Store a new version of a file, or add it under an id of one's own."""
+    """Store a new version of a file, or add it with your own id."""
     del client
     return await _save(service, await _read(KIND[plural], file), item_id)
 
 
 @router.get("/{plural}/{item_id}")
 async def get_item(plural: Plural, item_id: PathId, service: TheService, client: Reader) -> ItemContent:
-    """An item with what it holds, in the platform's own JSON."""
+    """An item with its content, in the platform's own JSON."""
     del client
     kind = KIND[plural]
     async with service.database.read() as connection:

@@ -25,7 +25,7 @@ ALL_MODELS = "/api/models"
 
 @router.get("/v1/models", tags=["openai"])
 async def openai_models(service: TheService, client: ChatClient) -> Response:
-    """Every character, alone and with every preset of SillyTavern's, and every group.
+    """Every character, alone and with every SillyTavern preset, and every group.
 
     OpenAI's list has no pages. If there are more than ``max_models``, characters and groups are listed alone, and
     ``tavernkit`` says how many models are left out; all of them are in ``/api/models``.

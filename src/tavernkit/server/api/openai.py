@@ -45,15 +45,15 @@ router = APIRouter(prefix="/v1", tags=["openai"])
 
 _ITEM_ID = re.compile(r"[\w.-]+")
 NAMED_BY_MODEL = ("character_not_found", "group_not_found", "preset_not_found")
-"""What is wrong when a client asks for a model that does not exist."""
+"""The error message for unknown models."""
 
 PASSED_PARTS = ("input_audio", "file")
-"""Parts of the message that is sent that go to the model beside its text, if its protocol has such parts."""
+"""Parts of the new message that are sent with its text, if the model's protocol supports them."""
 
 
 @router.post("/chat/completions")
 async def chat_completions(body: ChatCompletionRequest, caller: TheCaller) -> Response:
-    """Talk to a character. With a session the server keeps the chat; without, the client does."""
+    """Talk to a character. With a session, the server keeps the chat; otherwise the client does."""
     session = caller.session_or(body.user)
     asked = [ask(caller, body, session=session) for _ in range(body.n or 1)]
     if not body.stream:
@@ -65,7 +65,7 @@ async def chat_completions(body: ChatCompletionRequest, caller: TheCaller) -> Re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A turn that a client of ``/v1`` has begun."""
+    """A turn started by a client of ``/v1``."""
 
     request: Request
     body: ChatCompletionRequest
@@ -80,12 +80,12 @@ class Asked:
             return await until_done(self.request, self.turn, self.listener)
 
     async def pieces(self) -> AsyncGenerator[ReplyPiece | Speaks]:
-        """Wait for the first piece, then give all."""
+        """Wait for the first piece, then yield all."""
         with self._naming_the_model():
             return await begun(self.request, self.turn, self.listener)
 
     def extension(self, outcome: TurnOutcome) -> JsonObject:
-        """What the client gets besides the protocol's own fields."""
+        """Return the ``tavernkit`` object of the answer."""
         return _extension(outcome, self.body.tavernkit, self.warnings)
 
     @contextmanager
@@ -102,11 +102,11 @@ class Asked:
 def ask(
     caller: Caller, body: ChatCompletionRequest, *, session: str | None = None, chat_id: str | None = None
 ) -> Asked:
-    """Begin a turn.
+    """Start a turn.
 
     Args:
-        caller: Who asks.
-        body: What for; requests of other protocols are translated.
+        caller: The client.
+        body: The request; those of other protocols are translated.
         session: The client's id of a session, if it is not in the body.
         chat_id: Our id of a session.
     """
@@ -146,7 +146,7 @@ def ask(
 async def _events(
     body: ChatCompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | Speaks]]
 ) -> AsyncGenerator[bytes]:
-    """All choices, one after the other; they are made at the same time."""
+    """Yield all choices, one after the other; they are generated at the same time."""
     writer = ChunkWriter(f"chatcmpl-{asked[0].turn_id}", body.model, int(time.time()))
     usages: list[Json] = []
     for index, (each, own) in enumerate(zip(asked, pieces, strict=True)):
@@ -154,7 +154,7 @@ async def _events(
         async for event in _choice(writer, each, own, usages):
             yield event
         if len(usages) == index:
-            return  # it failed, and said so
+            return  # it failed and reported that
     if body.stream_options is not None and body.stream_options.include_usage:
         yield writer.usage(summed_usage(usages))
     yield DONE
@@ -176,7 +176,7 @@ async def _choice(
         yield writer.error(error)
         return
     response = outcome.response
-    if said is None:  # nothing was streamed: the answer is one that was given before
+    if said is None:  # nothing was streamed: it is a stored answer
         if response["text"]:
             yield writer.delta({"content": response["text"]})
         for delta in tool_deltas(response):
@@ -193,9 +193,9 @@ async def _choice(
 
 
 def parse_model(model: str, options: TavernKitOptions) -> Selection:
-    """Read ``aria``, ``aria@preset`` or ``group:tavern``, with what the extension object says.
+    """Read ``aria``, ``aria@preset`` or ``group:tavern``, together with the extension object.
 
-    Without a platform, SillyTavern's way is taken, or that of the session.
+    Without a platform, the session's is used, or SillyTavern.
     """
     name, _, preset = model.partition("@")
     chosen = options.preset or preset or None
@@ -209,13 +209,13 @@ def parse_model(model: str, options: TavernKitOptions) -> Selection:
 
 
 def passed_on(body: ChatCompletionRequest, known: Container[str] = PASSED_ON) -> JsonObject:
-    """The options that go to the model as they are."""
+    """Return the options that are passed to the model unchanged."""
     given: JsonObject = storable_json({**(body.model_extra or {}), "tools": body.tools or None})
     return {name: value for name, value in given.items() if name in known and value is not None}
 
 
 def message_text(content: str | Sequence[object] | None) -> str:
-    """The text of a message, of all its parts."""
+    """Return the text of all parts of a message."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = [part for part in content if is_object(part)]
@@ -243,7 +243,7 @@ def new_message(message: ChatMessageIn) -> NewMessage:
 
 
 def _media(content: str | list[dict[str, Json]] | None) -> list[Json]:
-    """Pictures of a message, as SillyTavern's chats hold them."""
+    """Return the pictures of a message in the format of SillyTavern's chats."""
     found: list[Json] = []
     for part in _parts(content):
         image = part.get("image_url")
@@ -258,7 +258,7 @@ def _parts(content: str | list[dict[str, Json]] | None) -> list[JsonObject]:
 
 
 def _lost_parts(messages: Sequence[ChatMessageIn]) -> list[str]:
-    """Warnings about parts of messages that no model gets."""
+    """Return warnings about parts of messages that are not sent."""
     last = max((at for at, each in enumerate(messages) if each.role == "user"), default=-1)
     lost: dict[str, None] = {}
     for at, message in enumerate(messages):
@@ -273,7 +273,7 @@ def _lost_parts(messages: Sequence[ChatMessageIn]) -> list[str]:
 
 
 def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
-    """What is new in a session: everything after the last reply. Clients that send their whole history may do so."""
+    """Return the new messages of a session: everything after the last reply. Clients may send their whole history."""
     last = max((index for index, each in enumerate(messages) if each.role == "assistant"), default=-1)
     return [new_message(each) for each in messages[last + 1 :] if each.role in ("user", "tool")]
 
@@ -307,5 +307,5 @@ def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequen
 
 
 def explanation(plan: Plan) -> JsonObject:
-    """What is in a prompt and why."""
+    """Return what is in a prompt and why."""
     return {**plan.explain().to_dict(), "messages": [*plan.to_messages()]}

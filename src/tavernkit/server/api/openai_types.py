@@ -33,13 +33,13 @@ class ChatMessageIn(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What a stream says besides the text."""
+    """Options of a stream."""
 
     include_usage: bool = False
 
 
 class TavernKitOptions(BaseModel):
-    """The extension object ``tavernkit``: what a prompt is built of, and whether to explain it."""
+    """The extension object ``tavernkit``: the inputs of the prompt, and whether to explain it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,27 +55,27 @@ class TavernKitOptions(BaseModel):
     """The same as the header ``X-Tavern-Session``."""
     context_length: int | None = Field(default=None, ge=256, le=MAX_CONTEXT_LENGTH)
     strategy: Literal["reference", "cache"] | None = None
-    """How the prompt is made to fit; ``cache`` cuts the history in larger steps. Sessions keep it, and the next two."""
+    """How the prompt is made to fit; ``cache`` cuts the history in larger steps. Stored with the session."""
     lore: Literal["reference", "freeze"] | None = None
-    """Where lore goes that fires by key; ``freeze``: into the history, where it stays."""
+    """Where lore goes that fires by key; ``freeze`` keeps it in the history where it fired."""
     volatile: Literal["reference", "tail"] | None = None
-    """Where notes and texts go that change by themselves; ``tail``: behind the history."""
+    """Where notes and changing texts go; ``tail`` puts them after the history."""
     memory: bool | None = None
-    """True if a model summarises the session in the background, for its later prompts; kept with it, too."""
+    """True if a model summarises the session in the background; stored with the session."""
     explain: bool = False
 
     @property
     def kept(self) -> dict[str, JsonValue]:
-        """What is kept with a session besides who talks."""
+        """Return the options that are stored with a session."""
         return {name: value for name in KEPT_OPTIONS if (value := getattr(self, name)) is not None}
 
 
 KEPT_OPTIONS = ("strategy", "lore", "volatile", "memory")
-"""What a session keeps of the extension object besides who talks."""
+"""Options of the extension object that are stored with a session."""
 
 
 class ChatCompletionRequest(BaseModel):
-    """``POST /v1/chat/completions``. What is not named here goes to the model as it is, if it is an option we know."""
+    """``POST /v1/chat/completions``. Other known options are passed to the model."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -150,4 +150,4 @@ PASSED_ON = (
     "safety_identifier",
     "service_tier",
 )
-"""Options of a request that go to the model as they are."""
+"""Options of a request that are passed to the model unchanged."""

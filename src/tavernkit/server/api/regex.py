@@ -22,7 +22,7 @@ Scripts = Annotated[list[dict[str, JsonValue]], Field(max_length=MAX_SCRIPTS), B
 
 @router.get("")
 async def get_scripts(service: TheService, client: Reader) -> list[dict[str, JsonValue]]:
-    """The scripts that run in every chat of SillyTavern, in their order."""
+    """The scripts that run in every SillyTavern chat, in order."""
     del client
     async with service.database.read() as connection:
         if GLOBAL_SCRIPTS not in await infos(connection, [GLOBAL_SCRIPTS]):
@@ -34,7 +34,7 @@ async def get_scripts(service: TheService, client: Reader) -> list[dict[str, Jso
 
 @router.put("")
 async def replace_scripts(body: Scripts, service: TheService, client: Writer) -> list[dict[str, JsonValue]]:
-    """Let these scripts run instead, in SillyTavern's own format. Those of cards and presets are not touched."""
+    """Replace the scripts, in SillyTavern's own format. Scripts of cards and presets do not change."""
     del client
     scripts: list[JsonObject] = storable_json(body)
     async with service.database.write() as connection:
@@ -44,7 +44,7 @@ async def replace_scripts(body: Scripts, service: TheService, client: Writer) ->
 
 @router.delete("", status_code=204)
 async def remove_scripts(service: TheService, client: Writer) -> Response:
-    """Remove them all."""
+    """Remove all global scripts."""
     del client
     async with service.database.write() as connection:
         await delete_item(connection, *GLOBAL_SCRIPTS)

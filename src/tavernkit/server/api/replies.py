@@ -27,12 +27,12 @@ class ReplyListener:
         self._pieces: asyncio.Queue[ReplyPiece | Speaks] = asyncio.Queue(MAX_STREAM_BACKLOG)
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
-        """Take a piece."""
+        """Receive a piece."""
         if not self.gone.is_set():
             await self._pieces.put(piece)
 
     async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ReplyPiece | Speaks]:
-        """All pieces until the turn has ended."""
+        """Yield all pieces until the turn has ended."""
         while True:
             if not self._pieces.empty():
                 yield self._pieces.get_nowait()
@@ -50,7 +50,7 @@ class ReplyListener:
 
 
 async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener) -> TurnOutcome:
-    """Wait for a turn; when the client leaves, the model is no longer asked."""
+    """Wait for a turn; if the client disconnects, the model is stopped."""
     watcher = asyncio.create_task(watch(request.receive, listener))
     try:
         return await asyncio.shield(turn)
@@ -64,7 +64,7 @@ async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener
 async def begun(
     request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener
 ) -> AsyncGenerator[ReplyPiece | Speaks]:
-    """Wait for the first piece, then give all of them: what fails before it has an HTTP status of its own."""
+    """Wait for the first piece, then yield all: earlier failures can still set the HTTP status."""
     pieces = listener.pieces(turn)
     watcher = asyncio.create_task(watch(request.receive, listener))
     try:
@@ -89,7 +89,7 @@ async def _with_first(
 
 
 async def watch(receive: Receive, *listeners: ReplyListener) -> None:
-    """Note when the client leaves."""
+    """Watch for a disconnect of the client."""
     while (await receive())["type"] != "http.disconnect":
         pass
     for listener in listeners:
@@ -97,7 +97,7 @@ async def watch(receive: Receive, *listeners: ReplyListener) -> None:
 
 
 class EventStream(Response):
-    """Server-sent events; the client's leaving is noticed even while nothing is said."""
+    """Server-sent events; a disconnect is noticed even while nothing is sent."""
 
     media_type = "text/event-stream"
 
@@ -124,7 +124,7 @@ class EventStream(Response):
 
 
 def completion(outcomes: Sequence[TurnOutcome], model: str, extension: JsonObject) -> JsonObject:
-    """A whole answer; each outcome is a choice."""
+    """Return a whole answer; each outcome is a choice."""
     first = outcomes[0]
     body: JsonObject = {
         "id": f"chatcmpl-{first.turn_id}",
@@ -138,7 +138,7 @@ def completion(outcomes: Sequence[TurnOutcome], model: str, extension: JsonObjec
 
 
 def summed_usage(usages: Sequence[Json]) -> Json:
-    """What all choices cost together."""
+    """Return the usage of all choices together."""
     if len(usages) == 1:
         return usages[0]
     counts = [usage for usage in usages if is_object(usage)]
@@ -166,7 +166,7 @@ class ChunkWriter:
 
     def __init__(self, completion_id: str, model: str, created: int) -> None:
         self.index = 0
-        """Which of several choices is written."""
+        """The index of the choice."""
         self._head: JsonObject = {
             "id": completion_id,
             "object": "chat.completion.chunk",
@@ -182,7 +182,7 @@ class ChunkWriter:
         extension: JsonObject | None = None,
         logprobs: Json = None,
     ) -> bytes:
-        """A piece of the message."""
+        """Return a piece of the message."""
         choice: JsonObject = {
             "index": self.index,
             "delta": delta,
@@ -193,11 +193,11 @@ class ChunkWriter:
         return _event({**event, "tavernkit": extension} if extension else event)
 
     def usage(self, usage: Json) -> bytes:
-        """The token counts, after everything else."""
+        """Return the token counts, after everything else."""
         return _event({**self._head, "choices": [], "usage": usage})
 
     def error(self, error: Exception) -> bytes:
-        """Why the stream ends."""
+        """Return the error that ends the stream."""
         if isinstance(error, ServiceError):
             return _event(error.body())
         return _event(error_body(500, "the server failed; the log says why", code="internal_error"))
@@ -207,7 +207,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
-    """A model's piece as a delta; nothing if it holds nothing."""
+    """Return a model's piece as a delta; None if it is empty."""
     if isinstance(piece, Speaks):
         return {"content": piece.lead}
     delta: JsonObject = {}
@@ -223,12 +223,12 @@ def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
 
 
 def piece_logprobs(piece: ReplyPiece | Speaks) -> Json:
-    """The probabilities of a piece's tokens, if the model gives them."""
+    """Return the probabilities of a piece's tokens, if the model reports them."""
     return None if isinstance(piece, Speaks) or piece.logprobs is None else thaw_object(piece.logprobs)
 
 
 def call_delta(piece: ToolCallPiece) -> JsonObject:
-    """A piece of a call; OpenAI's own have the type where the call begins."""
+    """Return a piece of a call; as in OpenAI's API, the first piece has the type."""
     function: JsonObject = {"arguments": piece.arguments}
     delta: JsonObject = {"index": piece.index, **thaw_object(piece.extra or {}), "function": function}
     if piece.name is not None:
@@ -239,7 +239,7 @@ def call_delta(piece: ToolCallPiece) -> JsonObject:
 
 
 def tool_deltas(response: JsonObject) -> list[JsonObject]:
-    """The tool calls of an answer as deltas."""
+    """Return the tool calls of an answer as deltas."""
     calls = response.get("tool_calls")
     listed = [call for call in calls if is_object(call)] if is_list(calls) else []
     return [{"tool_calls": [{"index": index, **call}]} for index, call in enumerate(listed)]

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: the server keeps the chat, and ``previous_response_id`` goes on with it."""
+"""OpenAI's Responses API: the server keeps the chat, and ``previous_response_id`` continues it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ResponsesRequest(BaseModel):
 
 @router.post("/responses")
 async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response:
-    """Talk to a character. A response begins a session, unless the client sends its own history or ``store: false``."""
+    """Talk to a character. A response starts a session, unless the client sends its own history or ``store: false``."""
     translated, chat_id = _translated(body), None
     if body.previous_response_id:
         chat_id = await _chat_of(caller.service, caller.client, body.previous_response_id)
@@ -75,7 +75,7 @@ async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response
 
 @router.get("/responses/{response_id}")
 async def get_response(response_id: PathId, service: TheService, client: ChatClient) -> Response:
-    """A response that was given before."""
+    """An earlier response."""
     query = select(Turn.response, Turn.created_at).where(
         Turn.id == response_id.removeprefix(PREFIX), Turn.owner == client.owner, Turn.status.in_(("done", "partial"))
     )
@@ -87,7 +87,7 @@ async def get_response(response_id: PathId, service: TheService, client: ChatCli
 
 
 async def _chat_of(service: Service, client: Client, response_id: str) -> str:
-    """The session of a response; one that has gone on since is branched there."""
+    """Return the session of a response; a session that has continued since is branched there."""
     query = select(Turn.session_id, Turn.reply_id).where(
         Turn.id == response_id.removeprefix(PREFIX), Turn.owner == client.owner
     )
@@ -109,7 +109,7 @@ async def _chat_of(service: Service, client: Client, response_id: str) -> str:
 
 
 def _translated(body: ResponsesRequest) -> ChatCompletionRequest:
-    """The request in the words of chat completions."""
+    """Return the request in the format of chat completions."""
     messages: list[JsonObject] = []
     if body.instructions:
         messages.append({"role": "system", "content": body.instructions})
@@ -148,7 +148,7 @@ def _message(item: Mapping[str, Json]) -> JsonObject | None:
         text = output if isinstance(output, str) else json.dumps(output)
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": text}
     if kind != "message":
-        return None  # reasoning and other items of ours that come back
+        return None  # reasoning and other items of ours that the client sends back
     content = item.get("content")
     parts: list[Json] = [_part(part) for part in content if is_object(part)] if is_list(content) else []
     return {"role": item.get("role", "user"), "content": parts if is_list(content) else content}
@@ -223,7 +223,7 @@ def _usage(usage: Json) -> JsonObject:
 
 
 def _output(response: JsonObject) -> list[Json]:
-    """What was said, as items."""
+    """Return the reply as output items."""
     found: list[Json] = []
     item_id = str(response.get("message_id") or "0")
     if response.get("text") or not response.get("tool_calls"):
@@ -265,17 +265,17 @@ class _Writer:
         self._number = 0
         self._done: list[Json] = []
         self._item: JsonObject | None = None
-        """The item that is being said."""
+        """The current item."""
         self._said = ""
 
     def whole(self, response: JsonObject, extension: JsonObject) -> JsonObject:
-        """The whole response."""
+        """Return the whole response."""
         answer: JsonObject = {**self._head(response.get("created")), **_ending(response)}
         answer["output"] = _output(response)
         return {**answer, "tavernkit": extension} if extension else answer
 
     async def events(self, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> AsyncGenerator[bytes]:
-        """The response as it is said."""
+        """Yield the response as events."""
         for name in ("response.created", "response.in_progress"):
             yield self._event(name, {"response": self._head(None)})
         streamed = False

@@ -45,7 +45,7 @@ from tavernkit.server.turn_request import NewMessage, TurnRequest
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
 NOTHING: dict[str, object] = {"books": [], "variables": {}, "details": {}}
-"""What a session has of these when they are taken away."""
+"""The values of fields that were removed."""
 
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "With ``stream``: events delta, speaker, turn, error."}
@@ -63,7 +63,7 @@ async def list_sessions(
     platform: Platform | None = None,
     session: Annotated[str | None, Query(max_length=MAX_ID_CHARACTERS)] = None,
 ) -> SessionPage:
-    """A page of the client's sessions, the latest first: all, or those with a character, a group or an id of theirs."""
+    """A page of the client's sessions, the latest first; can be filtered by character, group, platform or session."""
     wanted = {"character": character, "group": group, "platform": platform, "external_id": session}
     chosen = {name: value for name, value in wanted.items() if value is not None}
     async with service.database.read() as connection:
@@ -75,7 +75,7 @@ async def list_sessions(
 
 @router.post("", status_code=201)
 async def create_session(body: SessionIn, service: TheService, client: ChatClient) -> SessionOut:
-    """Begin a session."""
+    """Start a session."""
     selection = parse_model(body.model, body.tavernkit)
     async with service.database.write() as connection:
         external_id = body.session or chats.new_id()
@@ -88,7 +88,7 @@ async def create_session(body: SessionIn, service: TheService, client: ChatClien
 
 @router.get("/{session_id}")
 async def get_session(session_id: PathId, service: TheService, client: ChatClient) -> SessionOut:
-    """One session, with its variables and what the platform keeps of it."""
+    """One session, with its variables and the platform's own data."""
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
     return SessionOut.of(chat, time.time())
@@ -159,7 +159,7 @@ async def list_messages(
 
 @router.post("/{session_id}/messages", response_model=TurnOut, responses=STREAMED)
 async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut | Response:
-    """Say something and get the reply."""
+    """Send a message and get the reply."""
     message = NewMessage(role="user", content=body.content)
     return await _turn(caller, session_id, body, "normal", message)
 
@@ -183,7 +183,7 @@ async def turn(
 
 @router.post("/{session_id}/actions/branch", status_code=201)
 async def branch(session_id: PathId, body: BranchIn, service: TheService, client: ChatClient) -> SessionOut:
-    """Begin another session with everything up to a message."""
+    """Start another session with everything up to a message."""
     external_id = body.session or chats.new_id()
     chat = await branch_chat(service.database, client, session_id, body.message_id, external_id, marked=True)
     return SessionOut.of(chat, time.time())
@@ -204,7 +204,7 @@ async def edit(
 async def delete_message(
     session_id: PathId, message_id: PathId, service: TheService, client: ChatClient, following: bool = False
 ) -> Response:
-    """Remove a message, with ``following`` everything after it, too."""
+    """Remove a message; with ``following``, also everything after it."""
     await remove_messages(service.database, client, session_id, message_id, following=following)
     return Response(status_code=204)
 
@@ -213,7 +213,7 @@ async def delete_message(
 async def choose_swipe(
     session_id: PathId, message_id: PathId, body: SwipeIn, service: TheService, client: ChatClient
 ) -> MessageOut:
-    """Show another of the replies to a message."""
+    """Show another swipe of a message."""
     return await _changed(service, client, session_id, message_id, LineChange(swipe=body.swipe))
 
 
@@ -264,7 +264,7 @@ async def _turn(
 
 
 def _place(before: str | None) -> tuple[float, str] | None:
-    """Where a page begins, as the page before it said."""
+    """Return where a page begins, from the ``next`` of the previous page."""
     if before is None:
         return None
     updated_at, _, chat_id = before.partition(":")

@@ -1,4 +1,4 @@
-"""Turns of the REST API: their answers whole, and as a stream of events."""
+"""Turns of the REST API, answered as a whole or as a stream of events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHOWN = (
 async def answer(
     request: Request, service: Service, wanted: TurnRequest, *, stream: bool, explain: bool
 ) -> TurnOut | Response:
-    """Run a turn and give what it came to; as a stream, what fails before the first piece has a status of its own."""
+    """Run a turn and return its result; in a stream, failures before the first piece still set the HTTP status."""
     listener = ReplyListener(streaming=stream)
     turn = service.turns.start(wanted, listener)
     if not stream:
@@ -49,7 +49,7 @@ async def answer(
 async def _events(
     turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ReplyPiece | Speaks], *, explain: bool
 ) -> AsyncGenerator[bytes]:
-    """``delta`` as the model speaks, ``speaker`` before each of several, then ``turn``, or ``error``."""
+    """Yield ``delta`` as the model speaks, ``speaker`` before each of several speakers, then ``turn`` or ``error``."""
     async for piece in pieces:
         if isinstance(piece, Speaks):
             yield _event("speaker", {"speaker": piece.speaker})

@@ -1,4 +1,4 @@
 """Alembic migrations of the service's database."""
 
 HEAD = "0003"
-"""The newest migration: a database that has it is not looked at further."""
+"""The newest migration: a database with this version needs no further check."""

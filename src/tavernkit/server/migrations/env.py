@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that the service hands over."""
+"""Runs migrations on the connection that the service passes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the service keeps: tables, connections, and the operations on them."""
+"""The service's storage: tables, connections, and operations on them."""

@@ -1,4 +1,4 @@
-"""Chats and their lines: short operations inside somebody's transaction."""
+"""Chats and their lines: short operations inside a caller's transaction."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 COMPLETE, PARTIAL = "complete", "partial"
 FOLDER = "folder"
-"""Where the options of a chat name its data folder."""
+"""The key of the data folder in the options of a chat."""
 
 
 def new_id() -> str:
-    """A fresh id."""
+    """Return a new id."""
     return os.urandom(16).hex()
 
 
@@ -84,10 +84,10 @@ class ChatLine:
     _converted: object = field(default=None, init=False, repr=False, compare=False)
 
     def converted(self, convert: Callable[[JsonObject], T]) -> T:
-        """What a platform makes of the line, made once: a process that remembers a chat does not do it every turn.
+        """Return the platform's message of the line, cached, so that it is not converted every turn.
 
         Args:
-            convert: Makes a message, which nobody changes, of ``native``.
+            convert: Makes a message, which must not be changed, from ``native``.
         """
         found = cast("T | None", self._converted)
         if found is None:
@@ -96,17 +96,17 @@ class ChatLine:
         return found
 
     def is_message(self, message: object) -> bool:
-        """Return True if a message is the very one that was made of the line."""
+        """Return True if a message is the cached one of the line."""
         return self._converted is message
 
     @property
     def is_converted(self) -> bool:
-        """Return True if a platform has made something of the line before."""
+        """Return True if the line was converted before."""
         return self._converted is not None
 
 
 def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPLETE) -> ChatLine:
-    """A line that is not stored yet; it gets its place when it is."""
+    """Return a line that is not stored yet; it gets its position when stored."""
     return ChatLine(id=new_id(), position=-1, role=role, content=content, native=native, status=status)
 
 
@@ -123,7 +123,7 @@ _LINES_BEFORE = _LAST_LINES.where(Line.position < bindparam("before"))
 async def find_chat(
     connection: AsyncConnection, owner: str, external_id: str, *, lock: bool = False
 ) -> ChatState | None:
-    """The chat a client knows by an id of its own."""
+    """Return a chat by the client's own id."""
     query = select_by(Chat, _CHAT, ("owner", "external_id"), lock=lock)
     row = await fetch_one(connection, query, {"owner": owner, "external_id": external_id})
     return None if row is None else _chat(row)
@@ -132,7 +132,7 @@ async def find_chat(
 async def get_chat(
     connection: AsyncConnection, chat_id: str, *, owner: str | None = None, lock: bool = False
 ) -> ChatState:
-    """A chat by its id; with an owner, only if it is theirs."""
+    """Return a chat by its id; with an owner, only if it is theirs."""
     by = {"id": chat_id} if owner is None else {"id": chat_id, "owner": owner}
     row = await fetch_one(connection, select_by(Chat, _CHAT, tuple(by), lock=lock), by)
     if row is None:
@@ -148,9 +148,9 @@ async def list_chats(
     limit: int = MAX_PAGE,
     chosen: Mapping[str, str] | None = None,
 ) -> list[ChatState]:
-    """A page of chats, the latest first; ``before`` is the time and id of the last one of the page before.
+    """Return a page of chats, the latest first; ``before`` is the time and id of the previous page's last one.
 
-    ``chosen`` are columns and the values that they must have.
+    ``chosen`` are columns and their required values.
     """
     query = select(*_CHAT_COLUMNS).order_by(Chat.updated_at.desc(), Chat.id).limit(limit)
     for name, value in (chosen or {}).items():
@@ -165,7 +165,7 @@ async def list_chats(
 
 
 async def refuse_taken(connection: AsyncConnection, owner: str, external_id: str) -> None:
-    """Raise if there is such a chat; no one else makes one before the transaction ends."""
+    """Raise if such a chat exists; it cannot be created elsewhere before the transaction ends."""
     await advisory_lock(connection, f"sessions/{owner}/{external_id}")
     if await find_chat(connection, owner, external_id) is not None:
         raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
@@ -181,7 +181,7 @@ async def create_chat(
     details: JsonObject | None = None,
     options: JsonObject | None = None,
 ) -> ChatState:
-    """Store a new chat with its first lines; one that exists already is returned as it is, locked."""
+    """Store a new chat with its first lines; an existing one is returned unchanged, locked."""
     await advisory_lock(connection, f"sessions/{owner}/{external_id}")
     existing = await find_chat(connection, owner, external_id, lock=True)
     if existing is not None:
@@ -224,24 +224,24 @@ async def create_chat(
 
 
 async def update_chat(connection: AsyncConnection, chat: ChatState, **changes: object) -> None:
-    """Change columns of a chat; its version grows."""
+    """Change columns of a chat; its version increases."""
     values = {"version": chat.version + 1, "updated_at": time.time(), **changes}
     await run(connection, *change(Chat, values, id=chat.id))
 
 
 async def end_turn(connection: AsyncConnection, chat: ChatState, **changes: object) -> bool:
-    """Change a chat and give it back; gives no if another turn has taken it over, and changes nothing then."""
+    """Change a chat and release it; return False and change nothing if another turn has taken it over."""
     values = {"turn_id": None, "lease_until": 0.0, "version": chat.version + 1, "updated_at": time.time(), **changes}
     return await run(connection, *change(Chat, values, id=chat.id, turn_id=chat.turn_id, version=chat.version)) == 1
 
 
 async def clear_chat(connection: AsyncConnection, chat: ChatState, details: JsonObject) -> None:
-    """Take all lines out of a chat: others take their place.
+    """Remove all lines of a chat, before others replace them.
 
     Args:
         connection: The database.
         chat: The chat.
-        details: What the platform keeps of it now.
+        details: The platform's new data.
     """
     await connection.execute(delete(Line).where(Line.session_id == chat.id))
     await update_chat(connection, chat, details=details, variables={}, next_position=0)
@@ -255,7 +255,7 @@ async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
 async def read_lines(
     connection: AsyncConnection, chat_id: str, *, limit: int = MAX_MESSAGES, before: int | None = None
 ) -> list[ChatLine]:
-    """The last lines of a chat, or the last before a place, oldest first."""
+    """Return the last lines of a chat, or the last before a position, oldest first."""
     by: dict[str, object] = {"session_id": chat_id, "most": limit}
     if before is None:
         rows = await fetch(connection, _LAST_LINES, by)
@@ -265,8 +265,8 @@ async def read_lines(
 
 
 async def read_history(connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
-    """The lines of a chat that a turn reads, and how many lines before them it does not."""
-    if chat.next_position <= MAX_MESSAGES:  # no chat has more lines than places
+    """Return the lines of a chat that a turn reads, and how many lines before them it skips."""
+    if chat.next_position <= MAX_MESSAGES:  # no chat has more lines than positions
         return await read_lines(connection, chat.id, limit=MAX_MESSAGES), 0
     total = await count_lines(connection, chat.id)
     unread = -(-max(total - MAX_MESSAGES, 0) // UNREAD_STEP) * UNREAD_STEP
@@ -274,13 +274,13 @@ async def read_history(connection: AsyncConnection, chat: ChatState) -> tuple[li
 
 
 async def count_lines(connection: AsyncConnection, chat_id: str) -> int:
-    """How many lines a chat has."""
+    """Return the number of lines of a chat."""
     query = select(func.count()).select_from(Line).where(Line.session_id == chat_id)
     return (await connection.execute(query)).scalar_one()
 
 
 async def get_line(connection: AsyncConnection, chat_id: str, line_id: str) -> ChatLine:
-    """A line of a chat by its id."""
+    """Return a line of a chat by its id."""
     by = {"session_id": chat_id, "id": line_id}
     row = await fetch_one(connection, select_by(Line, _LINE, ("session_id", "id")), by)
     if row is None:
@@ -295,14 +295,14 @@ async def remove_lines(connection: AsyncConnection, chat_id: str, line: ChatLine
 
 
 def too_long() -> ServiceError:
-    """A chat has all the messages it may have."""
+    """Return the error for a chat with the maximum number of messages."""
     return ServiceError(409, f"the session has {MAX_SESSION_MESSAGES} messages", code="session_too_long")
 
 
 async def insert_lines(
     connection: AsyncConnection, chat_id: str, lines: Sequence[ChatLine], *, now: float, turn_id: str | None = None
 ) -> None:
-    """Store lines that have their places."""
+    """Store lines that have positions."""
     if not lines:
         return
     rows = [
@@ -324,7 +324,7 @@ async def insert_lines(
 
 
 async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> None:
-    """Store lines that have other places, and belong to another turn, than before."""
+    """Update lines with new positions and another turn."""
     now = time.time()
     for line in lines:
         values = {"position": line.position, "turn_id": line.turn_id, "updated_at": now}
@@ -332,7 +332,7 @@ async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> 
 
 
 def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
-    """Return lines their places, and the next free one. Places only grow; if the order changed, all get new ones."""
+    """Assign positions to lines; return them and the next free one. If the order changed, all get new positions."""
     same = _same(old, new)
     before = {line.id: line for line in old[same:]}
     position = chat.next_position
@@ -356,7 +356,7 @@ async def store_lines(
     placed: Sequence[ChatLine],
     turn_id: str | None = None,
 ) -> None:
-    """Make the stored lines of a chat these lines; lines are matched by id."""
+    """Replace the stored lines of a chat; lines are matched by id."""
     now = time.time()
     same = _same(old, placed)
     old, placed = old[same:], placed[same:]
@@ -375,13 +375,13 @@ async def store_lines(
 
 
 def _same(old: Sequence[ChatLine], new: Sequence[ChatLine]) -> int:
-    """How many lines from the first on are the very same ones: all but the last few of a long chat."""
+    """Return how many leading lines are identical objects: all except the last few of a long chat."""
     most = min(len(old), len(new))
     return next((at for at in range(most) if old[at] is not new[at]), most)
 
 
 def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:
-    """True if stored lines stand in their old order and before all new ones."""
+    """Return True if stored lines are in their old order and before all new ones."""
     places = [before[line.id].position if line.id in before else None for line in new]
     known = [place for place in places if place is not None]
     return known == sorted(known) and None not in places[: len(known)]

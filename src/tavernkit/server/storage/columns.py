@@ -1,4 +1,4 @@
-"""Column types that take what clients and models send, in every database."""
+"""Column types that accept any data from clients and models, in every database."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def clean_text(text: str | None) -> str | None:
 
 
 def storable(text: str) -> str:
-    """Replace what PostgreSQL and UTF-8 cannot hold: NUL and lone surrogates."""
+    """Replace characters that PostgreSQL and UTF-8 cannot store: NUL and lone surrogates."""
     return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
 
 
 def storable_json(value: object) -> Any:
-    """The same for every text of a JSON value; numbers that JSON does not have become null."""
+    """The same for every text of a JSON value; numbers that JSON cannot represent become null."""
     if isinstance(value, str):
         return storable(value)
     if is_object(value):
@@ -37,22 +37,22 @@ def storable_json(value: object) -> Any:
 
 
 class CleanText(TypeDecorator[str]):
-    """Text without characters that some database refuses."""
+    """Text without characters that some databases refuse."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Clean a value on its way in."""
+        """Clean a value before it is stored."""
         return clean_text(value)
 
 
 def dump_json(value: object) -> str:
-    """Write JSON for a column, as ``storable_json()`` has it: what needs no change is only looked at."""
+    """Write JSON for a column, like ``storable_json()``, but without copying clean values."""
     try:
         text = _ENCODER.encode(value)
         text.encode()
-    except ValueError:  # no number of JSON's, or half a character
+    except ValueError:  # an invalid JSON number, or a lone surrogate
         return _ENCODER.encode(storable_json(value))
     return _ENCODER.encode(storable_json(value)) if _ESCAPED_NUL in text else text
 

@@ -30,7 +30,7 @@ MAX_OVERFLOW = 20
 POOL_SECONDS = 10.0
 """How long a request waits for a free connection before it is refused because the server is busy."""
 MIGRATION_LOCK = 0x7461766B
-"""PostgreSQL's advisory lock that lets one worker migrate while the others wait."""
+"""PostgreSQL's advisory lock for migrations: one worker migrates while others wait."""
 
 PRAGMAS = (f"busy_timeout={BUSY_MILLISECONDS}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
@@ -40,7 +40,7 @@ _PAUSE = 0.01
 class Database:
     """Short transactions. ``write`` excludes other writers on SQLite; on PostgreSQL rows are locked as they are read.
 
-    Without ``create`` a file that is not there is an error.
+    Without ``create``, a missing file is an error.
 
     >>> async with database.write() as connection:                  # doctest: +SKIP
     ...     await connection.execute(statement)
@@ -57,8 +57,8 @@ class Database:
         pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
             options = {"async_creator": connector(parsed.database)}
-            pool["pool_size"] += 1  # the one that writes is never given back
-        # Errors are logged: the values of their statements are prompts, replies and hashes of keys.
+            pool["pool_size"] += 1  # the writing connection is never returned to the pool
+        # Errors are logged, and the values of statements are prompts, replies and hashes of keys.
         try:
             self.engine = create_async_engine(
                 parsed, hide_parameters=True, json_serializer=dump_json, **pool, **options
@@ -80,26 +80,26 @@ class Database:
         """A transaction that is committed at the end, or rolled back by an exception.
 
         Args:
-            together: Whether it is short and may share its flush with others that come at the same time.
+            together: True if it is short and may share its flush with concurrent ones.
         """
         if self._writer is None:
             return self.engine.begin()
         return self._writer.together() if together else self._writer.alone()
 
     async def migrate(self) -> None:
-        """Bring the tables up to date."""
+        """Update the tables."""
         async with self.read() as connection:
             if await connection.run_sync(_is_current):
                 return
         async with self.write() as connection:
             if self.sqlite:
-                await connection.begin()  # what Alembic finds begun it does not commit step by step
+                await connection.begin()  # Alembic does not commit step by step inside an open transaction
             else:
                 await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             await connection.run_sync(_upgrade)
 
     async def require_tables(self) -> None:
-        """Raise if the tables are not those of this version."""
+        """Raise if the tables are of another version."""
         async with self.read() as connection:
             if not await connection.run_sync(_is_current):
                 message = "the database has no tables of this version of TavernKit: start the server to create them"
@@ -118,19 +118,19 @@ class Database:
 
 
 def driver_of(connection: AsyncConnection) -> Any:
-    """The driver's own connection: aiosqlite's or asyncpg's."""
+    """Return the driver's own connection: aiosqlite's or asyncpg's."""
     return cast("Connection", connection.sync_connection).connection.driver_connection
 
 
 async def advisory_lock(connection: AsyncConnection, name: str) -> None:
-    """Hold a lock by name until the transaction ends. On SQLite all writing transactions wait for each other anyway."""
+    """Hold a lock by name until the transaction ends. On SQLite, writing transactions wait for each other anyway."""
     if connection.dialect.name == "postgresql":
         await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name))))
 
 
 @contextmanager
 def database_errors() -> Generator[None]:
-    """Raise errors of the database as a ConfigError of one line."""
+    """Convert database errors to a one-line ConfigError."""
     try:
         yield
     except TavernKitError:
@@ -158,11 +158,11 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (SQLAlchemyError, ValueError):
-        # Neither the URL nor the driver's message is shown: it may hold a password.
+        # Neither the URL nor the driver's message is shown, because they may contain a password.
         raise ConfigError("the database's URL cannot be read", code="INVALID_DATABASE") from None
     if parsed.drivername != "postgresql+asyncpg":
         return parsed
-    # PostgreSQL's own word, which hosts of databases put into the URLs they give, is another than asyncpg's.
+    # PostgreSQL's own option, which database hosts put into their URLs, has another name in asyncpg.
     return parsed.set(query={"ssl" if name == "sslmode" else name: value for name, value in parsed.query.items()})
 
 
@@ -195,7 +195,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # transactions are begun below, not by the driver
+    connection.isolation_level = None  # transactions are started below, not by the driver
     try:
         cursor = connection.cursor()
         for pragma in PRAGMAS:
@@ -207,7 +207,7 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 
 def _set_pragma(cursor: Any, pragma: str) -> None:
-    """Set a pragma. SQLite does not wait by itself while other connections bring a new file into its mode."""
+    """Set a pragma, with retries: SQLite does not wait while other connections set up a new file."""
     until = time.monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
@@ -222,5 +222,5 @@ def _set_pragma(cursor: Any, pragma: str) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     driver = cast("PromptConnection", connection.connection.driver_connection)
-    if not driver.in_transaction:  # one that writes has begun before SQLAlchemy was asked for anything
+    if not driver.in_transaction:  # a writing transaction has started before SQLAlchemy's first call
         connection.exec_driver_sql("BEGIN")

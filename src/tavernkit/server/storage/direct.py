@@ -1,6 +1,6 @@
-"""Statements of every turn, run by the driver itself: SQLAlchemy's way there costs ten times what SQLite needs.
+"""Runs the statements of every turn with the driver itself, because SQLAlchemy takes ten times as long as SQLite.
 
-They are the ones of ``statements.py``, which are made once; SQLAlchemy writes them for the database, also once.
+The statements are those of ``statements.py``, made once and compiled by SQLAlchemy once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tavernkit.server.storage.statements import Rows
 COMPILED_STATEMENTS = 512
 
 Row: TypeAlias = Sequence[Any]
-"""A row: its values are what the columns hold."""
+"""A row of column values."""
 Values: TypeAlias = Mapping[str, object]
 Statement: TypeAlias = Select[*tuple[Any, ...]] | Insert | Update | Delete
 _Convert: TypeAlias = Callable[[Any], Any]
@@ -39,7 +39,7 @@ async def fetch(connection: AsyncConnection, query: Rows, values: Values) -> Seq
     """
     driver = driver_of(connection)
     on_sqlite = isinstance(driver, PromptConnection)
-    if not (driver.direct.in_transaction if on_sqlite else driver.is_in_transaction()):  # SQLAlchemy begins one
+    if not (driver.direct.in_transaction if on_sqlite else driver.is_in_transaction()):  # SQLAlchemy starts one
         return (await connection.execute(query, values)).all()
     made = _compiled(query, connection.dialect)
     try:
@@ -53,7 +53,7 @@ async def fetch(connection: AsyncConnection, query: Rows, values: Values) -> Seq
 
 
 async def fetch_one(connection: AsyncConnection, query: Rows, values: Values) -> Row | None:
-    """Run a query that finds one row at most.
+    """Run a query that returns at most one row.
 
     Args:
         connection: The connection, and the transaction that it is in.
@@ -65,13 +65,13 @@ async def fetch_one(connection: AsyncConnection, query: Rows, values: Values) ->
 
 
 async def run(connection: AsyncConnection, statement: Insert | Update | Delete, values: Values, *more: Values) -> int:
-    """Run a statement that changes rows; gives their number.
+    """Run a statement that changes rows; return their number.
 
     Args:
         connection: The connection, and the transaction that it is in.
         statement: The statement.
         values: Its values by name.
-        more: Others to run it with after that.
+        more: More sets of values to run it with.
     """
     driver = driver_of(connection)
     on_sqlite = isinstance(driver, PromptConnection)
@@ -95,7 +95,7 @@ async def run(connection: AsyncConnection, statement: Insert | Update | Delete, 
 
 
 class _Compiled:
-    """A statement as a driver takes it."""
+    """A statement compiled for a driver."""
 
     def __init__(self, statement: Statement, dialect: Dialect) -> None:
         compiled: Any = statement.compile(dialect=dialect)  # Any: an SQL compiler's, which has all of these
@@ -105,7 +105,7 @@ class _Compiled:
             (name, _writer(compiled.binds[name].type, dialect)) for name in compiled.positiontup
         ]
         columns = statement.selected_columns if isinstance(statement, Select) else ()
-        # Drivers give numbers and texts as they are; asyncpg reads JSON, too.
+        # Drivers return numbers and texts unchanged; asyncpg also parses JSON.
         readers = [
             _implementation(each.type, dialect).result_processor(dialect, None) if isinstance(each.type, JSON) else None
             for each in columns
@@ -113,13 +113,13 @@ class _Compiled:
         self._read = readers if any(reader is not None for reader in readers) else []
 
     def bound(self, values: Values) -> list[object]:
-        """The values in their order, as the driver takes them."""
+        """Return the values in the driver's order and format."""
         if self._fixed:
             values = {**self._fixed, **values}
         return [values[name] if write is None else write(values[name]) for name, write in self._written]
 
     def read(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows with the values that columns of their types have."""
+        """Convert rows to the types of their columns."""
         if not self._read:
             return rows
         return [
@@ -155,4 +155,4 @@ def _as_sqlalchemy(error: Exception, sql: str) -> Exception | None:
 
 
 _INTEGRITY = "23"
-"""The class of PostgreSQL's codes for what breaks a constraint."""
+"""The class of PostgreSQL's error codes for constraint violations."""

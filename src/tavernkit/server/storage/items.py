@@ -1,4 +1,4 @@
-"""The library: characters, books, presets, personas, groups and modules, as the files they came in."""
+"""The library: characters, books, presets, personas, groups and modules, stored as their original files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind: TypeAlias = Literal[
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Ref: TypeAlias = tuple[Kind, str]
-"""What names an item: its kind and id."""
+"""The reference of an item: its kind and id."""
 
 MAX_SLUG = 80
 
@@ -46,13 +46,13 @@ class ItemInfo:
 _INFO = ("kind", "id", "name", "platform", "version", "filename", "created_at", "updated_at")
 _INFO_COLUMNS = [table_of(Item).c[name] for name in _INFO]
 _MOST_AT_ONCE = 64
-"""How many items one query asks for: databases limit how long a condition may be."""
+"""How many items one query selects: databases limit the length of conditions."""
 
 
 async def list_items(
     connection: AsyncConnection, kind: Kind, *, after: str = "", limit: int = MAX_PAGE, platform: str | None = None
 ) -> list[ItemInfo]:
-    """A page of the items of a kind, by id; with a platform, of those that are for it."""
+    """Return a page of the items of a kind, by id; optionally only those of a platform."""
     query = select(*_INFO_COLUMNS).where(Item.kind == kind, Item.id > after).order_by(Item.id).limit(limit)
     if platform is not None:
         query = query.where(Item.platform == platform)
@@ -60,7 +60,7 @@ async def list_items(
 
 
 async def count_items(connection: AsyncConnection, kind: Kind, *, platform: str | None = None) -> int:
-    """How many items of a kind there are."""
+    """Return the number of items of a kind."""
     query = select(func.count()).select_from(Item).where(Item.kind == kind)
     if platform is not None:
         query = query.where(Item.platform == platform)
@@ -77,7 +77,7 @@ async def all_items(connection: AsyncConnection, kind: Kind) -> list[ItemInfo]:
 
 
 async def item_info(connection: AsyncConnection, kind: Kind, item_id: str) -> ItemInfo:
-    """An item by id; raises when there is none."""
+    """Return an item by id; raises if there is none."""
     found = await infos(connection, [(kind, item_id)])
     if not found:
         raise not_found(kind, item_id)
@@ -85,7 +85,7 @@ async def item_info(connection: AsyncConnection, kind: Kind, item_id: str) -> It
 
 
 async def infos(connection: AsyncConnection, refs: Collection[Ref]) -> dict[Ref, ItemInfo]:
-    """The items of several refs; those that do not exist are missing."""
+    """Return the items of several references, without missing ones."""
     found: dict[Ref, ItemInfo] = {}
     ordered = sorted(refs)
     for start in range(0, len(ordered), _MOST_AT_ONCE):
@@ -116,8 +116,8 @@ async def save_item(
     filename: str,
     item_id: str | None = None,
 ) -> ItemInfo:
-    """Store a new item, or a new version of the one with the given id; a new id is made of the name."""
-    await advisory_lock(connection, f"items/{kind}")  # two would find the same id free
+    """Store a new item, or a new version of an existing one; new ids are made from the name."""
+    await advisory_lock(connection, f"items/{kind}")  # two writers could choose the same id
     now = time.time()
     values: dict[str, object] = {"name": name, "platform": platform, "file": file, "filename": filename}
     chosen = item_id if item_id is not None else await _free_id(connection, kind, name)
@@ -145,7 +145,7 @@ async def delete_item(connection: AsyncConnection, kind: Kind, item_id: str) -> 
 
 
 def slug(name: str) -> str:
-    """An id made of a name: lower case, words joined by dashes."""
+    """Make an id from a name: lower case, words joined by dashes."""
     return re.sub(r"[^\w]+", "-", name.lower(), flags=re.UNICODE).strip("-_")[:MAX_SLUG]
 
 

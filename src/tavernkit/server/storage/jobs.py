@@ -20,7 +20,7 @@ LEASE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A job and how far it is."""
+    """A job and its progress."""
 
     id: str
     kind: str
@@ -33,7 +33,7 @@ class JobState:
 
 
 async def create_job(connection: AsyncConnection, owner: str, kind: str) -> JobState:
-    """Store a job that begins."""
+    """Store a new job."""
     now = time.time()
     job = JobState(new_id(), kind, RUNNING, 0, 0, {}, now, now)
     values: dict[str, object] = {
@@ -53,14 +53,14 @@ async def create_job(connection: AsyncConnection, owner: str, kind: str) -> JobS
 
 
 async def running_jobs(connection: AsyncConnection) -> int:
-    """How many jobs run in all processes together; no one else begins one before the transaction ends."""
+    """Return the number of running jobs in all processes; no other can start before the transaction ends."""
     await advisory_lock(connection, "jobs")
     query = select(func.count()).select_from(Job).where(Job.status == RUNNING, Job.lease_until > time.time())
     return (await connection.execute(query)).scalar_one()
 
 
 async def update_job(connection: AsyncConnection, job_id: str, **values: object) -> None:
-    """Note progress."""
+    """Update the progress."""
     now = time.time()
     await connection.execute(
         update(Job).where(Job.id == job_id).values(updated_at=now, lease_until=now + LEASE_SECONDS, **values)
@@ -68,7 +68,7 @@ async def update_job(connection: AsyncConnection, job_id: str, **values: object)
 
 
 async def get_job(connection: AsyncConnection, job_id: str, *, owner: str | None) -> JobState:
-    """A job by its id; one whose process is gone shows as interrupted."""
+    """Return a job by its id; a job whose process has died is shown as interrupted."""
     query = select(
         Job.id, Job.kind, Job.status, Job.total, Job.done, Job.result, Job.created_at, Job.updated_at, Job.lease_until
     ).where(Job.id == job_id)

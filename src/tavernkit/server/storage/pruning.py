@@ -9,9 +9,9 @@ from tavernkit.server.storage.tables import Job, Turn, Usage
 
 
 async def prune(connection: AsyncConnection, table: type[Turn | Job], before: float, *, limit: int) -> int:
-    """Remove some rows that are unused since; returns how many.
+    """Remove some rows that were not used since a time; return how many.
 
-    What runs has a lease that is younger. Rows that somebody has locked, to take up a failed turn again, are left.
+    Running turns have a newer lease. Rows that are locked, because a failed turn is being retried, are skipped.
     """
     query = (
         select(table.id)
@@ -27,15 +27,15 @@ async def prune(connection: AsyncConnection, table: type[Turn | Job], before: fl
 
 
 async def prune_usage(connection: AsyncConnection, before: str) -> int:
-    """Remove what was used before a day; gives how many rows."""
+    """Remove the usage before a day; return the number of rows."""
     return (await connection.execute(delete(Usage).where(Usage.day < before))).rowcount
 
 
 async def count_old(connection: AsyncConnection, table: type[Turn | Job], before: float) -> int:
-    """How many rows could be removed."""
+    """Return how many rows could be removed."""
     return (await connection.execute(select(func.count()).select_from(table).where(*_old(table, before)))).scalar_one()
 
 
 def _old(table: type[Turn | Job], before: float) -> tuple[ColumnElement[bool], ...]:
-    # The latter two are later than the first, which alone has an index: it never changes, so a turn's end costs none.
+    # The latter two are later than the first, the only one with an index: it never changes, so ending a turn is cheap.
     return (table.created_at < before, table.updated_at < before, table.lease_until < before)

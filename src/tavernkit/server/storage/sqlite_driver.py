@@ -1,8 +1,8 @@
-"""SQLite without a change of threads for every step.
+"""SQLite without a thread switch for every step.
 
-aiosqlite hands each call to a thread of its own. Most calls of a short transaction take microseconds, far less than
-the way there and back; only those that may have much to do, or to wait for a slow disk, go that way here. Beside a busy
-event loop a thread gets its turn every few milliseconds only, and nobody else can write to the file meanwhile.
+aiosqlite runs each call in a separate thread. Most calls of a short transaction take microseconds, much less than the
+thread switches; here, only calls that may take long, or wait for a slow disk, use the thread. With a busy event loop, a
+thread runs only every few milliseconds, and nothing else can write to the file in the meantime.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from typing import Any
 import aiosqlite
 
 BUSY_MILLISECONDS = 30_000
-"""How long a transaction waits for those of other processes."""
+"""How long a transaction waits for other processes."""
 WAITING_STATEMENTS = ("PRAGMA", "DELETE")
-"""What may take long: a chat is deleted with its 100,000 messages."""
+"""Statements that may take long: deleting a chat deletes its 100,000 messages."""
 QUICK_COMMIT_SECONDS = 0.002
 SLOW_COMMITS = 2
-"""After so many commits in a row that were not quick, the next ones wait in the thread."""
+"""After this many slow commits in a row, the next ones run in the thread."""
 COMMITS_BESIDE = 100
 FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.01
-"""Seconds between tries to begin a transaction while another process writes; SQLite's own pauses are longer."""
+"""Seconds between attempts to start a transaction while another process writes; SQLite's own pauses are longer."""
 
 
 class CommitPace:
-    """Remembers how quick the disk is: the time of a commit is that of its flush."""
+    """Tracks how fast the disk is, by the time of commits."""
 
     def __init__(self) -> None:
         self._slow = 0
         self._beside = 0
 
     def is_quick(self) -> bool:
-        """Return True if the next commit need not wait in the thread."""
+        """Return True if the next commit need not run in the thread."""
         if self._beside:
             self._beside -= 1
             return False
         return True
 
     def note(self, seconds: float) -> None:
-        """Note how long a commit took that was made at once."""
+        """Record how long a direct commit took."""
         self._slow = self._slow + 1 if seconds > QUICK_COMMIT_SECONDS else 0
         if self._slow >= SLOW_COMMITS:
             self._slow, self._beside = 0, COMMITS_BESIDE
 
 
 class PromptConnection(aiosqlite.Connection):
-    """A connection whose quick calls are made at once."""
+    """A connection that runs quick calls directly."""
 
     def __init__(self, connector: Callable[[], sqlite3.Connection], pace: CommitPace) -> None:
         super().__init__(connector, 64)
@@ -58,18 +58,18 @@ class PromptConnection(aiosqlite.Connection):
 
     @property
     def direct(self) -> sqlite3.Connection:
-        """SQLite's own connection, for statements that take no time."""
+        """SQLite's own connection, for fast statements."""
         return self._conn
 
     async def begin_writing(self) -> None:
-        """Begin a transaction that no other one writes beside."""
+        """Start an exclusive writing transaction."""
         until, pause = time.monotonic() + BUSY_MILLISECONDS / 1000, FIRST_PAUSE
         while not self.try_to_begin(last=time.monotonic() >= until):
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 1.5, LAST_PAUSE)
 
     def try_to_begin(self, *, last: bool = False) -> bool:
-        """Begin a transaction; gives False if another process writes, or raises if this was the ``last`` try."""
+        """Start a transaction; return False if another process is writing, or raise if this is the ``last`` attempt."""
         try:
             self._conn.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -79,18 +79,18 @@ class PromptConnection(aiosqlite.Connection):
         return True
 
     async def end_writing(self) -> None:
-        """Commit: at once while the disk is quick."""
+        """Commit, directly if the disk is fast."""
         if self.commits_quickly():
             self.commit_now()
         else:
             await self.commit()
 
     def commits_quickly(self) -> bool:
-        """Return True if the next commit need not wait in the thread."""
+        """Return True if the next commit need not run in the thread."""
         return self._pace.is_quick()
 
     def commit_now(self) -> None:
-        """Commit while everything else waits."""
+        """Commit directly, blocking the event loop."""
         began = time.perf_counter()
         self._conn.commit()
         self._pace.note(time.perf_counter() - began)
@@ -99,7 +99,7 @@ class PromptConnection(aiosqlite.Connection):
         try:
             return await super()._connect()
         except sqlite3.Error:
-            self._thread.join()  # it is stopping by now; it would answer a loop that may be closed soon
+            self._thread.join()  # it is stopping, and would answer a loop that may be closed soon
             raise
 
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -111,7 +111,7 @@ class PromptConnection(aiosqlite.Connection):
 
 
 def connector(path: str) -> Callable[[], PromptConnection]:
-    """Makes connections to a file; each is used by one task at a time, whatever the thread."""
+    """Return a factory of connections to a file; each is used by one task at a time, from any thread."""
     pace = CommitPace()
 
     def connect() -> PromptConnection:

@@ -1,8 +1,8 @@
 """The connection that writes to SQLite.
 
-Transactions of turns that are ready at the same time follow each other in one transaction of SQLite's, with one flush
-of the disk for all of them: a flush costs more than the statements of a turn. Each is undone alone if it fails, and
-none is over before the flush.
+Transactions of turns that are ready at the same time are combined into one SQLite transaction, with one flush for all
+of them, because a flush costs more than the statements of a turn. Each can fail and roll back on its own, and none ends
+before the flush.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from tavernkit.server.storage.sqlite_driver import BUSY_MILLISECONDS, FIRST_PAUSE, LAST_PAUSE, PromptConnection
 
 MOST_TOGETHER = 64
-"""Transactions that are flushed together."""
+"""The maximum number of transactions flushed together."""
 
 
 class SQLiteWriter:
-    """Runs transactions that write, one after the other."""
+    """Runs writing transactions one after the other."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
+        # Writers of this process queue here, because SQLite's own pauses are long compared to a transaction.
         self._lock = asyncio.Lock()
         self._opened: tuple[AsyncConnection, PromptConnection] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._is_called = False
-        """Whether those who wait are about to be woken."""
+        """True if waiting tasks are about to be woken."""
         self._is_called_later = False
-        """Whether they are when the connection is free."""
+        """True if they are woken when the connection is free."""
         self._unflushed: list[asyncio.Future[None]] = []
-        """Those whose transactions are over but for the flush."""
+        """Tasks whose transactions only wait for the flush."""
         self._commits_soon = False
         self._is_late = False
-        """Whether the flush waits for the transaction that runs now."""
+        """True if the flush waits for the running transaction."""
         self._committing: asyncio.Task[None] | None = None
         self._pause, self._retry_at = FIRST_PAUSE, 0.0
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction with a flush of its own; it may take long."""
+        """Run a transaction with its own flush; it may take long."""
         async with self._locked():
             self._flush()
             connection, driver = await self._open()
@@ -58,13 +58,13 @@ class SQLiteWriter:
                 await self._commit(connection, driver)
             except BaseException:
                 self._opened = None
-                await connection.invalidate()  # its thread may still be about to commit
+                await connection.invalidate()  # its thread may still commit
                 await connection.close()
                 raise
 
     @asynccontextmanager
     async def together(self) -> AsyncGenerator[AsyncConnection]:
-        """A short transaction, which may share its flush with others."""
+        """Run a short transaction, which may share its flush with others."""
         connection, driver = await self._begin()
         try:
             shared = bool(self._unflushed)
@@ -92,7 +92,7 @@ class SQLiteWriter:
         await flushed
 
     async def close(self) -> None:
-        """Flush what waits and close the connection."""
+        """Flush pending transactions and close the connection."""
         if self._committing is not None:
             await self._committing
         async with self._locked():
@@ -106,12 +106,12 @@ class SQLiteWriter:
             connection = await self._engine.connect()
             driver = (await connection.get_raw_connection()).driver_connection
             assert isinstance(driver, PromptConnection)
-            driver.direct.execute("PRAGMA busy_timeout=0")  # who waits for another process lets others work meanwhile
+            driver.direct.execute("PRAGMA busy_timeout=0")  # let other tasks work while waiting for another process
             self._opened = connection, driver
         return self._opened
 
     async def _begin(self) -> tuple[AsyncConnection, PromptConnection]:
-        """Wait for one's turn; gives the connection inside a transaction, and holds the lock."""
+        """Wait for the lock; return the connection inside a transaction."""
         loop = asyncio.get_running_loop()
         until = loop.time() + BUSY_MILLISECONDS / 1000
         while True:
@@ -141,12 +141,12 @@ class SQLiteWriter:
                 self._pause = min(self._pause * 1.5, LAST_PAUSE)
 
     def _wake(self) -> None:
-        """Wake those who wait so that they run one right after the other, and the flush right after them.
+        """Wake waiting tasks so that they run one right after the other, followed by the flush.
 
-        Other processes cannot write meanwhile: nothing else is to run in between.
+        Other processes cannot write in the meantime, so nothing else should run in between.
         """
         if self._lock.locked():
-            self._is_called_later = True  # those who come until then are flushed together, too
+            self._is_called_later = True  # tasks that arrive until then are flushed together as well
             return
         loop = asyncio.get_running_loop()
         woken, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
@@ -174,7 +174,7 @@ class SQLiteWriter:
             asyncio.get_running_loop().call_soon(self._wake)
 
     def _commit_soon(self) -> None:
-        """Flush at once while the disk is quick, else in the thread."""
+        """Flush directly if the disk is fast, else in the thread."""
         self._commits_soon = self._is_late = False
         if not self._unflushed or self._committing is not None:
             return
@@ -189,7 +189,7 @@ class SQLiteWriter:
             self._committing = asyncio.create_task(self._commit_in_turn())
 
     def _flush(self) -> None:
-        """Commit now what waits for it."""
+        """Commit pending transactions now."""
         if not self._unflushed or self._opened is None:
             return
         try:
@@ -223,7 +223,7 @@ class SQLiteWriter:
             await connection.rollback()
 
     def _settle(self, error: BaseException | None = None) -> None:
-        """Tell those who wait for the flush what became of it."""
+        """Notify tasks that wait for the flush of its outcome."""
         settled, self._unflushed = self._unflushed, []
         if error is not None and self._opened is not None:
             with suppress(sqlite3.Error):

@@ -1,4 +1,4 @@
-"""Statements of every turn, made once for each shape: making one again costs more than the database's work."""
+"""Statements of every turn, cached by shape, because making one costs more than running it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Rows: TypeAlias = Select[*tuple[Any, ...]]
 
 
 def table_of(model: type[Base]) -> Table:
-    """The table of a model."""
+    """Return the table of a model."""
     return cast("Table", model.__table__)
 
 
 @cache
 def insert_into(model: type[Base]) -> Insert:
-    """Insert rows, which are given when it is run."""
+    """Return an insert statement."""
     return insert(table_of(model))
 
 
 @cache
 def select_by(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], *, lock: bool = False) -> Rows:
-    """Select columns of the rows with given values, which are given when it is run by the names of their columns."""
+    """Return a query of columns by given values, which are passed by column name when it runs."""
     table = table_of(model)
     query = select(*(table.c[name] for name in columns)).where(*(table.c[name] == bindparam(name) for name in by))
     return query.with_for_update() if lock else query
@@ -35,14 +35,14 @@ def select_by(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], 
 
 @lru_cache(maxsize=128)
 def select_several(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], count: int) -> Rows:
-    """Select columns of this many rows; the values of the first are given as ``id0`` and so on."""
+    """Return a query of this many rows; the values of the first are passed as ``id0`` and so on."""
     table = table_of(model)
     wanted = [and_(*(table.c[name] == bindparam(f"{name}{number}") for name in by)) for number in range(count)]
     return select(*(table.c[name] for name in columns)).where(or_(*wanted))
 
 
 def change(model: type[Base], changes: Mapping[str, object], **by: object) -> tuple[Update, dict[str, object]]:
-    """Change columns of the rows with given values: the statement, and the values to run it with."""
+    """Return an update statement of columns by given values, and its parameters."""
     values = {**changes, **{f"old_{name}": value for name, value in by.items()}}
     return _change(model, tuple(changes), tuple(by)), values
 

@@ -1,4 +1,4 @@
-"""Who works on the summary of a session: one process at a time."""
+"""Leases for the summary of a session: one process at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tavernkit.server.storage.tables import Summary
 
 
 async def claim(connection: AsyncConnection, session_id: str, *, now: float, until: float) -> int | None:
-    """Take the work on a session's summary; gives how often it failed lately, or None if another has it."""
+    """Claim the work on a session's summary; return how often it failed, or None if another process has it."""
     statement = _claiming(on_sqlite=connection.dialect.name == "sqlite")
     row = {"session_id": session_id, "lease_until": until, "failures": 0, "now": now}
     found = (await connection.execute(statement, row)).one_or_none()
@@ -22,12 +22,12 @@ async def claim(connection: AsyncConnection, session_id: str, *, now: float, unt
 
 
 async def release(connection: AsyncConnection, session_id: str) -> None:
-    """End the work: it went well, or there is nothing to do."""
+    """Release the claim after success, or if there is nothing to do."""
     await connection.execute(delete(Summary).where(Summary.session_id == session_id))
 
 
 async def postpone(connection: AsyncConnection, session_id: str, *, failures: int, until: float) -> None:
-    """Leave it alone for a while after a failure."""
+    """Postpone the work after a failure."""
     await connection.execute(*change(Summary, {"failures": failures, "lease_until": until}, session_id=session_id))
 
 

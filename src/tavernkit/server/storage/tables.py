@@ -1,4 +1,4 @@
-"""The tables. Times are seconds since 1970; what the platforms own (lines, metadata, variables) is JSON of theirs."""
+"""The tables. Times are seconds since 1970; lines, metadata and variables are the platforms' own JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Base(DeclarativeBase):
 
 
 class Item(Base):
-    """A character, book, preset, persona, group or module: its file, and a version that grows with every change."""
+    """A character, book, preset, persona, group or module: its file, and a version that increases with every change."""
 
     __tablename__ = "items"
 
@@ -34,7 +34,7 @@ class Item(Base):
 
 
 class Chat(Base):
-    """A session. ``turn_id`` is the turn that writes to it now, until ``lease_until``; ``version`` grows on change."""
+    """A session. ``turn_id`` is the writing turn, until ``lease_until``; ``version`` increases with every change."""
 
     __tablename__ = "sessions"
     __table_args__ = (
@@ -52,10 +52,10 @@ class Chat(Base):
     preset: Mapped[str | None]
     books: Mapped[list[Json]]
     details: Mapped[JsonObject]
-    """What the platform keeps of a chat besides its lines: SillyTavern's ``chat_metadata``, RisuAI's chat object."""
+    """The platform's data of a chat besides its lines: SillyTavern's ``chat_metadata``, RisuAI's chat object."""
     variables: Mapped[JsonObject]
     options: Mapped[JsonObject] = mapped_column(server_default="{}")
-    """What the service does for it that the platform does not: how prompts are kept stable, whether it has a memory."""
+    """The service's own options: stable prompts, memory."""
     version: Mapped[int]
     next_position: Mapped[int]
     turn_id: Mapped[str | None]
@@ -136,7 +136,7 @@ class ApiKey(Base):
 
 
 class RateWindow(Base):
-    """How many requests a key made in a window of time."""
+    """How many requests a key made in a time window."""
 
     __tablename__ = "rate_windows"
 
@@ -146,9 +146,9 @@ class RateWindow(Base):
 
 
 class Usage(Base):
-    """What an owner has used on a day (of UTC): one row for each character, upstream and model.
+    """An owner's usage on a day (UTC): one row per character, upstream and model.
 
-    Several rows of different ``part`` are added up: turns that end at once need not wait for each other's row.
+    Rows with different ``part`` are added up, so that concurrent turns need not wait for the same row.
     """
 
     __tablename__ = "usage"
@@ -165,12 +165,12 @@ class Usage(Base):
     output_tokens: Mapped[int] = mapped_column(BigInteger)
     cached_tokens: Mapped[int] = mapped_column(BigInteger)
     predicted_tokens: Mapped[int] = mapped_column(BigInteger)
-    """What the provider should have had in its cache."""
+    """Tokens that the provider should have had in its cache."""
     cost: Mapped[float]
 
 
 class Summary(Base):
-    """The work on a session's summary: who does it until when, and how often it failed since it last went well."""
+    """The claim on a session's summary: its owner, its end, and the number of failures since the last success."""
 
     __tablename__ = "summaries"
 

@@ -1,4 +1,4 @@
-"""Turns: who writes to a chat, and what became of a request."""
+"""Turns: who writes to a chat, and the outcome of requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
 RUNNING, DONE, PARTIAL, FAILED = "running", "done", "partial", "failed"
 
 SAID = "said"
-"""Where a running turn keeps what it has said so far."""
+"""The key of a running turn's text so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TurnState:
     response: JsonObject
 
     def busy(self, now: float) -> bool:
-        """True if somebody works on it."""
+        """True if a process is working on it."""
         return self.status == RUNNING and self.lease_until > now
 
 
@@ -46,19 +46,19 @@ _GLOBALS = select_by(GlobalVariables, ("name", "value"), ("owner", "platform"))
 
 
 async def turn_by_key(connection: AsyncConnection, owner: str, key: str) -> TurnState | None:
-    """The turn of an idempotency key."""
+    """Return the turn of an idempotency key."""
     query = select_by(Turn, _TURN, ("owner", "idempotency_key"), lock=True)
     return _state(await fetch_one(connection, query, {"owner": owner, "idempotency_key": key}))
 
 
 async def turn_of_message(connection: AsyncConnection, session_id: str, message_id: str) -> TurnState | None:
-    """The last turn that was begun with a message."""
+    """Return the last turn that was started with a message."""
     by = {"session_id": session_id, "message_id": message_id}
     return _state(await fetch_one(connection, _LAST_OF_MESSAGE, by))
 
 
 async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
-    """Store a turn that begins."""
+    """Store a new turn."""
     now = time.time()
     row: dict[str, object] = {
         "status": RUNNING,
@@ -77,13 +77,13 @@ async def update_turn(connection: AsyncConnection, turn_id: str, **values: objec
 
 
 async def note_said(connection: AsyncConnection, turn_id: str, said: list[JsonObject]) -> None:
-    """Store what a running turn has said so far."""
+    """Store the text so far of a running turn."""
     values = {"response": {SAID: said}, "updated_at": time.time()}
     await run(connection, *change(Turn, values, id=turn_id, status=RUNNING))
 
 
 async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tuple[str, list[JsonObject]]:
-    """The kind of a turn whose process is gone, and what it had said."""
+    """Return the kind of a turn whose process has died, and its text so far."""
     row = await fetch_one(connection, select_by(Turn, ("kind", "response"), ("id",)), {"id": turn_id})
     if row is None:
         return "", []
@@ -92,13 +92,13 @@ async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tupl
 
 
 async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:
-    """Give up a turn that no process works on any more."""
+    """Mark a turn without a process as failed."""
     values = {"status": FAILED, "error": error, "updated_at": time.time()}
     await run(connection, *change(Turn, values, id=turn_id, status=RUNNING))
 
 
 async def renew(connection: AsyncConnection, turn_id: str, session_id: str | None, until: float) -> bool:
-    """Keep a turn; gives no if somebody else has taken over. The chat is locked before the turn, as everywhere."""
+    """Renew a turn's lease; return False if another turn has taken over. The chat is locked first, as everywhere."""
     if session_id is not None:
         held = await run(connection, *change(Chat, {"lease_until": until}, id=session_id, turn_id=turn_id))
         if held != 1:
@@ -107,7 +107,7 @@ async def renew(connection: AsyncConnection, turn_id: str, session_id: str | Non
 
 
 async def read_globals(connection: AsyncConnection, owner: str, platform: str) -> JsonObject:
-    """The variables that an owner's chats share."""
+    """Return the variables that an owner's chats share."""
     rows = await fetch(connection, _GLOBALS, {"owner": owner, "platform": platform})
     return {name: value["value"] for name, value in rows}
 
@@ -115,11 +115,11 @@ async def read_globals(connection: AsyncConnection, owner: str, platform: str) -
 async def write_globals(
     connection: AsyncConnection, owner: str, platform: str, before: JsonObject, after: JsonObject
 ) -> None:
-    """Store what a turn changed of them; what others changed meanwhile stays."""
+    """Store a turn's changes of these variables, without losing those of other turns."""
     changed = [name for name in {**before, **after} if before.get(name, _MISSING) != after.get(name, _MISSING)]
     if not changed:
         return
-    # Two chats of an owner may end turns at once: each would hold what the other waits for.
+    # Two chats of an owner may end turns at once, which could cause a deadlock.
     await advisory_lock(connection, f"variables/{owner}/{platform}")
     await connection.execute(
         delete(GlobalVariables).where(

@@ -1,4 +1,4 @@
-"""What keys have used: added up by day, character and model."""
+"""Usage of keys, by day, character and model."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tavernkit.server.storage.statements import Rows, table_of
 from tavernkit.server.storage.tables import ApiKey, Usage
 
 PARTS = 16
-"""Rows that one count is spread over on PostgreSQL, where a row is locked until its transaction is on the disk."""
+"""The number of rows per counter on PostgreSQL, where a row is locked until its transaction is on disk."""
 
 COUNTS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "predicted_tokens", "cost")
 _NAMES = ("owner", "day", "character", "upstream", "model", "part")
 
 Grouping: TypeAlias = Literal["key", "character", "model", "day"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
-"""What a report can be divided by."""
+"""What a report can be grouped by."""
 
 KEY_PREFIX = "key:"
-"""What an owner begins with who is a key of the database."""
+"""The prefix of owners that are keys in the database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What requests to one model took; costs are in the currency of the settings' prices."""
+    """Usage of one model; costs are in the currency of the settings' prices."""
 
     upstream: str
     model: str
@@ -42,17 +42,17 @@ class Use:
     output_tokens: int = 0
     cached_tokens: int = 0
     predicted_tokens: int = 0
-    """What the provider should have had in its cache."""
+    """Tokens that the provider should have had in its cache."""
     cost: float = 0.0
 
 
 async def add_uses(connection: AsyncConnection, owner: str, day: str, uses: Sequence[Use]) -> None:
-    """Add to what an owner has used on a day. The last statement of a transaction: it locks rows that others want."""
+    """Add to an owner's usage of a day. Must be the last statement of a transaction, because it locks shared rows."""
     if not uses:
         return
     on_sqlite = connection.dialect.name == "sqlite"
     part = 0 if on_sqlite else random.randrange(PARTS)
-    # In one order everywhere, so that two transactions never wait for each other.
+    # Always in the same order, so that two transactions never wait for each other.
     ordered = sorted(uses, key=lambda use: (use.character, use.upstream, use.model))
     rows = [{"owner": owner, "day": day, "part": part, **_columns(use)} for use in ordered]
     await run(connection, _adding(on_sqlite=on_sqlite), *rows)
@@ -66,7 +66,7 @@ _FIELDS = tuple(each.name for each in fields(Use))
 
 
 async def spent(connection: AsyncConnection, owner: str, day: str) -> tuple[int, float]:
-    """The tokens and the money that an owner has used on a day."""
+    """Return the tokens and the cost of an owner on a day."""
     ((tokens, cost),) = await fetch(connection, _SPENT, {"owner": owner, "day": day})
     return int(tokens or 0), float(cost or 0.0)
 
@@ -80,7 +80,7 @@ async def read_usage(
     owner: str | None = None,
     limit: int,
 ) -> list[dict[str, object]]:
-    """Add up what was used from one day to another.
+    """Return the total usage of a range of days.
 
     Args:
         connection: The connection.
@@ -88,7 +88,7 @@ async def read_usage(
         last: The last day.
         by: What the sums are divided by.
         owner: The only owner; None for all.
-        limit: How many rows to read at most.
+        limit: The maximum number of rows.
     """
     table = table_of(Usage)
     columns: list[ColumnElement[object]] = []

@@ -1,1 +1,1 @@
-"""How each platform carries on a chat: what it asks a model, and what becomes of the reply."""
+"""How each platform runs a turn: its requests to a model, and what it does with the reply."""

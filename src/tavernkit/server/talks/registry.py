@@ -1,4 +1,4 @@
-"""The platforms' ways of talking, by name."""
+"""The adapters of the platforms, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tavernkit.server.vectors import Vectors
 
 
 class Talks:
-    """One way of talking a platform."""
+    """One adapter per platform."""
 
     def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
         self._silly_tavern = SillyTavernTalk(build_executor, vectors, clean_up=clean_up)
@@ -26,22 +26,22 @@ class Talks:
 
     @cached_property
     def _risu_ai(self) -> RisuTalk:
-        """Made when it is first asked for: a start need not wait for RisuAI's engines."""
+        """Made on first use, so that startup need not load RisuAI's engines."""
         return RisuTalk(self._build_executor)
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
-        """How a platform talks."""
+        """Return the adapter of a platform."""
         return self._risu_ai if platform == RISU_AI else self._silly_tavern
 
     def new_lines(self, messages: Sequence[NewMessage], cast: Cast, user_name: str) -> list[ChatLine]:
-        """Lines of what a client adds to a chat."""
+        """Return the lines of what a client adds to a chat."""
         talk = self.of(cast.selection.platform)
         name = cast.persona.name if cast.persona is not None else user_name
         avatar = cast.user_avatar
         return [_line(talk, message, name, avatar) for message in messages]
 
     def partial_line(self, said: JsonObject, cast: Cast) -> ChatLine:
-        """A reply of which no more than this is known."""
+        """Return the line of a partial reply."""
         text, speaker = str(said.get("text")), str(said.get("speaker") or cast.name)
         if cast.selection.platform == RISU_AI:
             return replace(self._risu_ai.reply_line(text), status=PARTIAL)
@@ -71,5 +71,5 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str,
 
 
 def pending_line(lines: Sequence[ChatLine]) -> str | None:
-    """The line that is being sent, if the last one is the user's."""
+    """Return the line that is being sent, if the last one is the user's."""
     return lines[-1].id if lines and lines[-1].role == "user" else None

@@ -1,4 +1,4 @@
-"""Chats in the way of RisuAI: for a turn, stored lines become a ``tavernkit.risu_ai.Chat``."""
+"""RisuAI chats: for a turn, stored lines become a ``tavernkit.risu_ai.Chat``."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from tavernkit.stores import InMemoryVariablesStore
 T = TypeVar("T")
 
 ANY_MODEL = "openrouter"
-"""RisuAI's name for a model that it knows nothing of but that it speaks OpenAI's protocol: chats without a preset."""
+"""RisuAI's name for an unknown OpenAI-compatible model, for chats without a preset."""
 MERGED_ROLES = "requiresAlternateRole"
 """RisuAI's flag of models whose messages of the same role are merged."""
 NOBODY_SPEAKS = "nobody_speaks"
-"""RisuAI's error for a group of which all are muted; here the user chooses who speaks then."""
+"""RisuAI's error for a group in which all members are muted; here the user chooses the speaker."""
 
 
 class RisuTalk:
@@ -58,12 +58,12 @@ class RisuTalk:
         self._builders: LRUCache[tuple[object, ...], tuple[risu_ai.Builder, bool]] = LRUCache(CACHED_BUILDERS)
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
-        """How many greetings the character has; empty ones count, as RisuAI names them by their places."""
+        """Return the number of greetings; empty ones count, because RisuAI refers to them by index."""
         card = cast.character.character if cast.character is not None else None
         return [(card.name, 1 + len(card.alternate_greetings))] if card is not None else []
 
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
-        """No lines, as RisuAI's greeting is part of the prompt: which one it is. The alternate ones count from 0."""
+        """Return no lines, because RisuAI's greeting is part of the prompt, and the greeting's number."""
         del cast, user_name
         return [], {lines_of_chats.GREETING: index - 1}
 
@@ -88,7 +88,7 @@ class RisuTalk:
         )
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
-        """Do a whole send as RisuAI does: several requests, if it takes them."""
+        """Run a whole send as RisuAI does, possibly with several requests."""
         host = _Host(given, ask)
         chat, sent = self._opened(host)
         interrupted = ""
@@ -97,13 +97,13 @@ class RisuTalk:
         except (TavernKitError, ClientDisconnectedError) as error:
             if not host.exchanges and not _nobody_speaks(chat):
                 raise _as_service_error(error, chat) from error
-            # Those who spoke before have spoken: RisuAI wanted more, and there is no more.
+            # Earlier replies are kept, although RisuAI would have continued.
             interrupted = "" if _nobody_speaks(chat) else str(error) or type(error).__name__
             turn = Turn(kind="send", exchanges=tuple(host.exchanges))
         return _result(given, host, chat, turn, interrupted)
 
     def _opened(self, host: _Host) -> tuple[risu_ai.Chat, str]:
-        """The chat as it was before the user's last message, and that message."""
+        """Return the chat before the user's last message, and that message."""
         given = host.given
         lines = lines_of_chats.own_lines(given.lines)
         if given.kind in ("swipe", "regenerate", "continue"):
@@ -128,16 +128,16 @@ class RisuTalk:
         return chat, sent
 
     def _make_builder(self, cast: Cast, *, memory: bool) -> tuple[risu_ai.Builder, bool]:
-        """The builder of a cast; True if triggers or memory may ask a model in the middle of a build."""
+        """Return the builder of a cast, and True if triggers or memory may ask a model during a build."""
         modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
         preset = (
             cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
         )
-        # All modules are known; the character and the chat say which of them are on.
+        # All modules are available; the character and the chat decide which are active.
         settings = risu_ai.Settings.from_json(cast.database, warn=_ignore)
-        settings = settings.replace(modules=modules, request_retries=0)  # upstreams retry by themselves
+        settings = settings.replace(modules=modules, request_retries=0)  # upstreams do their own retries
         if MERGED_ROLES in settings.flags_of(preset.ai_model):
-            # Start lines are left out of OpenAI's requests with all that is merged with them, the user's words too.
+            # Start lines, and everything merged with them, are left out of OpenAI's requests, even the user's message.
             settings = settings.replace(new_openai_handle=False)
         inputs: risu_ai.RisuAIInputs = {
             "warn": None,
@@ -161,7 +161,7 @@ class RisuTalk:
 
 
 def with_hypa_memory(settings: risu_ai.Settings) -> risu_ai.Settings:
-    """The settings with HypaMemory switched on: of all summaries the newest that fit, as there are no embeddings."""
+    """Return the settings with HypaMemory on, using the newest summaries that fit, because there are no embeddings."""
     ratios = {"recentMemoryRatio": 1, "similarMemoryRatio": 0, "preserveOrphanedMemory": True}
     raw = {**settings.raw, "hypaV3": True, "hypaV3Presets": [{"name": "", "settings": ratios}], "hypaV3PresetId": 0}
     return settings.replace(raw=freeze_object(raw))
@@ -172,9 +172,7 @@ async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
     match given.kind:
         case "regenerate":
             return await chat.regenerate()
-        case "swipe" if (
-            speaker is not None
-        ):  # RisuAI has a whole round again; here the last reply gets others beside it
+        case "swipe" if speaker is not None:  # RisuAI repeats the whole round; here the last reply gets another swipe
             chat.delete(-1)
             return await chat.speak(speaker)
         case "swipe":
@@ -194,32 +192,32 @@ async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
 
 
 class _Host:
-    """Asks the service's model for a chat. Nothing is saved before the turn ends: the service does that itself."""
+    """Asks the service's model for a chat. The service itself saves when the turn ends."""
 
     def __init__(self, given: TalkInput, ask: Ask) -> None:
         self.given = given
         self.exchanges: list[Exchange] = []
-        """The replies that are part of the chat."""
+        """Replies that are part of the chat."""
         self._helpers = 0
         self._ask = ask
         self._speaker: str | None = None
 
     def request(self, plan: risu_ai.RisuPlan) -> Request:
-        """The request of a prompt: the preset's options, with the client's winning."""
+        """Return the request of a prompt; the client's options override the preset's."""
         given = self.given
         own = {key: value for key, value in plan.llm_options.items() if key != "model" or given.cast.preset is not None}
         posted = plan.posted_messages(warn=_ignore)
-        if plan.is_helper:  # what the client sends is for the chat
+        if plan.is_helper:  # the client's options apply to the chat only
             return model_request(posted, own, dataclasses.replace(given, lines=(), options={}))
         before, behind = lines_of_chats.system_messages(given.lines), lines_of_chats.open_exchange(given.lines)
         return model_request([*before, *posted, *behind], own, given)
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Ask the model; the client hears the reply as it comes, but not what is asked beside the chat."""
+        """Ask the model; the reply is streamed to the client, except for requests outside the chat."""
         del on_piece
         assert isinstance(plan, risu_ai.RisuPlan)
         if self.exchanges and self.exchanges[-1].reply.interrupted:
-            raise ModelError(self.exchanges[-1].reply.interrupted)  # whatever was to follow does not
+            raise ModelError(self.exchanges[-1].reply.interrupted)  # nothing else follows
         if plan.is_helper:
             self._helpers += 1
             if self._helpers > MAX_HELPER_REQUESTS:
@@ -231,10 +229,10 @@ class _Host:
         return reply
 
     async def checkpoint(self) -> None:
-        """What the user said is stored already."""
+        """Do nothing: the user's message is already stored."""
 
     async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        """Clients run their tools themselves."""
+        """Refuse: clients run their tools themselves."""
         raise NotImplementedError(call.name)
 
 
@@ -263,7 +261,7 @@ def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
 
 
 def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, interrupted: str) -> TalkResult:
-    """Everything that is stored together."""
+    """Return everything that is stored together."""
     replies = [each.reply for each in host.exchanges]
     last = replies[-1] if replies else Reply(finish_reason="stop")
     lines: Sequence[ChatLine] = lines_of_chats.lines_of(chat.chat, given)
@@ -304,7 +302,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
 
 
 def _with_reply(given: TalkInput, lines: Sequence[ChatLine], *, partial: bool) -> tuple[list[ChatLine], str | None]:
-    """The lines with the reply as it is stored beside others or instead of what it continues, and its id."""
+    """Return the lines with the reply as a new swipe or continuation, and its id."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
     if last is None:
         return list(lines), None
@@ -318,7 +316,7 @@ def _with_reply(given: TalkInput, lines: Sequence[ChatLine], *, partial: bool) -
 
 
 def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
-    """A book as RisuAI takes lore from elsewhere: a module that has nothing but lore."""
+    """Return a book as a RisuAI module with only lore."""
     entries = risu_ai.import_lorebook(book.to_json(), warn=_ignore)
     return risu_ai.RisuModule.from_json(
         {"id": f"tavernkit-book-{number}", "name": book.name or "", "lorebook": entries}
@@ -344,4 +342,4 @@ def _as_service_error(error: Exception, chat: risu_ai.Chat) -> Exception:
 
 
 def _ignore(_: str) -> None:
-    """Warnings of a build are in its plan."""
+    """Ignore a warning: warnings of a build are in its plan."""

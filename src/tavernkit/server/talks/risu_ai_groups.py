@@ -1,4 +1,4 @@
-"""Characters and groups in the way of RisuAI: what it makes of those of the library, and who said what."""
+"""RisuAI characters and groups, made from those of the library, and the speakers of lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tavernkit.server.talks.talk import Spoken, TalkInput
 
 
 def ids_of(cast: Cast) -> dict[str, str]:
-    """The ids that the members of a group have in RisuAI's chats, by those they have here."""
+    """Return the RisuAI ids of a group's members, by their ids here."""
     found: dict[str, str] = {}
     for member, bundle in cast.members.items():
         own = kept_fields(bundle).get("chaId")
@@ -43,13 +43,13 @@ def owner_of(cast: Cast) -> risu_ai.RisuCharacter | None:
 
 
 def members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
-    """The members of a cast's group."""
+    """Return the members of a cast's group."""
     ids = ids_of(cast)
     return [kept_character(bundle, chaId=ids[member]) for member, bundle in cast.members.items()]
 
 
 def chosen_speaker(given: TalkInput) -> str | None:
-    """The RisuAI id of the member that a turn is about: named by the client, or who said what is swiped."""
+    """Return the RisuAI id of the speaker of a turn: chosen by the client, or the speaker of the swiped reply."""
     members, ids = given.cast.members, ids_of(given.cast)
     if given.cast.group is None:
         return None
@@ -74,18 +74,18 @@ def is_round(given: TalkInput) -> bool:
 
 
 def with_speakers(lines: Sequence[ChatLine], cast: Cast) -> list[ChatLine]:
-    """The lines with the names of those who said them."""
+    """Return the lines with the names of their speakers."""
     names = {own: cast.members[member].character.name for member, own in ids_of(cast).items()}
     return [_with_speaker(line, names) for line in lines]
 
 
 def speaker_of(line: ChatLine) -> str:
-    """The name of a line's sender; empty if unknown."""
+    """Return the name of a line's sender; empty if unknown."""
     return str(line.native.get(RISU_SPEAKER) or "")
 
 
 def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: Sequence[Reply]) -> list[Spoken]:
-    """The replies of a round, as they are stored."""
+    """Return the replies of a round, as stored."""
     known = {line.id for line in kept}
     new = [line for line in lines if line.id not in known and line.role == "assistant" and NEUTRAL not in line.native]
     # RisuAI may ask more than once for one message: then the cost of each is unknown.

@@ -1,4 +1,4 @@
-"""Lines of RisuAI's chats: what a send makes of them."""
+"""Lines of RisuAI's chats, before and after a send."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tavernkit.server.talks.talk import PARTS, TalkInput
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
-"""Where the pictures of a message are kept in it: RisuAI keeps them elsewhere."""
+"""The key of a message's pictures: RisuAI stores them elsewhere."""
 NEUTRAL = "metadata"
-"""A key that only neutral messages have: tool calls and their results. RisuAI's own chats know nothing of them."""
+"""A key that only neutral messages have: tool calls and their results. RisuAI's own chats do not have them."""
 SYSTEM = "system"
 GREETING, NO_GREETING = "fmIndex", -2
-"""Where a chat keeps its greeting, and one that does not exist: a chat that names none would get the first."""
+"""The key of a chat's greeting, and a number that does not exist: a chat without one would get the first."""
 
 
 def user_line(
     text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "", avatar: str | None = None
 ) -> ChatLine:
-    """A line of the user, as it is typed; pictures are named in the text, as RisuAI has them.
+    """Return a line of the user, as typed; pictures are referred to in the text, as in RisuAI.
 
-    RisuAI's chats have one user: the name of another stands before the words.
+    RisuAI's chats have one user: the name of another user is put before the text.
     """
     del avatar
     if name and name != user_name:
@@ -46,17 +46,17 @@ def user_line(
 
 
 def reply_line(text: str) -> ChatLine:
-    """A reply out of a client's own history."""
+    """Return a reply of a client's own history."""
     return _own_line("assistant", text)
 
 
 def branch_name(name: str) -> str:
-    """What a branch of a chat is called."""
+    """Return the name of a branch."""
     return next(each for each in branch_names(name) if each != name)
 
 
 def comment_line(chat: str, name: str, line: str) -> ChatLine:
-    """The line at the end of a branch, which says where it came from.
+    """Return the last line of a branch, which names its origin.
 
     Args:
         chat: The id of the chat.
@@ -69,18 +69,18 @@ def comment_line(chat: str, name: str, line: str) -> ChatLine:
 
 
 def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
-    """A line that calls tools, or answers a call, or that a client says as the system."""
+    """Return a line with tool calls, a tool result, or a client's system message."""
     return new_line(role, content, {"role": role, "content": content, NEUTRAL: metadata})
 
 
 def calling_line(reply: Reply) -> ChatLine:
-    """A reply that calls tools."""
+    """Return a reply with tool calls."""
     line = neutral_line("assistant", reply.text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
     return dataclasses.replace(line, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
 def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:
-    """The pictures that lines name."""
+    """Return the pictures that lines refer to."""
     found: dict[str, risu_ai.Inlay] = {}
     for line in lines:
         inlays = line.native.get(INLAYS)
@@ -90,12 +90,12 @@ def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:
 
 
 def own_lines(lines: Sequence[ChatLine]) -> list[ChatLine]:
-    """The lines that RisuAI knows."""
+    """Return the lines that RisuAI knows."""
     return [line for line in lines if NEUTRAL not in line.native]
 
 
 def open_exchange(lines: Sequence[ChatLine]) -> list[JsonObject]:
-    """The calls of tools and their results at the end of a chat, as messages: the model goes on from there."""
+    """Return the tool calls and results at the end of a chat, as messages: the model continues from there."""
     first = len(lines)
     while first > 0 and NEUTRAL in lines[first - 1].native:
         first -= 1
@@ -103,12 +103,12 @@ def open_exchange(lines: Sequence[ChatLine]) -> list[JsonObject]:
 
 
 def system_messages(lines: Sequence[ChatLine]) -> list[JsonObject]:
-    """What a client says as the system: RisuAI's chats have no place for it, so it stands before the prompt."""
+    """Return a client's system messages: RisuAI's chats cannot contain them, so they go before the prompt."""
     return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
 
 
 def chat_of(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
-    """The chat that a turn begins with.
+    """Return the chat at the start of a turn.
 
     Args:
         given: The turn.
@@ -120,7 +120,7 @@ def chat_of(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
 
 
 def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
-    """The lines of a chat; stored ones are found again by RisuAI's own ids, neutral ones stay where they are."""
+    """Return the lines of a chat; stored ones are matched by RisuAI's own ids, neutral ones stay in place."""
     same = _same(chat.messages, given.lines)
     kept = given.lines[same:]
     known = {str(line.native.get("chatId")): line for line in own_lines(kept)}
@@ -134,7 +134,7 @@ def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
             line, pending = pending, None
             native = {**line.native, **native, "chatId": line.id}
         if line is None:
-            # RisuAI's ids are made of a message's place: ours stay unique when messages before it are removed.
+            # RisuAI's ids depend on the position; ours stay unique when earlier messages are removed.
             line = new_line(ROLES.get(message.role, "assistant"), message.data, {})
             native["chatId"] = line.id
         if line.content != message.data or line.native != native:
@@ -144,13 +144,13 @@ def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
 
 
 def _same(messages: Sequence[risu_ai.RisuMessage], lines: Sequence[ChatLine]) -> int:
-    """How many lines from the first on are what they were: their messages are the very ones that were made of them."""
+    """Return how many leading lines are unchanged: their messages are the same objects."""
     most = min(len(messages), len(lines))
     return next((at for at in range(most) if not lines[at].is_message(messages[at])), most)
 
 
 def swiped(old: ChatLine, new: ChatLine) -> ChatLine:
-    """The old line with the new reply beside its others."""
+    """Return the old line with the new reply as a swipe."""
     swipes, _ = risu_swipes(old.native) or ([old.content], 0)
     listed: list[Json] = [*swipes, new.content]
     native: JsonObject = {**new.native, "chatId": old.id, RISU_SWIPES: listed, RISU_SWIPE: len(swipes)}
@@ -158,13 +158,13 @@ def swiped(old: ChatLine, new: ChatLine) -> ChatLine:
 
 
 def continued(old: ChatLine, new: ChatLine) -> ChatLine:
-    """The old line with the text that has become of it: RisuAI makes a new message of both parts."""
+    """Return the old line with its continued text: RisuAI makes a new message from both parts."""
     native = with_text({**old.native, "data": new.content}, new.content)
     return dataclasses.replace(old, content=new.content, native=native, status=new.status)
 
 
 def details_of(chat: risu_ai.RisuChat) -> JsonObject:
-    """What a chat holds besides lines and variables."""
+    """Return the data of a chat besides lines and variables."""
     stored = chat_json(dataclasses.replace(chat, messages=()))
     found = {key: value for key, value in stored.items() if key not in ("message", "scriptstate")}
     if found.get(GREETING) == NO_GREETING:
@@ -186,7 +186,7 @@ def _own_line(role: str, text: str) -> ChatLine:
 
 
 def _followers(lines: Sequence[ChatLine]) -> dict[str, list[ChatLine]]:
-    """Neutral lines by the line of RisuAI's that they follow."""
+    """Return neutral lines by the RisuAI line that they follow."""
     found: dict[str, list[ChatLine]] = {}
     before = ""
     for line in lines:

@@ -1,4 +1,4 @@
-"""Chats in the way of SillyTavern: for a turn, stored lines become a ``tavernkit.silly_tavern.Chat``."""
+"""SillyTavern chats: for a turn, stored lines become a ``tavernkit.silly_tavern.Chat``."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class SillyTavernTalk:
         self._builds = Builds()
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
-        """Who may begin a chat, and how many greetings each has."""
+        """Return who may begin a chat, and how many greetings each has."""
         cards = [bundle.character for bundle in cast.members.values()]
         if cast.group is None and cast.character is not None:
             cards = [cast.character.character]
         return [(card.name, len(card.all_greetings)) for card in cards]
 
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
-        """The lines and the header that a new chat begins with; without greetings it is empty."""
+        """Return the first lines and the header of a new chat; without greetings it is empty."""
         host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), ask_nobody)
         chat = self._chat(host, [])
 
@@ -124,7 +124,7 @@ class SillyTavernTalk:
         return BuiltPrompt(plan=plan, request=host.request(plan), speaker=speaker, warnings=host.notes)
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
-        """Run a turn: in a group each who speaks says what there is to say."""
+        """Run a turn; in a group, for each speaker."""
         if given.kind in ("swipe", "continue"):
             lines_of_chats.last_reply(given.lines, given.kind)
         host = _Host(given, ask)
@@ -137,13 +137,13 @@ class SillyTavernTalk:
         except (TavernKitError, ClientDisconnectedError) as error:
             if not host.exchanges:
                 raise
-            # Those who spoke before have spoken: what they said is kept, and the round ends here.
+            # Earlier replies are kept, and the round ends here.
             interrupted = str(error) or type(error).__name__
             turn = Turn(kind="send", exchanges=tuple(host.exchanges))
         return _result(given, host, stored, chat, turn, begun, interrupted)
 
     def _opened(self, host: _Host) -> tuple[StoredLines, st.Chat]:
-        """The chat as it was before the user's last message, which is what a turn begins with."""
+        """Return the chat before the user's last message, which is the start of a turn."""
         given = host.given
         lines = list(given.lines)
         if pending_line(given) is not None and given.kind == "normal":
@@ -185,7 +185,7 @@ class SillyTavernTalk:
         return chat
 
     def _search(self, host: _Host) -> Callable[[st.ChatPlan], st.VectorResults] | None:
-        """How Vector Storage finds something in this turn."""
+        """Return the Vector Storage search of this turn."""
         given, folder = host.given, host.given.cast.folder
         if given.embed is None or folder is None:
             return None
@@ -223,7 +223,7 @@ def _answers_tools(given: TalkInput) -> bool:
 
 
 class _Host:
-    """Asks the service's model for a chat. Nothing is saved before the turn ends: the service does that itself."""
+    """Asks the service's model for a chat. The service itself saves when the turn ends."""
 
     def __init__(self, given: TalkInput, ask: Ask) -> None:
         self.given = given
@@ -231,18 +231,18 @@ class _Host:
         self.state: ChatState | None = None
         """The chat's state, which has the speakers of the round."""
         self.notes: list[str] = []
-        """What the client gets besides."""
+        """Warnings for the client."""
         self._ask = ask
 
     def request(self, plan: Plan) -> Request:
-        """The request of a prompt: the preset's options, with the client's winning."""
+        """Return the request of a prompt; the client's options override the preset's."""
         given = self.given
         own = plan.llm_options.get("model") if given.cast.preset is not None else None
         request = plan.request(given.dialect, model=given.model or str(own or ""), options=given.options)
         return with_parts(request, given)
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Ask the model; the client hears the reply as it comes."""
+        """Ask the model; the reply is streamed to the client."""
         del on_piece
         several = self.state is not None and len(self.state.speakers) > 1
         speaker = _speaker(plan, self.given.cast) if several else None
@@ -251,10 +251,10 @@ class _Host:
         return reply
 
     async def checkpoint(self) -> None:
-        """What the user said is stored already."""
+        """Do nothing: the user's message is already stored."""
 
     async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        """Clients run their tools themselves."""
+        """Refuse: clients run their tools themselves."""
         raise NotImplementedError(call.name)
 
 
@@ -267,7 +267,7 @@ def _result(
     begun: Sequence[str],
     interrupted: str,
 ) -> TalkResult:
-    """Everything that is stored together."""
+    """Return everything that is stored together."""
     cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
     plan = last.plan if last is not None else None
     calling = last is not None and bool(last.reply.tool_calls) and given.kind not in BESIDE
@@ -330,7 +330,7 @@ def _emptied(speaker: str) -> str:
 
 
 def _chosen_speaker(given: TalkInput) -> str | None:
-    """The member that the client names, as the chat knows it."""
+    """Return the member that the client chooses, by its name in the chat."""
     known = given.speaker is not None and given.speaker in given.cast.members
     return given.cast.avatar(given.speaker) if known and given.speaker is not None else given.speaker
 

@@ -1,4 +1,4 @@
-"""Builds of SillyTavern's chats: builders by cast, and what a turn gives them."""
+"""Builds of SillyTavern's chats: builders by cast, and the inputs of turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ API = "openai"
 
 
 class Builds:
-    """Makes builders once for each cast and asks them for plans and speakers."""
+    """Caches builders by cast, and uses them for plans and speakers."""
 
     def __init__(self) -> None:
         self._services = st.Builder().services
@@ -39,7 +39,7 @@ class Builds:
 
         Args:
             given: The turn.
-            cut: How many lines, from the first on, are known to have nothing to do with tools.
+            cut: How many leading lines are known to have no tool calls.
         """
         cast, extras = given.cast, given.extras
         own = cast.group is not None or given.seed is not None or extras.books or extras.files
@@ -53,11 +53,11 @@ class Builds:
         return self._turns.get_or_make(key, lambda: self.builder(cast).replace(**self._inputs(given, cut)))
 
     def _inputs(self, given: TalkInput, cut: int = 0) -> st.SillyTavernInputs:
-        """What this turn's builds are given besides the chat.
+        """Return the inputs of this turn's builds besides the chat.
 
         Args:
             given: The turn.
-            cut: How many lines, from the first on, are known to have nothing to do with tools.
+            cut: How many leading lines are known to have no tool calls.
         """
         cast = given.cast
         preset = own_preset(cast)
@@ -137,21 +137,21 @@ class Builds:
 
 
 def own_preset(cast: Cast) -> st.Preset | None:
-    """The preset that a chat names, or that of its folder."""
+    """Return the preset of a chat, or that of its folder."""
     if isinstance(cast.preset, st.Preset):
         return cast.preset
     return cast.folder.settings.preset if cast.folder is not None else None
 
 
 def _own_context(given: TalkInput, preset: st.Preset | None) -> int | None:
-    """The context that the folder or the preset has set."""
+    """Return the context size of the folder or the preset."""
     if given.dialect == "text" and given.cast.folder is not None:
         return given.cast.folder.settings.max_context
     return preset.openai_max_context if preset is not None else None
 
 
 def _extras(cast: Cast, character: str, scripts: st.RegexScripts | None) -> st.CharacterExtras:
-    """What belongs to a character besides its card; books and tags are the folder's."""
+    """Return a character's other data; books and tags are the folder's."""
     folder, bundle = cast.folder, cast.members.get(character, cast.character)
     if folder is None or bundle is None:
         return st.CharacterExtras(regex_scripts=scripts)
@@ -173,10 +173,9 @@ def pending_line(given: TalkInput) -> ChatLine | None:
 
 
 def typed_line(given: TalkInput) -> ChatLine | None:
-    """The line that goes through the input box.
+    """Return the line that goes through the input box.
 
-    A slash command would not be sent from there: here a client's text is a text. Pictures and names of other users
-    come with lines only.
+    Slash commands are not run: a client's text is always a text. Pictures and names of other users need a line.
     """
     sent = pending_line(given)
     if sent is None or not sent.content or sent.content.lstrip().startswith("/") or has_media(sent):
@@ -185,7 +184,7 @@ def typed_line(given: TalkInput) -> ChatLine | None:
 
 
 def card_of(cast: Cast, speaker: str | None) -> Character | None:
-    """The card of the speaker: in a group the member with the id or name."""
+    """Return the card of the speaker: in a group, the member with the id or name."""
     if cast.group is None:
         return cast.character.character if cast.character is not None else None
     if speaker is not None and speaker in cast.members:
@@ -195,7 +194,7 @@ def card_of(cast: Cast, speaker: str | None) -> Character | None:
 
 
 def _stop_strings(given: object) -> list[str]:
-    """The stop strings of the client's request: one, or a list."""
+    """Return the stop strings of the client's request: one, or a list."""
     listed = given if is_sequence(given) else (given,)
     return [each for each in listed if isinstance(each, str)][:MAX_STOP_STRINGS]
 
@@ -217,9 +216,9 @@ def _tools(tools: object) -> list[st.Tool]:
 
 
 def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
-    """The global scripts, those of the preset and those of the character.
+    """Return the scripts: global ones, those of the preset and those of the character.
 
-    A folder says which are allowed; else adding them allowed them.
+    A folder decides which are allowed; otherwise adding them means allowing them.
     """
     preset = own_preset(cast)
     if cast.folder is not None:
@@ -238,4 +237,4 @@ def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
 
 
 def _ignore(_: str) -> None:
-    """What is wrong with a script is reported when it is imported, and by lint."""
+    """Ignore a warning: problems of scripts are reported when they are imported, and by lint."""

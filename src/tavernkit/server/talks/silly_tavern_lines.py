@@ -1,4 +1,4 @@
-"""Lines of SillyTavern's chats: what a turn makes of them."""
+"""Lines of SillyTavern's chats, before and after a turn."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._conversation.lines import PERSONA_AVATAR
 
 NEUTRAL = "role"
-"""A key that only neutral messages have: tool calls and their results, and what a client brings along."""
+"""A key that only neutral messages have: tool calls, tool results, and a client's own data."""
 
 _NUMBER = "tavernkit_line"
-"""Where a line of a chat has, during a turn, the number of the stored line it came from."""
+"""The key of the stored line's number in a chat line, during a turn."""
 
 
 def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
-    """A line as a builder takes it."""
+    """Return a line as a message for builders."""
     return dict(line.native) if NEUTRAL in line.native else st.ChatMessage.from_json(line.native)
 
 
 def user_line(
     text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "", avatar: str | None = None
 ) -> ChatLine:
-    """A line of the user, as it is typed; ``name`` says that it is somebody else's, as another persona's is."""
+    """Return a line of the user, as typed; ``name`` means that it is from another user, like another persona."""
     if name and name != user_name:
         avatar = f"{name}.png"
     avatar = PERSONA_AVATAR.format(avatar) if avatar is not None else None
-    # What a turn makes of it: mostly the line need not be stored again at its end.
+    # As a turn would write it, so that the line usually need not be stored again.
     extra = {"isSmallSys": False, "reasoning": "", **(extra or {})}
     message = st.ChatMessage(
         name=name or user_name, mes=text, is_user=True, send_date=now(), extra=extra, force_avatar=avatar
@@ -43,18 +43,18 @@ def user_line(
 
 
 def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
-    """A line that calls tools, or answers a call."""
+    """Return a line with tool calls or a tool result."""
     return new_line(role, content, {"role": role, "content": content, "metadata": metadata})
 
 
 def is_about_tools(line: ChatLine) -> bool:
-    """True if a line calls tools or answers a call."""
+    """Return True if a line has tool calls or a tool result."""
     metadata = line.native.get("metadata")
     return line.role == "tool" or (is_object(metadata) and bool(metadata.get("tool_calls")))
 
 
 def has_media(line: ChatLine) -> bool:
-    """True if a line comes with pictures."""
+    """Return True if a line has pictures."""
     extra = line.native.get("extra")
     return is_mapping(extra) and bool(extra.get("media"))
 
@@ -66,7 +66,7 @@ def is_named(line: ChatLine, avatar: str | None) -> bool:
 
 
 def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:
-    """The reply that is swiped or gone on with."""
+    """Return the reply that is swiped or continued."""
     last = lines[-1] if lines else None
     if last is None or last.role != "assistant" or NEUTRAL in last.native:
         raise ServiceError(409, f"there is no reply to {kind}", code="no_reply")
@@ -74,17 +74,17 @@ def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:
 
 
 def calling_line(reply: Reply, text: str) -> ChatLine:
-    """A reply that calls tools, which the client runs; ``text`` is what is beside the calls."""
+    """Return a reply with tool calls, which the client runs; ``text`` is the text with the calls."""
     calls: list[Json] = [call.to_dict() for call in reply.tool_calls]
     native: JsonObject = {"role": "assistant", "content": text, "metadata": {"tool_calls": calls}}
     return new_line("assistant", text, native, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
 def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -> ChatLine:
-    """A reply that broke off, as far as it is known.
+    """Return the line of a partial reply.
 
     Args:
-        text: What there is of it.
+        text: The text so far.
         speaker: Who spoke.
         avatar: The speaker's id, in a group.
         reason: Why it broke off.
@@ -95,37 +95,37 @@ def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -
 
 
 def unchanged(lines: Sequence[ChatLine], *, in_group: bool) -> int:
-    """How many lines of a chat, from the first on, a turn does not change: none of a short one, or after tools.
+    """Return how many leading lines a turn does not change: none in short chats or after tool calls.
 
     Args:
         lines: The lines.
-        in_group: The chat is a group's: its last round may have many.
+        in_group: True for groups, whose last round may have many lines.
     """
     step = CHANGEABLE_GROUP_LINES if in_group else CHANGEABLE_LINES
     cut = max(len(lines) - step, 0)
-    if not cut or "{{" in lines[0].content:  # the first message is expanded for good by the next turn
+    if not cut or "{{" in lines[0].content:  # the next turn permanently expands the first message
         return 0
     return 0 if any(NEUTRAL in line.native for line in lines[: cut + 1] if not line.is_converted) else cut
 
 
 def earlier_messages(lines: Sequence[ChatLine]) -> list[st.ChatMessage]:
-    """The messages of lines that are not neutral."""
+    """Return the messages of lines that are not neutral."""
     return [line.converted(st.ChatMessage.from_json) for line in lines]
 
 
 class StoredLines:
-    """Stored lines as lines of a chat, and back again once a turn has changed them.
+    """Converts stored lines to lines of a chat, and back after a turn.
 
-    Lines of the chat carry the number of the stored line they came from. Neutral messages about tools become lines as
-    SillyTavern has them; they stay stored as they were.
+    Lines of the chat have the number of their stored line. Neutral messages about tools become SillyTavern lines, but
+    stay stored as they were.
     """
 
     def __init__(self, stored: Sequence[ChatLine], cut: int = 0) -> None:
-        """Make lines of a chat.
+        """Convert stored lines.
 
         Args:
             stored: The stored lines.
-            cut: How many of them, from the first, stay as they are: they are none of the chat's lines.
+            cut: How many leading lines are not converted.
         """
         self._before = stored[:cut]
         self.copies: list[JsonObject] = []
@@ -147,7 +147,7 @@ class StoredLines:
             log.append(message)
             if isinstance(message, st.ChatMessage):
                 unchanged[id(message)] = message, line.native
-            if len(log.lines) == before:  # the result of a call: the line of the call has it now
+            if len(log.lines) == before:  # the result of a call, which is now in the line of the call
                 self._sources[-1].append(line)
                 continue
             numbers += [len(self._sources)] * (len(log.lines) - before)
@@ -159,7 +159,7 @@ class StoredLines:
         """The lines of the chat."""
 
     def lines_after(self, lines: Sequence[JsonObject], sent: ChatLine | None) -> list[ChatLine]:
-        """The lines to store.
+        """Return the lines to store.
 
         Args:
             lines: The lines of the chat after the turn.
@@ -197,7 +197,7 @@ def _with_native(line: ChatLine, native: JsonObject) -> ChatLine:
 
 
 def _sent_native(sent: ChatLine, line: JsonObject) -> JsonObject:
-    """What is stored of the user's words, with what came with them (sounds, files)."""
+    """Return the stored form of the user's message, with its audio and files."""
     before, extra = sent.native.get("extra"), line.get("extra")
     both = {**(before if is_object(before) else {}), **(extra if is_object(extra) else {})}
     return {**sent.native, **line, "send_date": sent.native.get("send_date"), "extra": both}
@@ -209,5 +209,5 @@ def added_keys(line: ChatLine) -> dict[str, Json]:
 
 
 def now() -> str:
-    """The time as chat files have it."""
+    """Return the time in the format of chat files."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""What every platform's way of talking is given and gives."""
+"""Inputs and results of the platforms' adapters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.vectors import Embed
 
 PARTS = "tavernkit_parts"
-"""Where the sounds and files of a message are kept in it, as OpenAI's API has them."""
+"""The key of a message's audio and files, in OpenAI's format."""
 
 TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate", "quiet"]
 BESIDE: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
@@ -28,7 +28,7 @@ BESIDE: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caching:
-    """How prompts are kept stable, so that a provider's cache knows them; by default as the platform makes them."""
+    """Options for prompts that keep a provider's cache; by default prompts are built as on the platform."""
 
     strategy: str = "reference"
     lore: str = "reference"
@@ -45,14 +45,14 @@ class LineChange:
     """The swipe to show."""
     removed_swipe: int | None = None
     hidden: bool | None = None
-    """Whether prompts leave the message out."""
+    """True if prompts leave the message out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkInput:
-    """One turn: the chat so far (with what the user just said as its last lines), and what is asked for.
+    """The input of a turn: the chat so far (ending with the user's new message), and the options.
 
-    ``pending`` is the id of the line that is being sent; None when the model just continues.
+    ``pending`` is the id of the line that is being sent; None if the model just continues.
     """
 
     cast: Cast
@@ -60,7 +60,7 @@ class TalkInput:
     chat_id: str
     lines: Sequence[ChatLine]
     unread: int = 0
-    """How many lines of the chat come before these."""
+    """How many lines of the chat are before these."""
     kind: TurnKind = "normal"
     pending: str | None = None
     prompt: str = ""
@@ -71,29 +71,29 @@ class TalkInput:
     speaker: str | None = None
     user_name: str = "User"
     options: JsonObject = field(default_factory=dict[str, Json])
-    """What the client wants to go to the model as it is: sampling, tools, stop strings."""
+    """The client's options for the model: sampling, tools, stop strings."""
     seed: int | None = None
     model: str = ""
     """The model that is asked; if empty, the preset may name one."""
     dialect: str = "openai"
     """The protocol of the server that is asked."""
     context_length: int | None = None
-    """Tokens of prompt and reply, if the client says; else the preset's, but no more than the model takes."""
+    """Tokens of prompt and reply, if the client sets them; else the preset's, but no more than the model accepts."""
     model_context: int | None = None
-    """What the model takes; None if unknown."""
+    """The model's context size; None if unknown."""
 
     caching: Caching = field(default_factory=Caching)
     memory: bool = False
     """True if the chat is summarised. SillyTavern's builds use any summary; RisuAI's only if this is set."""
     limits: Limits = DEFAULT_LIMITS
-    """What the build may do."""
+    """Limits of the build."""
     embed: Embed | None = None
-    """Makes vectors for Vector Storage, if it is on and an upstream does."""
+    """The embedder for Vector Storage, if it is on and an upstream supports it."""
     stored: bool = True
-    """True if the chat is kept."""
+    """True if the chat is stored."""
 
     def context_size(self, own: int | None) -> int:
-        """How many tokens prompt and reply may have, if the preset says ``own``."""
+        """Return the maximum tokens of prompt and reply; ``own`` is the preset's."""
         known = self.model_context
         if self.context_length is not None:
             return self.context_length
@@ -103,14 +103,14 @@ class TalkInput:
 
     @property
     def response_length(self) -> int:
-        """How long a reply the client asks for."""
+        """Return the maximum reply length that the client requests."""
         found = next((value for key in LENGTHS if isinstance(value := self.options.get(key), int)), 0)
         return max(found, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """One reply of a turn, who gave it, and its line."""
+    """One reply of a turn, its speaker and its line."""
 
     speaker: str
     reply: Reply
@@ -119,9 +119,9 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkResult:
-    """What a turn came to: everything that is stored together.
+    """The result of a turn: everything that is stored together.
 
-    ``spoken`` has every reply of a group's round; ``reply`` and ``text`` are all of them in one.
+    ``spoken`` has every reply of a group's round; ``reply`` and ``text`` join all of them.
     """
 
     reply: Reply
@@ -136,7 +136,7 @@ class TalkResult:
     warnings: Sequence[str] = ()
     spoken: Sequence[Spoken] = ()
     notes: Sequence[str] = ()
-    """What the client gets besides."""
+    """Warnings for the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class BuiltPrompt:
     request: Request
     speaker: str
     fields: ServerFields | None = None
-    """What the server takes that would be asked."""
+    """Options that the upstream accepts."""
     warnings: Sequence[str] = ()
 
 
@@ -159,19 +159,19 @@ class Ask(Protocol):
 
         Args:
             request: The request.
-            speaker: Who answers, where several do; the client learns it.
-            quiet: Whether the reply is none of the client's business.
+            speaker: The speaker in a group, which the client is told.
+            quiet: True to hide the reply from the client.
         """
         ...
 
 
 async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet: bool = False) -> Reply:
-    """Stands in where a prompt is only built."""
+    """Raise: prompts are only built, and no model is asked."""
     raise NotImplementedError(speaker, quiet)
 
 
 def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = "") -> Reply:
-    """All replies of a round in one: each with its speaker's name in front, if ``named``, and their costs added."""
+    """Join all replies of a round: each with its speaker's name first, if ``named``, and their usage added."""
     if not spoken:
         return Reply(finish_reason="stop", interrupted=interrupted)
     last = spoken[-1].reply
@@ -188,7 +188,7 @@ def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = ""
 
 
 def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], given: TalkInput) -> Request:
-    """The request: a preset's options, with the client's winning."""
+    """Return the request; the client's options override the preset's."""
     chosen: JsonObject = {key: thaw(own[key]) for key in STANDARD_OPTIONS if own.get(key) is not None}
     if any(key in given.options for key in LENGTHS):
         chosen = {key: value for key, value in chosen.items() if key not in LENGTHS}
@@ -198,7 +198,7 @@ def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], giv
 
 
 def with_parts(request: Request, given: TalkInput) -> Request:
-    """The request with the sounds and files that the user's last message came with."""
+    """Return the request with the audio and files of the user's last message."""
     said = next((line for line in reversed(given.lines) if line.role == "user"), None)
     extra = said.native.get("extra") if said is not None else None
     parts = extra.get(PARTS) if is_object(extra) else said.native.get(PARTS) if said is not None else None

@@ -1,4 +1,4 @@
-"""Find old turns and jobs without looking at all of them."""
+"""Indexes for finding old turns and jobs."""
 
 from __future__ import annotations
 

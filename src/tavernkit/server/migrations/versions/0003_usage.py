@@ -1,4 +1,4 @@
-"""Budgets of keys, what they have used, and what sessions choose besides who talks."""
+"""Budgets and usage of keys, and options of sessions."""
 
 from __future__ import annotations
 
