@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
 from tavernkit._dataclass import dataclass
@@ -117,14 +118,14 @@ class Plan:
         if isinstance(self.blocks, Iterator):
             set_field(self, "blocks", tuple(self.blocks))
         set_field(self, "blocks", tuple(self.blocks))
-        set_field(self, "outlets", freeze_object(self.outlets))
+        for name in ("outlets", "llm_options", "sampling", "metadata_changes"):
+            value = getattr(self, name)
+            if type(value) is not MappingProxyType:  # that of a plan which is changed is frozen
+                set_field(self, name, freeze_object(value))
         set_field(self, "warnings", tuple(self.warnings))
         set_field(self, "degraded", tuple(self.degraded))
-        set_field(self, "llm_options", freeze_object(self.llm_options))
-        set_field(self, "sampling", freeze_object(self.sampling))
         set_field(self, "omissions", tuple(self.omissions))
         set_field(self, "moved", tuple(self.moved))
-        set_field(self, "metadata_changes", freeze_object(self.metadata_changes))
 
     def __repr__(self) -> str:
         """Return a one-line summary: a prompt is too long to print by accident."""

@@ -74,8 +74,8 @@ MAX_CACHE_WORK = 1_000_000
 CACHED_BLOCKS = 4096
 """How many finished blocks of the chat a builder keeps for the next turn."""
 
-REMEMBERED_CHATS = 16
-"""Of how many chats a builder knows the messages it has read and written."""
+REMEMBERED_MESSAGES = 200_000
+"""Of how many messages, of all chats together, a builder knows what it has read and written."""
 
 CACHED_LOREBOOKS = 32
 """Compiled lorebooks of a builder that are kept for the next turn."""

@@ -16,17 +16,23 @@ MAX_ATTACHMENT_BYTES = 64 * 1024 * 1024
 TOKEN_CACHE_SIZE = 16_384
 """How many texts a builder remembers the token count of."""
 
-HISTORY_MEMORIES = 4
-"""For how many names and models a builder remembers the messages of a chat."""
+HISTORY_MEMORIES = 256
+"""For how many names and models a builder remembers the messages of chats."""
 
-REMEMBERED_CHATS = 16
-"""Of how many chats a builder knows the lines it has read."""
+REMEMBERED_LINES = 200_000
+"""Of how many lines, of all chats together, a builder knows what it has read."""
+
+TRACED_ENTRIES = 4096
+"""Of how many lore entries a builder keeps the texts for the next source map."""
 
 TRACED_DIALOGUES = 32
 """How many example dialogues a builder keeps for the next source map."""
 
-BLOCK_CACHE_SIZE = 4096
-"""How many finished history blocks a builder keeps for the next turn."""
+HISTORY_CACHE_BYTES = 64_000_000
+"""About how much memory the messages of chats, and their blocks, may take that a builder keeps for the next turn."""
+
+BYTES_OF_A_MESSAGE = 2000
+"""What a message takes besides its text."""
 
 LONG_TEXT_CHARACTERS = 4096
 """Longer texts are remembered by their digest, and their blocks are made again, so that caches stay small."""

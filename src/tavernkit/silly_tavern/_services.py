@@ -16,13 +16,16 @@ from tavernkit.prompt._traced_inputs import TracedCopies
 from tavernkit.silly_tavern._chat.card_fields import ExampleMessage
 from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
+from tavernkit.silly_tavern._chat_completion.layout import PlacedMessage
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._limits import (
-    BLOCK_CACHE_SIZE,
+    BYTES_OF_A_MESSAGE,
     EMBEDDED_BOOKS,
+    HISTORY_CACHE_BYTES,
     HISTORY_MEMORIES,
     MACRO_REGISTRIES,
     TRACED_DIALOGUES,
+    TRACED_ENTRIES,
 )
 from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
@@ -45,7 +48,8 @@ class Services:
         self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
         self.scripts = ScriptMemory()
         self.chats = ChatMemory()
-        self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
+        self.blocks: LRUCache[object, Block] = LRUCache(HISTORY_CACHE_BYTES, _size_of_block)
+        self._messages: LRUCache[object, list[PlacedMessage]] = LRUCache(HISTORY_CACHE_BYTES, _size_of_messages)
         self._histories: LRUCache[object, HistoryMemory] = LRUCache(HISTORY_MEMORIES)
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
         self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
@@ -53,7 +57,7 @@ class Services:
         self._engines: LRUCache[int, MacroEngine] = LRUCache(MACRO_REGISTRIES)
         self.known_texts = KnownTexts()
         """For source maps: texts of the last one."""
-        self.entry_texts: IdentityCache[tuple[str, Sequence[Origin]]] = IdentityCache(BLOCK_CACHE_SIZE)
+        self.entry_texts: IdentityCache[tuple[str, Sequence[Origin]]] = IdentityCache(TRACED_ENTRIES)
         """For source maps: traced texts of lore entries."""
         self.dialogues: IdentityCache[Sequence[tuple[ExampleMessage, ...]]] = IdentityCache(TRACED_DIALOGUES)
         """For source maps: example dialogue that was read before."""
@@ -79,7 +83,7 @@ class Services:
     def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
         """The messages made of chat lines with these names and this counter."""
         key = (counter, names_behavior, user_name, in_group)
-        return self._histories.get_or_make(key, lambda: LRUCache(BLOCK_CACHE_SIZE))
+        return self._histories.get_or_make(key, lambda: HistoryMemory(self._messages))
 
     def vocabulary(
         self, name: str, files: TokenizerFiles | None, warn: Warn
@@ -102,6 +106,14 @@ class Services:
             known = (book, WorldBook.from_character_book(_book_json(book), name=embedded_book_name(character)))
             self._embedded.put(id(book), known)
         return known[1]
+
+
+def _size_of_block(_key: object, block: Block) -> int:
+    return BYTES_OF_A_MESSAGE + len(block.content)
+
+
+def _size_of_messages(_key: object, messages: list[PlacedMessage]) -> int:
+    return sum([BYTES_OF_A_MESSAGE + len(message.content) for message in messages])
 
 
 def _book_json(book: CharacterBook) -> JsonObject:

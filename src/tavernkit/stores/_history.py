@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from functools import lru_cache
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from tavernkit._arguments import require
 from tavernkit._values import is_mapping
@@ -110,6 +111,12 @@ class IterableChatHistory:
         raise ConfigError(f"cannot {action} a history over {type(self._source).__name__}: pass a list or a ChatHistory")
 
 
+@lru_cache(maxsize=64)
+def _is_history(kind: type) -> bool:
+    """Return True if all objects of a class are histories: asking the protocol costs fifty calls each time."""
+    return all(callable(getattr(kind, name, None)) for name in ("append", "__iter__", "__len__", "clear", "last"))
+
+
 def wrap_history(history: HistoryLike) -> ChatHistory:
     """Make a history from None, a history, a list of messages or mappings, or any re-iterable object.
 
@@ -118,8 +125,8 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
     """
     if history is None:
         return InMemoryChatHistory()
-    if isinstance(history, InMemoryChatHistory):  # asking a protocol costs fifty calls
-        return history
+    if _is_history(type(history)):
+        return cast("ChatHistory", history)
     if isinstance(history, ChatHistory):
         return history
     if isinstance(history, (str, bytes, Mapping)) or not hasattr(history, "__iter__"):

@@ -9,7 +9,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import is_tracing
 from tavernkit._values import LRUCache, same_start
 from tavernkit.risu_ai._chat.chat_log import has_id, with_ids
-from tavernkit.risu_ai._limits import REMEMBERED_CHATS
+from tavernkit.risu_ai._limits import REMEMBERED_MESSAGES
 from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 
 
@@ -54,11 +54,15 @@ def may_have_cbs(text: str) -> bool:
     return "{" in text or "<" in text or type(text) is not str
 
 
+def _count(_key: object, known: KnownMessages) -> int:
+    return len(known.messages)
+
+
 class ChatMemory:
     """Remembers the messages of some chats."""
 
     def __init__(self) -> None:
-        self._chats: LRUCache[int, KnownMessages] = LRUCache(REMEMBERED_CHATS)
+        self._chats: LRUCache[int, KnownMessages] = LRUCache(REMEMBERED_MESSAGES, _count)
 
     def know(self, messages: tuple[RisuMessage, ...]) -> KnownMessages:
         """Return what there is to know of messages; only those that were not there before are read."""

@@ -10,7 +10,7 @@ from itertools import accumulate
 from tavernkit._dataclass import dataclass
 from tavernkit._values import LRUCache, same_start
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._limits import REMEMBERED_CHATS
+from tavernkit.risu_ai._limits import REMEMBERED_MESSAGES
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._regex_scripts.results import NO_RESULT, ResultKey, ScriptedTexts
 
@@ -85,11 +85,15 @@ def _extended(scripted: ScriptedTexts | None, count: int, written: Sequence[Writ
     return scripted
 
 
+def _count(_key: object, written: WrittenMessages) -> int:
+    return len(written.messages)
+
+
 class HistoryMemory:
     """Remembers the written messages of some chats."""
 
     def __init__(self) -> None:
-        self._chats: LRUCache[Hashable, WrittenMessages] = LRUCache(REMEMBERED_CHATS)
+        self._chats: LRUCache[Hashable, WrittenMessages] = LRUCache(REMEMBERED_MESSAGES, _count)
 
     def find(self, rules: Hashable, messages: tuple[RisuMessage, ...], *, has_scripts: bool) -> WrittenMessages:
         """Return what was written for the first messages of a chat.

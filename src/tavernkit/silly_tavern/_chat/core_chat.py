@@ -13,7 +13,7 @@ from tavernkit.errors import Warn
 from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, titles
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
-from tavernkit.silly_tavern._limits import REMEMBERED_CHATS
+from tavernkit.silly_tavern._limits import REMEMBERED_LINES
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 
 EMPTY_REASONING = "\u200b"
@@ -359,7 +359,7 @@ class ChatMemory:
     """Remembers the lines of some chats."""
 
     def __init__(self) -> None:
-        self._chats: LRUCache[tuple[int, bool], KnownLines] = LRUCache(REMEMBERED_CHATS)
+        self._chats: LRUCache[tuple[int, bool], KnownLines] = LRUCache(REMEMBERED_LINES, _lines_of)
 
     def know(self, chat: tuple[ChatMessage, ...], *, with_tools: bool) -> KnownLines:
         """Return what there is to know of a chat; only lines that were not there before are read.
@@ -376,6 +376,10 @@ class ChatMemory:
         known = known.until(same_start(known.lines, chat, _FIRST)).extended(chat, with_tools=with_tools)
         self._chats.put(key, known)
         return known
+
+
+def _lines_of(_key: object, known: KnownLines) -> int:
+    return len(known.lines)
 
 
 def _index(message: CoreMessage) -> int:

@@ -29,10 +29,38 @@ def sanitized_name(name: str) -> str:
     return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
 
 
-HistoryMemory = LRUCache[object, list[PlacedMessage]]
-"""What became of chat lines without macros, tools and media. Its values are never changed."""
+class HistoryMemory:
+    """The messages made of chat lines without macros, tools and media, by one set of rules. They are never changed.
 
-_PLAIN_EXTRA = frozenset({"api", "model", "gen_id", "reasoning", "reasoning_duration", "token_count", "bias"})
+    Args:
+        shared: Holds the messages of all sets of rules.
+    """
+
+    __slots__ = ("_shared",)
+
+    def __init__(self, shared: LRUCache[object, list[PlacedMessage]]) -> None:
+        self._shared = shared
+
+    def get(self, key: object) -> list[PlacedMessage] | None:
+        """Return the messages of a line."""
+        return self._shared.get((self, key))
+
+    def put(self, key: object, messages: list[PlacedMessage]) -> None:
+        """Remember the messages of a line.
+
+        Args:
+            key: What they depend on besides the rules.
+            messages: The messages.
+        """
+        self._shared.put((self, key), messages)
+
+
+_PLAIN_EXTRA = frozenset(
+    {
+        *("api", "model", "gen_id", "reasoning", "reasoning_duration", "reasoning_signature", "reasoning_type"),
+        *("token_count", "bias", "isSmallSys", "time_to_first_token", "tavernkit"),
+    }
+)
 """Keys of a line's ``extra`` that do not matter to the message it becomes."""
 
 

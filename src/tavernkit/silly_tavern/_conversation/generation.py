@@ -18,7 +18,7 @@ from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.chat_state import ChatState, scripted, split_reasoning
 from tavernkit.silly_tavern._conversation.json_errors import json_error
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._reply_clean_up import reply_clean_up, reply_stop_strings
+from tavernkit.silly_tavern._reply_clean_up import plain_clean_up, reply_clean_up, reply_stop_strings
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement
 
 MAX_AUTOMATIC = 5
@@ -226,6 +226,11 @@ class Generation:
 
         Also return True if macros have run.
         """
+        plain = plain_clean_up(self._state.context(), generation_type, plan.chat)
+        if plain is not None:
+            if generation_type == "quiet":
+                plain = replace(plain, trim_sentences=False)
+            return clean_up(text, plain) if self._state.cleans_up and whole else text, False
         with self._state.expanding(generation_type, speaker=speaker) as workspace:
             workspace.turn = replace(workspace.turn, chat=tuple(plan.chat))
             options = reply_clean_up(workspace, reply_stop_strings(workspace))

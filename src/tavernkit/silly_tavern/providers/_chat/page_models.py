@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
@@ -218,12 +219,17 @@ def takes_no_system_role(source: str, model: str) -> bool:
     return source in NO_SYSTEM_ROLE and re.search(NO_SYSTEM_ROLE[source], model) is not None
 
 
+@lru_cache(maxsize=256)
+def _refusals(source: str, model: str) -> tuple[Refusal, ...]:
+    """The rules that fit a model."""
+    own = (rule for rule in REFUSALS if not rule.sources or source in rule.sources)
+    return tuple(rule for rule in own if re.search(rule.model, model))
+
+
 def drop_refused(body: JsonObject, source: str, model: str) -> None:
     """Take out of a body what its model refuses."""
     has_effort = "reasoning_effort" in body
-    for rule in REFUSALS:
-        if (rule.sources and source not in rule.sources) or not re.search(rule.model, model):
-            continue
+    for rule in _refusals(source, model):
         if rule.if_effort and not has_effort:
             continue
         for name in rule.fields:
