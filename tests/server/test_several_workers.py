@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +18,9 @@ import pytest
 
 from tavernkit.models import Request
 from tavernkit.server.api.replies import ReplyListener
-from tavernkit.server.config import UpstreamConfig
+from tavernkit.server.config import METRICS_FOLDER, UpstreamConfig
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
-from tavernkit.server.metrics import SHARED_FOLDER, Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.upstream import Upstream
 from tavernkit.testing import ScriptedModel, serve
 from tests.server.conftest import Client, StartApp
@@ -150,6 +152,24 @@ def test_metrics_are_the_sums_of_all_workers_and_studio_is_one(tmp_path: Path) -
     assert served == {30}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker imports everything again")
+def test_workers_are_forked_and_end_when_they_are_told_to(tmp_path: Path) -> None:
+    with processes(tmp_path, "--workers", "2") as told:
+        assert httpx.get(f"{told['url']}/ready", timeout=30).status_code == 200
+        first = children(told["pid"])
+        assert len(first) == 2
+        assert not any(b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in first)
+        os.kill(first[0], signal.SIGTERM)
+        while first[0] in children(told["pid"]) or len(children(told["pid"])) < 2:
+            assert httpx.get(f"{told['url']}/health", timeout=30).status_code == 200
+    assert not any(Path(f"/proc/{pid}").exists() for pid in first)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that still run."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_serve_tells_programs_its_address_and_key(tmp_path: Path) -> None:
     config = tmp_path / "server.toml"
     config.write_text("require_keys = true\n")
@@ -165,7 +185,7 @@ def test_a_worker_that_is_gone_serves_nothing_any_more(tmp_path: Path, monkeypat
     program = (
         "from tavernkit.server.metrics import Metrics; m = Metrics(); m.request_began(); m.turn('normal', 'done', 1)"
     )
-    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
+    monkeypatch.setenv(METRICS_FOLDER, str(tmp_path))
     subprocess.run([sys.executable, "-c", program], check=True)
     text = Metrics().text().decode()
     assert numbers(text, "tavernkit_http_requests_running") == 0

@@ -22,8 +22,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import Save
 from tavernkit.server import ServerConfig, serve
 from tavernkit.server import run as starting
-from tavernkit.server.app import CONFIG_VARIABLE
-from tavernkit.server.metrics import SHARED_FOLDER
+from tavernkit.server.config import CONFIG_VARIABLE, METRICS_FOLDER
 from tavernkit.server.storage.database import Database
 
 Fails = Callable[..., str]
@@ -156,7 +155,7 @@ class Supervisor:
     def run(self) -> None:
         """Start them with what they need."""
         assert json.loads(os.environ[CONFIG_VARIABLE])["secret_key"] == "word"
-        assert Path(os.environ[SHARED_FOLDER]).is_dir()
+        assert Path(os.environ[METRICS_FOLDER]).is_dir()
         assert self._sockets[0].fileno() != -1
 
 
@@ -184,7 +183,7 @@ def test_a_save_is_imported_before_the_server_starts(tmp_path, monkeypatch) -> N
     path, said = tmp_path / "backup.bin", list[str]()
     chat = {"id": "one", "name": "First", "message": [{"role": "user", "data": "Hi"}]}
     Save.from_json({"characters": [{"chaId": "mira", "name": "Mira", "chats": [chat]}]}).save(path)
-    monkeypatch.setattr(starting, "_run", lambda *_: None)
+    monkeypatch.setattr(starting, "_run", lambda *_, **__: None)
     config = ServerConfig(data=tmp_path / "data", port=0)
     serve(config, say=said.append, save=path)
     serve(config, say=said.append, save=path)

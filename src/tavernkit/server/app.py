@@ -37,7 +37,7 @@ from tavernkit.server.api import (
 from tavernkit.server.api.dependencies import bearer
 from tavernkit.server.api.openai_types import ChatCompletionRequest
 from tavernkit.server.api.short_way import ShortRoute, ShortWay
-from tavernkit.server.config import STUDIO_FOLDER, ServerConfig, load_config
+from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
@@ -50,9 +50,6 @@ from tavernkit.studio import _talk_api as talk_api
 
 if TYPE_CHECKING:
     from tavernkit.server.studio_forwarding import StudioKeeper
-
-CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
-"""The environment variable with the settings for worker processes."""
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects but hardly any cycles: Python's default collection took a tenth of its time."""
@@ -85,7 +82,7 @@ def create_app(
         try:
             await service.start()
             if own_process:
-                await asyncio.to_thread(_warm_up)
+                await asyncio.to_thread(warm_up)
             yield
         finally:
             if app.state.studios is not None:
@@ -152,7 +149,7 @@ def worker_app() -> FastAPI:
     return create_app(config, own_process=True)
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Load what the first turn needs; these objects stay, so garbage collection need not check them again."""
     count_tokens("Beldunhal")  # not a single token, so the merge table is built too
     gc.collect()

@@ -28,6 +28,10 @@ from tavernkit.errors import ConfigError
 from tavernkit.server import limits
 
 ENV_PREFIX = "TAVERNKIT_SERVER_"
+CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
+"""The environment variable with the settings for worker processes."""
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable with the folder for the workers' shared counters; prometheus_client reads it when imported."""
 STUDIO_FOLDER = "TAVERNKIT_STUDIO_FOLDER"
 """The environment variable with the folder through which workers find the one with Studio's workspaces."""
 SCRIPTED = "scripted"

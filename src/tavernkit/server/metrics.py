@@ -9,9 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from tavernkit.models import Usage
-
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable with the folder for the workers' shared counters; prometheus_client reads it when imported."""
+from tavernkit.server.config import METRICS_FOLDER
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 """Methods that are counted by name, because a client may send any word."""
@@ -24,7 +22,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        shared = os.environ.get(SHARED_FOLDER)
+        shared = os.environ.get(METRICS_FOLDER)
         self._shared = Path(shared) if shared else None
         self._requests = Counter(
             "tavernkit_http_requests", "Requests", ("method", "route", "status"), registry=self.registry

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import socket
 import ssl
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from multiprocessing.context import ForkProcess
 from pathlib import Path
-from types import FrameType
-
-import uvicorn
+from types import FrameType, SimpleNamespace
 
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
-from tavernkit.server.app import CONFIG_VARIABLE, create_app
-from tavernkit.server.backups import import_save
-from tavernkit.server.config import STUDIO_FOLDER, ServerConfig, dump_config
-from tavernkit.server.keys import SCOPES
+from tavernkit.server.config import CONFIG_VARIABLE, METRICS_FOLDER, STUDIO_FOLDER, ServerConfig, dump_config
 from tavernkit.server.logs import set_up_logs
-from tavernkit.server.metrics import SHARED_FOLDER
-from tavernkit.server.service import Service
 from tavernkit.server.telemetry import set_up_telemetry
+
+# The rest of the service is imported when the socket is open and the workers' variables are set.
 
 BACKLOG = 2048
 STARTUP_FAILURE = 3
@@ -55,17 +53,22 @@ def serve(
         )
     _check_certificate(config)
     set_up_telemetry(config)
-    with closing(_bind(config)) as listening:
+    may_fork = sys.platform == "linux" and "prometheus_client" not in sys.modules
+    with closing(_bind(config)) as listening, _worker_environment(config):
         port = listening.getsockname()[1]
         key = asyncio.run(_prepare(config))
         if save is not None:
             _import(config, save, (lambda _: None) if as_json else say)
         for line in [_welcome_object(config, port, key)] if as_json else _welcome(config, port, key):
             say(line)
-        _run(config, listening)
+        _run(config, listening, may_fork=may_fork)
 
 
-def _run(config: ServerConfig, listening: socket.socket) -> None:
+def _run(config: ServerConfig, listening: socket.socket, *, may_fork: bool) -> None:
+    import uvicorn
+
+    from tavernkit.server.app import create_app
+
     options: dict[str, object] = {
         "log_config": None,
         "access_log": False,
@@ -85,16 +88,69 @@ def _run(config: ServerConfig, listening: socket.socket) -> None:
     settings = uvicorn.Config("tavernkit.server.app:worker_app", factory=True, workers=config.workers, **options)  # pyright: ignore[reportArgumentType]  # as uvicorn names them
     from uvicorn.supervisors import Multiprocess
 
+    with _forking() if may_fork else nullcontext():
+        supervisor = Multiprocess(settings, sockets=[listening])
+        supervisor.run()
+    if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
+        raise _not_started()
+
+
+@contextmanager
+def _worker_environment(config: ServerConfig) -> Generator[None]:
+    """Hand the settings over to worker processes, and folders that they share."""
+    if config.workers == 1:
+        yield
+        return
     with tempfile.TemporaryDirectory(prefix="tavernkit-metrics-") as folder:
-        shared = os.environ.get(SHARED_FOLDER, folder)
-        given = {CONFIG_VARIABLE: json.dumps(dump_config(config)), SHARED_FOLDER: shared}
+        shared = os.environ.get(METRICS_FOLDER, folder)
+        given = {CONFIG_VARIABLE: json.dumps(dump_config(config)), METRICS_FOLDER: shared}
         if _has_studio(config):
             given[STUDIO_FOLDER] = folder
         with _environment(given):
-            supervisor = Multiprocess(settings, sockets=[listening])
-            supervisor.run()
-    if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
-        raise _not_started()
+            yield
+
+
+@contextmanager
+def _forking() -> Generator[None]:
+    """Let uvicorn fork its workers off this process, which has imported everything and made what all of them need.
+
+    Otherwise each worker starts as a new process and does so again. A process with threads cannot be forked safely.
+    """
+    from uvicorn import _subprocess
+
+    from tavernkit.server.app import warm_up
+
+    warm_up()
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        yield
+        return
+    spawn = _subprocess.spawn
+    setattr(_subprocess, "spawn", SimpleNamespace(Process=_Worker))  # noqa: B010  # of another type
+    try:
+        yield
+    finally:
+        setattr(_subprocess, "spawn", spawn)  # noqa: B010  # see above
+        gc.unfreeze()
+
+
+class _Worker(ForkProcess):
+    """A process that is forked, and does not react to signals as its parent does."""
+
+    def start(self) -> None:
+        """Fork; a signal that comes meanwhile waits until the worker can be ended by it."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def run(self) -> None:
+        """Run the worker, in its own process."""
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+        super().run()
 
 
 def _not_started() -> ConfigError:
@@ -169,6 +225,9 @@ def _bind(config: ServerConfig) -> socket.socket:
 
 async def _prepare(config: ServerConfig) -> str | None:
     """Migrate before any worker starts; return the first key if one was created."""
+    from tavernkit.server.keys import SCOPES
+    from tavernkit.server.service import Service
+
     service = Service(config)
     try:
         await service.start()
@@ -181,6 +240,8 @@ async def _prepare(config: ServerConfig) -> str | None:
 
 def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> None:
     """Import a save before any worker starts."""
+    from tavernkit.server.backups import import_save
+
     result = import_save(config, save)
     imported, warnings = result["imported"], result["warnings"]
     counts = (

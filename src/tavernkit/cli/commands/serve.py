@@ -97,7 +97,8 @@ def serve(
     elif upstream is not None:
         overrides["upstream"] = upstream
     settings = load_config(config, overrides=overrides)
-    run(settings, say=lambda line: show_piece(f"{line}\n"), as_json=as_json, save=from_risuai)
+    with _extra():
+        run(settings, say=lambda line: show_piece(f"{line}\n"), as_json=as_json, save=from_risuai)
 
 
 @server.command()
