@@ -196,13 +196,14 @@ class _Run:
 
     def result(self) -> TrimResult:
         """Return what stays and what goes."""
-        kept: list[Block] = []
-        evicted: list[Block] = []
-        for position, block in enumerate(self.blocks):
-            if position in self.evicted:
-                evicted.append(block.disable())
-            else:
-                kept.append(self.shortened[position][0] if position in self.shortened else block)
+        kept = self.blocks
+        if self.evicted or self.shortened:
+            kept = [
+                self.shortened[position][0] if position in self.shortened else block
+                for position, block in enumerate(self.blocks)
+                if position not in self.evicted
+            ]
+        evicted = [self.blocks[position].disable() for position in sorted(self.evicted)]
         report = TrimReport(
             strategy=self.strategy,
             budget_tokens=self.budget,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tavernkit._arguments import checked
 from tavernkit._values import Json, JsonObject
@@ -15,6 +15,9 @@ from tavernkit.dialects._tool_results import settle_tool_results
 from tavernkit.dialects._tools import google_tool_config, google_tools
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
+
+_REST_NAMES = ("functionCall", "functionResponse", "thoughtSignature")
+_LIBRARY_NAMES = ("function_call", "function_response", "thought_signature")
 
 
 @checked
@@ -67,39 +70,32 @@ def convert(
 
 
 def _all_parts(chat: Sequence[Message], strict: bool, media: bool, rest_names: bool, warn: Warn) -> list[Json]:
-    # Most parts are texts, which are called the same everywhere: only the others are renamed.
-    named: Callable[[Json], Json] = _unchanged if rest_names else snake_case
+    # The names of most parts are chosen, not rewritten: that would take longer than all the rest.
+    call_key, response_key, signature_key = _REST_NAMES if rest_names else _LIBRARY_NAMES
     unanswered: deque[ToolCall] = deque()
     everything: list[Json] = []
     for position, message in enumerate(chat):
         parts: list[Json] = []
         if media and message.attachments:
-            parts += [named(_data_part(each)) for each in attachments_of(message, position, warn)]
+            data = [_data_part(each) for each in attachments_of(message, position, warn)]
+            parts += data if rest_names else map(snake_case, data)
         if strict and message.role == "tool":
-            parts.append(named(_response(message, unanswered.popleft())))
+            name = unanswered.popleft().name
+            result = result_object(message.content)
+            response: JsonObject = {"result": message.content} if result is None else result
+            parts.append({response_key: {"name": name, "response": response}})
         elif message.content or not strict:
             parts.append({"text": message.content})
         if strict and message.role == "assistant":
             calls = tool_calls(message, warn)
             unanswered.extend(calls)
-            parts += [named(_call(call)) for call in calls]
+            for call in calls:
+                part: JsonObject = {call_key: {"name": call.name, "args": call.arguments}}
+                if call.signature:
+                    part[signature_key] = call.signature
+                parts.append(part)
         everything.append(parts)
     return everything
-
-
-def _unchanged(part: Json) -> Json:
-    return part
-
-
-def _call(call: ToolCall) -> JsonObject:
-    beside: JsonObject = {"thoughtSignature": call.signature} if call.signature else {}
-    return google_part("functionCall", {"name": call.name, "args": call.arguments}, **beside)
-
-
-def _response(message: Message, call: ToolCall) -> JsonObject:
-    result = result_object(message.content)
-    response: JsonObject = {"result": message.content} if result is None else result
-    return google_part("functionResponse", {"name": call.name, "response": response})
 
 
 def _data_part(attachment: Attachment) -> JsonObject:

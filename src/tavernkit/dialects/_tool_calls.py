@@ -30,6 +30,14 @@ def tool_calls(message: Message, warn: Warn) -> list[ToolCall]:
     return [call for call in (_parse(each, warn) for each in raw) if call is not None]
 
 
+def call_names(message: Message) -> list[tuple[str, str]]:
+    """Return the ids and names of the calls of a message, without reading their arguments."""
+    raw = metadata_value(message, "tool_calls")
+    if not is_sequence(raw):
+        return []
+    return [(_text(each.get("id")), _text(_function(each).get("name"))) for each in raw if is_mapping(each)]
+
+
 def tool_call_id(message: Message) -> str:
     """Return the id of the call that a tool message answers; empty if it has none."""
     value = metadata_value(message, "tool_call_id")
@@ -51,8 +59,7 @@ def _parse(raw: object, warn: Warn) -> ToolCall | None:
     if not is_mapping(raw):
         warn(f"a tool call that is not an object was left out: {thaw(raw)!r:.200}")
         return None
-    function = raw.get("function")
-    called: Mapping[str, object] = function if is_mapping(function) else {}
+    called = _function(raw)
     name = _text(called.get("name"))
     signature = raw.get("signature")
     return ToolCall(
@@ -61,6 +68,11 @@ def _parse(raw: object, warn: Warn) -> ToolCall | None:
         arguments=_arguments(called.get("arguments"), name, warn),
         signature=signature if isinstance(signature, str) else None,
     )
+
+
+def _function(call: Mapping[str, object]) -> Mapping[str, object]:
+    function = call.get("function")
+    return function if is_mapping(function) else {}
 
 
 def _arguments(value: object, name: str, warn: Warn) -> JsonObject:

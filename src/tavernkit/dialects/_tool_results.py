@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from tavernkit.dialects._tool_calls import ToolCall, tool_call_id, tool_calls
+from tavernkit.dialects._tool_calls import call_names, tool_call_id
 from tavernkit.errors import Warn
 from tavernkit.prompt._message import Message
 
@@ -18,15 +18,15 @@ def settle_tool_results(messages: Sequence[Message], warn: Warn) -> list[Message
 
     Every assistant message is followed by exactly one tool message for each of its calls, in the order of the calls.
     """
-    calls = {position: _calls(message) for position, message in enumerate(messages) if message.role == "assistant"}
+    calls = {position: call_names(message) for position, message in enumerate(messages) if message.role == "assistant"}
     answers, strays = _match(messages, calls)
     settled: list[Message] = []
     for position, message in enumerate(messages):
         if message.role != "tool":
             settled.append(message)
             settled += [
-                answers.get((position, index)) or _no_result(call, warn)
-                for index, call in enumerate(calls.get(position, ()))
+                answers.get((position, index)) or _no_result(call_id, name, warn)
+                for index, (call_id, name) in enumerate(calls.get(position, ()))
             ]
         elif position in strays:
             warn(f"tool message {position} answers no call in this prompt and is sent as user text")
@@ -35,15 +35,15 @@ def settle_tool_results(messages: Sequence[Message], warn: Warn) -> list[Message
 
 
 def _match(
-    messages: Sequence[Message], calls: dict[int, list[ToolCall]]
+    messages: Sequence[Message], calls: dict[int, list[tuple[str, str]]]
 ) -> tuple[dict[tuple[int, int], Message], set[int]]:
     # Ids may repeat: the latest turn is answered first, its calls in their order.
     waiting: defaultdict[str, list[deque[tuple[int, int]]]] = defaultdict(list)
     answers: dict[tuple[int, int], Message] = {}
     strays: set[int] = set()
     for position, message in enumerate(messages):
-        for index, call in enumerate(calls.get(position, ())):
-            turns = waiting[call.id]
+        for index, (call_id, _) in enumerate(calls.get(position, ())):
+            turns = waiting[call_id]
             if not turns or turns[-1][-1][0] != position:
                 turns.append(deque())
             turns[-1].append((position, index))
@@ -58,11 +58,6 @@ def _match(
     return answers, strays
 
 
-def _calls(message: Message) -> list[ToolCall]:
-    # Problems with a call are reported when it is converted.
-    return tool_calls(message, lambda _: None)
-
-
-def _no_result(call: ToolCall, warn: Warn) -> Message:
-    warn(f"the call {call.id!r} of tool {call.name!r} has no result in this prompt; a result that says so is sent")
-    return Message(role="tool", content=NO_RESULT, metadata={"tool_call_id": call.id})
+def _no_result(call_id: str, name: str, warn: Warn) -> Message:
+    warn(f"the call {call_id!r} of tool {name!r} has no result in this prompt; a result that says so is sent")
+    return Message(role="tool", content=NO_RESULT, metadata={"tool_call_id": call_id})
