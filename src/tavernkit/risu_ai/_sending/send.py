@@ -8,30 +8,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tavernkit._arguments import require
-from tavernkit._text.js_values import js_lower, trim
+from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenObject, thaw_object
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai._cbs.escapes import escape_braces
 from tavernkit.risu_ai._chat.chat_log import chat_id, generation_id, with_messages, with_text
-from tavernkit.risu_ai._chat.groups import shuffled, speakers
+from tavernkit.risu_ai._chat.groups import speakers
 from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._chat.send_steps import (
-    TRANSLATION_MODE,
-    read_suggestions,
-    suggestion_messages,
-    suggestion_prompt,
-    translation_messages,
-)
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset_chain import chained_settings
 from tavernkit.risu_ai._limits import MAX_ROUNDS
 from tavernkit.risu_ai._objects import RisuMessage
-from tavernkit.risu_ai._plan import RisuPlan, helper_plan
-from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
-from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
+from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages, unescaped
-from tavernkit.risu_ai._requests.parameters import HELPER_MODE
 from tavernkit.risu_ai._sending.exchange import (
     Answer,
     Ask,
@@ -40,9 +30,9 @@ from tavernkit.risu_ai._sending.exchange import (
     ModelRequest,
     NextChunk,
     Reply,
-    RequestFailedError,
     Stopped,
 )
+from tavernkit.risu_ai._sending.helper_requests import HelperRequests
 from tavernkit.risu_ai._sending.operation import Operation
 from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai._sending.result import SendError, SendResult
@@ -58,7 +48,6 @@ Steps = Generator[Ask, Answer, bool]
 
 CONTEXT_TOO_SMALL, REQUEST_FAILED, NOBODY_SPEAKS = "context_too_small", "request_failed", "nobody_speaks"
 INLAY_PROMPT_FAILED = "inlay_prompt_failed"
-EMOTION_MODE, SLOT = "emotion", "{{slot}}"
 ERROR_PREFIX = "Error: error in request:"
 
 
@@ -98,7 +87,7 @@ class Send(Operation):
         """Translate what the user typed, if the settings or the application want it; do that before it is stored."""
         language = self._context.send_steps.translate_input
         if language and self._context.message:
-            text = yield from self._translate(self._state_with_speaker(), self._context.message, language)
+            text = yield from self._helper(self._state_with_speaker()).translate(self._context.message, language)
             if text is not None:
                 self._context = self._context.replace(message=text)
 
@@ -135,35 +124,22 @@ class Send(Operation):
 
     def _finish_send(self, before: tuple[RisuMessage, ...]) -> Generator[Ask, Answer, None]:
         """Translate the new replies, and ask for suggestions, if the settings or the application want it."""
-        steps, settings = self._context.send_steps, self._context.settings
-        language, suggests = steps.reply_language(settings), steps.suggest
-        if not language and not suggests:
+        steps = self._context.send_steps
+        language = steps.reply_language(self._context.settings)
+        if not language and not steps.suggest:
             return
-        state = self._state_with_speaker()
+        helper = self._helper(self._state_with_speaker())
         old = {chat_id(message): message.data for message in before}
         new = [each for each in self.chat.messages if each.role == "char" and old.get(chat_id(each)) != each.data]
         for message in new if language else ():
-            text = yield from self._translate(state, message.data, language)
+            text = yield from helper.translate(message.data, language)
             if text is not None:
                 self.translations[chat_id(message) or ""] = self.translated(text)
-        if suggests:
-            asked = suggestion_messages(self.chat, state.texts(suggestion_prompt(settings)))
-            self.suggestions = read_suggestions((yield from self._helper(state, asked)) or "")
+        if steps.suggest:
+            self.suggestions = yield from helper.suggestions()
 
-    def _translate(self, state: RisuState, text: str, language: str) -> Generator[Ask, Answer, str | None]:
-        """Translate a text with the application's function or the auxiliary model; nothing if that failed."""
-        hidden, styles = hide_styles(text)
-        translate = self._context.send_steps.translate
-        if translate is None:
-            asked = translation_messages(hidden, language, self._context.settings)
-            made = yield from self._helper(state, asked, TRANSLATION_MODE)
-        else:
-            try:
-                made = translate(hidden, language)
-            except RequestFailedError as error:
-                self._warn(f"the text is not translated: {error}")
-                made = None
-        return None if made is None else restore_styles(made, styles)
+    def _helper(self, state: RisuState) -> HelperRequests:
+        return HelperRequests(self._context, state, self._warn)
 
     def _send(self, *, continued: bool, counted: int) -> Steps:
         context = self._context
@@ -219,7 +195,8 @@ class Send(Operation):
             return False
         if resend:
             return (yield from self._turn(speaker, continued=False, counted=0))
-        yield from self._feel(state)
+        if not self.emotions:  # otherwise a script chose one
+            self.emotions += yield from self._helper(state).emotion()
         return True
 
     def _build(self, speaker: str | None, *, continued: bool) -> RisuState | None:
@@ -374,67 +351,21 @@ class Send(Operation):
         prompt = self._context.send_steps.added_prompt(self._context.settings)
         if not prompt:
             return
-        parsed = parse_chat_ml(prompt, lambda text: state.texts.as_speaker(text, None))
-        if parsed is None:
-            problem = "igpPrompt must be written in ChatML"
+        try:
+            answer = yield from self._helper(state).added_text(prompt)
+        except PromptTemplateError as error:
             if self._context.strict:
-                raise PromptTemplateError(problem)
-            self._warn(f"{problem}; RisuAI throws here, nothing is added to the reply")
+                raise
+            self._warn(f"{error}; RisuAI throws here, nothing is added to the reply")
             if self._context.quirks:
-                self.error = SendError(INLAY_PROMPT_FAILED, problem, cause=PromptTemplateError(problem))
+                self.error = SendError(INLAY_PROMPT_FAILED, str(error), cause=error)
             return
-        answer = yield from self._helper(state, parsed)
         if self._context.quirks:
             answer = "[object Object]"  # RisuAI adds the object that it got, an error too, instead of the text in it
         messages = state.chat.messages
         if answer is not None and messages:
             changed = with_text(messages[-1], messages[-1].data + answer)
             self._see(state, with_messages(state.chat, (*messages[:-1], changed)))
-
-    def _feel(self, state: RisuState) -> Generator[Ask, Answer, None]:
-        """Ask which picture fits the reply, if the character's screen shows feelings and no script chose one."""
-        fields, emotions = state.fields, state.character.emotions or ()
-        wanted = self._context.send_steps.emotion
-        shown = state.character.raw.get("viewScreen") == "emotion" and not fields.inlay_view
-        shown = shown if wanted is None else wanted
-        if not shown or not emotions or self.emotions or state.in_group or not state.chat.messages:
-            return
-        names = shuffled([emotion.name for emotion in emotions], state.texts.context.random)
-        prompt = self._context.settings.texts.emotion_prompt.replace(SLOT, ", ".join(names))
-        asked = [
-            PromptMessage(role="system", content=prompt),
-            PromptMessage(role="user", content=state.chat.messages[-1].data),
-        ]
-        answer = js_lower((yield from self._helper(state, asked, EMOTION_MODE)) or "")
-        self.emotions += [name for name in names if js_lower(name) in answer][:1]
-
-    def _helper(
-        self, state: RisuState, messages: Sequence[PromptMessage], purpose: str = HELPER_MODE
-    ) -> Generator[Ask, Answer, str | None]:
-        """Ask the auxiliary model for something; a failure is reported and gives nothing."""
-        settings = self._context.settings
-        rules = RequestRules.of(state.preset, settings, state.preset.sub_model)
-        plan = helper_plan(messages, rules, purpose)
-        request = ModelRequest(
-            model=rules.model,
-            messages=request_messages(messages, rules, warn=self._warn),
-            options=thaw_object(plan.llm_options),
-            stream=False,
-            streamable=False,
-            plan=plan,
-            prompt=tuple(messages),
-            rules=rules,
-        )
-        answer: Answer = Failure("no model was asked")
-        for _ in range(settings.request_retries + 1):
-            answer = yield request
-            require("the answer", answer, Answer)
-            if isinstance(answer, Reply):
-                return answer.text
-            if not isinstance(answer, Failure):
-                break
-        self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
-        return None
 
     def _nothing_to_continue(self) -> None:
         problem = "there is no message to continue"

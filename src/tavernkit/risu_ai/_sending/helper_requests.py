@@ -1,0 +1,124 @@
+"""What a send asks the auxiliary model for: translations, suggestions, pictures, texts that are added to replies."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeAlias
+
+from tavernkit._arguments import require
+from tavernkit._text.js_values import js_lower
+from tavernkit._values import thaw_object
+from tavernkit.errors import Warn
+from tavernkit.risu_ai._chat.groups import shuffled
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat.send_steps import (
+    TRANSLATION_MODE,
+    read_suggestions,
+    suggestion_messages,
+    suggestion_prompt,
+    translation_messages,
+)
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._plan import helper_plan
+from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
+from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
+from tavernkit.risu_ai._requests.messages import RequestRules, request_messages
+from tavernkit.risu_ai._requests.parameters import HELPER_MODE
+from tavernkit.risu_ai._sending.exchange import Answer, Ask, Failure, ModelRequest, Reply, RequestFailedError
+from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai.errors import PromptTemplateError
+
+EMOTION_MODE, SLOT = "emotion", "{{slot}}"
+
+HelperText: TypeAlias = Generator[Ask, Answer, str | None]
+"""Asks on the way; returns a text, or None if that failed."""
+
+
+class HelperRequests:
+    """Requests to the auxiliary model for one chat. A failure is a warning, and the send goes on without."""
+
+    def __init__(self, context: RisuAIContext, state: RisuState, warn: Warn) -> None:
+        """Prepare requests.
+
+        Args:
+            context: The inputs of the send.
+            state: The chat and its texts.
+            warn: Is called with each warning.
+        """
+        self._context = context
+        self._state = state
+        self._warn = warn
+
+    def translate(self, text: str, language: str) -> HelperText:
+        """Translate a text with the application's function or the auxiliary model."""
+        hidden, styles = hide_styles(text)
+        translate = self._context.send_steps.translate
+        if translate is None:
+            asked = translation_messages(hidden, language, self._context.settings)
+            made = yield from self._ask(asked, TRANSLATION_MODE)
+        else:
+            try:
+                made = translate(hidden, language)
+            except RequestFailedError as error:
+                self._warn(f"the text is not translated: {error}")
+                made = None
+        return None if made is None else restore_styles(made, styles)
+
+    def suggestions(self) -> Generator[Ask, Answer, list[str]]:
+        """Ask what the user could say next."""
+        prompt = self._state.texts(suggestion_prompt(self._context.settings))
+        answer = yield from self._ask(suggestion_messages(self._state.chat, prompt))
+        return read_suggestions(answer or "")
+
+    def added_text(self, prompt: str) -> HelperText:
+        """Ask for what is added to a reply, with a prompt in ChatML.
+
+        Raises:
+            PromptTemplateError: The prompt is not ChatML.
+        """
+        parsed = parse_chat_ml(prompt, lambda text: self._state.texts.as_speaker(text, None))
+        if parsed is None:
+            raise PromptTemplateError("igpPrompt must be written in ChatML")
+        return (yield from self._ask(parsed))
+
+    def emotion(self) -> Generator[Ask, Answer, list[str]]:
+        """Ask which picture fits the reply; none if the character's screen does not show feelings."""
+        state, character = self._state, self._state.character
+        wanted = self._context.send_steps.emotion
+        if wanted is None:
+            wanted = character.raw.get("viewScreen") == "emotion" and not state.fields.inlay_view
+        if not wanted or not character.emotions or state.in_group or not state.chat.messages:
+            return []
+        names = shuffled([emotion.name for emotion in character.emotions], state.texts.context.random)
+        prompt = self._context.settings.texts.emotion_prompt.replace(SLOT, ", ".join(names))
+        asked = [
+            PromptMessage(role="system", content=prompt),
+            PromptMessage(role="user", content=state.chat.messages[-1].data),
+        ]
+        answer = js_lower((yield from self._ask(asked, EMOTION_MODE)) or "")
+        return [name for name in names if js_lower(name) in answer][:1]
+
+    def _ask(self, messages: Sequence[PromptMessage], purpose: str = HELPER_MODE) -> HelperText:
+        settings, preset = self._context.settings, self._state.preset
+        rules = RequestRules.of(preset, settings, preset.sub_model)
+        plan = helper_plan(messages, rules, purpose)
+        request = ModelRequest(
+            model=rules.model,
+            messages=request_messages(messages, rules, warn=self._warn),
+            options=thaw_object(plan.llm_options),
+            stream=False,
+            streamable=False,
+            plan=plan,
+            prompt=tuple(messages),
+            rules=rules,
+        )
+        answer: Answer = Failure("no model was asked")
+        for _ in range(settings.request_retries + 1):
+            answer = yield request
+            require("the answer", answer, Answer)
+            if isinstance(answer, Reply):
+                return answer.text
+            if not isinstance(answer, Failure):
+                break
+        self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
+        return None
