@@ -15,7 +15,7 @@ import tavernkit as tk
 from tavernkit.conversation import FileStore
 from tavernkit.risu_ai import Chat, RisuChat, RisuMessage
 from tavernkit.risu_ai import _plan as prompt_plan
-from tavernkit.risu_ai._conversation import stored_messages
+from tavernkit.risu_ai._conversation import snapshots
 from tavernkit.risu_ai._files.chat_file import ChatFile, read_chats, write_chats
 from tests.risu_ai.building.scene import inputs
 
@@ -31,8 +31,8 @@ def opened(count: int, **raw: Any) -> Chat:
 def test_a_turn_writes_only_messages_that_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[object] = []
     converted: list[object] = []
-    write, convert = stored_messages.json_stringify, RisuMessage.to_json
-    monkeypatch.setattr(stored_messages, "json_stringify", lambda value: (written.append(value), write(value))[1])
+    write, convert = snapshots.json_stringify, RisuMessage.to_json
+    monkeypatch.setattr(snapshots, "json_stringify", lambda value: (written.append(value), write(value))[1])
     monkeypatch.setattr(RisuMessage, "to_json", lambda self: (converted.append(self), convert(self))[1])
     path = tmp_path / "chat.json"
     model = tk.model("scripted", replies=["One.", "Two."])

@@ -11,18 +11,17 @@ from types import MappingProxyType
 from typing import Literal, Self, Unpack
 
 from tavernkit._turns import Host
-from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, is_sequence, thaw, thaw_object
-from tavernkit.dialects._attachments import Attachment, parse_attachment
+from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, is_sequence, thaw_object
+from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._builder import Builder
 from tavernkit.risu_ai._chat.chat_log import chat_id, with_messages, with_text
 from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._chat.inlays import Inlay
-from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._conversation.asking import Work
+from tavernkit.risu_ai._conversation.opening import ChatVariables, NoHost, first_variables, opened_chats, with_user
 from tavernkit.risu_ai._conversation.rerolls import Rerolls
-from tavernkit.risu_ai._conversation.snapshots import settings_changes, with_settings_changes
-from tavernkit.risu_ai._conversation.stored_messages import StoredMessages
+from tavernkit.risu_ai._conversation.snapshots import AppState, StoredMessages
 from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables, write_chat
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
@@ -31,7 +30,7 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._sending.result import SendError
 from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._triggers.host import RefusingHost
-from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore
+from tavernkit.stores._variables import GLOBAL, LOCAL
 
 Disabled = bool | Literal["allBefore"]
 """True if a message is left out of prompts; ``allBefore`` leaves out all that comes before it as well."""
@@ -45,26 +44,6 @@ _TURN_INPUTS = frozenset(
     )
 )
 """Inputs that the chat gives each build itself."""
-
-
-class _NoHost:
-    """Stands in until the application gives a host."""
-
-    async def ask(self, *_: object, **__: object) -> object:
-        raise ConfigError("this chat has no host to ask a model with: pass host=... or use tavernkit.Conversation")
-
-    checkpoint = call_tool = ask
-
-
-class ChatVariables(InMemoryVariablesStore):
-    """The variables of a chat. As in RisuAI, reading one is enough for the chat to have a place for them."""
-
-    read = False
-
-    def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
-        self.read = self.read or scope == LOCAL
-        return super().get(name, scope)
 
 
 class ChatState:
@@ -100,7 +79,7 @@ class ChatState:
         given = Builder(services=services, **inputs)
         context = given.make_context()
         kept = {name: value for name, value in inputs.items() if name not in _TURN_INPUTS}
-        self.host: Host = host if host is not None else _NoHost()  # pyright: ignore[reportAttributeAccessIssue]  # it only raises
+        self.host: Host = host if host is not None else NoHost()  # pyright: ignore[reportAttributeAccessIssue]  # it only raises
         self._builder = Builder(services=given.services, **kept)  # pyright: ignore[reportArgumentType]  # what is left of the inputs
         self._session = session if session is not None else ("chat", object())
         self._random = context.random if context.seed is None else None
@@ -114,18 +93,18 @@ class ChatState:
         self._work = work
         self._turns: int = 0
 
-        self.settings: Settings = _with_user(context)
+        self.settings: Settings = with_user(context)
         """The settings. Triggers and a preset chain change them; so may the application."""
         self.character: RisuCharacter = context.owner
         """The character or group."""
         self.members: tuple[RisuCharacter, ...] = tuple(context.members)
         """The members of the group, or other characters that can be selected."""
-        chats, page = _opened(context, given_history="history" in inputs)
+        chats, page = opened_chats(context, given_history="history" in inputs)
         self.chats: list[RisuChat] = chats
         """All chats of the character."""
         self.page: int = page
         """Which of them is open."""
-        self.variables: ChatVariables = _variables(context, self.chat, inputs)
+        self.variables: ChatVariables = first_variables(context, self.chat, inputs)
         """The variables of the open chat (``local``) and those of all chats (``global``)."""
         self._stored_messages = StoredMessages()
         self.rerolls = Rerolls()
@@ -144,9 +123,7 @@ class ChatState:
         """The pictures that the last turn asked for: chosen by scripts, or by the model if the screen shows them."""
         self.warnings: tuple[str, ...] = ()
         """What the last operation warned about."""
-        others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
-        self._first_inlays = dict(self.inlays)
-        self._first = (self.character, self.members, self.settings, others, self.page)
+        self._first = self._app_state()
 
     # What there is
 
@@ -163,16 +140,17 @@ class ChatState:
     @property
     def stored(self) -> JsonObject:
         """The open chat as RisuAI stores it, with its variables."""
+        return self._stored(self.chat)
+
+    def _stored(self, chat: RisuChat) -> JsonObject:
         local = self.stored_variables
-        known = local or self.variables.read or "scriptstate" in self.chat.raw
-        return chat_json(self.chat, local if known else None)
+        known = local or self.variables.read or "scriptstate" in chat.raw
+        return chat_json(chat, local if known else None)
 
     def _stored_with(self, messages: list[Json]) -> JsonObject:
         """Return the open chat as RisuAI stores it, with messages that are written already."""
-        chat, local = self.chat, self.stored_variables
-        known = local or self.variables.read or "scriptstate" in chat.raw
-        raw: FrozenObject = {**chat.raw, "message": ()} if "message" in chat.raw else chat.raw
-        found = chat_json(dataclasses.replace(chat, messages=(), raw=raw), local if known else None)
+        raw: FrozenObject = {**self.chat.raw, "message": ()} if "message" in self.chat.raw else self.chat.raw
+        found = self._stored(dataclasses.replace(self.chat, messages=(), raw=raw))
         found["message"] = messages
         return found
 
@@ -333,29 +311,17 @@ class ChatState:
 
         Read only: snapshots share the messages that are the same in them.
         """
-        character, members, settings, first_others, first_page = self._first
         found: JsonObject = {
             "chat": self._stored_with(self._stored_messages.json(self.chat.messages)),
             "global_variables": {**self.variables.to_dict().get(GLOBAL, {})},
             "rerolls": self.rerolls.to_json(),
             "turns": self._turns,
+            **self._first.changes(self._app_state()),
         }
         if self.tool_calls:
             found["tool_calls"] = {name: thaw_object(each) for name, each in self.tool_calls.items()}
-        if attached := {name: each for name, each in self.inlays.items() if name not in self._first_inlays}:
-            found["inlays"] = {name: each.attachment.to_dict() for name, each in attached.items()}
         if self._random is None:
             found["seed"] = self._seed
-        others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
-        if self.page != first_page or others != first_others:
-            found["page"] = self.page
-            found["other_chats"] = [chat_json(each) for each in others]
-        if self.character is not character:
-            found["character"] = thaw_object(self.character.raw)
-        if self.members is not members and self.members != members:
-            found["members"] = [thaw(each.raw) for each in self.members]
-        if self.settings is not settings and (changes := settings_changes(settings, self.settings)):
-            found["settings"] = changes
         return found
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
@@ -364,25 +330,13 @@ class ChatState:
         Raises:
             ConfigError: The snapshot has no chat.
         """
-        character, members, settings, first_others, first_page = self._first
         chat = snapshot.get("chat")
         if not is_mapping(chat):
             raise ConfigError("this is not a snapshot of a RisuAI chat: it has no chat")
-        stored, others, page = snapshot.get("character"), snapshot.get("other_chats"), snapshot.get("page")
-        self.character = RisuCharacter.from_json(stored) if is_mapping(stored) else character
-        self.chats = [RisuChat.from_json(each) for each in others if is_mapping(each)] if is_sequence(others) else []
-        if others is None:
-            self.chats = [*first_others]
-        self.page = min(max(page, 0), len(self.chats)) if isinstance(page, int) else first_page
+        before = self._first.with_changes(snapshot)
+        self.character, self.members, self.settings = before.character, before.members, before.settings
+        self.chats, self.page, self.inlays = [*before.other_chats], before.page, {**before.inlays}
         self.chats.insert(self.page, RisuChat.from_json(chat))
-        given = snapshot.get("members")
-        self.members = (
-            tuple(RisuCharacter.from_json(each) for each in given if is_mapping(each))
-            if is_sequence(given)
-            else members
-        )
-        changed = snapshot.get("settings")
-        self.settings = with_settings_changes(settings, changed) if is_mapping(changed) else settings
         shared = snapshot.get("global_variables")
         values: dict[str, dict[str, Json]] = {
             LOCAL: chat_variables(self.chat),
@@ -393,14 +347,15 @@ class ChatState:
         self.rerolls = Rerolls.from_json(rerolls) if is_mapping(rerolls) else Rerolls()
         self._turns = turns if isinstance(turns, int) else 0
         self._seed = seed if isinstance(seed, (int, str)) else self._seed
-        attached = snapshot.get("inlays")
-        read = {name: parse_attachment(each) for name, each in attached.items()} if is_mapping(attached) else {}
-        self.inlays = {**self._first_inlays, **{name: Inlay(each) for name, each in read.items() if each is not None}}
         calls = snapshot.get("tool_calls")
         found = calls.items() if is_mapping(calls) else ()
         self.tool_calls = {name: freeze_object(each) for name, each in found if is_mapping(each)}
         self.error = None
         self._forget_script_results()
+
+    def _app_state(self) -> AppState:
+        others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
+        return AppState(self.character, self.members, self.settings, others, self.page, dict(self.inlays))
 
     # Inside
 
@@ -469,36 +424,6 @@ class ChatState:
         twin.inlays = {**self.inlays}
         twin.rerolls = Rerolls.from_json(self.rerolls.to_json())
         return twin
-
-
-def _with_user(context: RisuAIContext) -> Settings:
-    """The settings with the application's user in the place of the persona in use."""
-    if context.user is None:
-        return context.settings
-    return context.settings.replace(username=context.user_name, persona_prompt=context.persona_prompt)
-
-
-def _opened(context: RisuAIContext, *, given_history: bool) -> tuple[list[RisuChat], int]:
-    owner = context.owner
-    chats = [owner.opened(each) for each in owner.stored_chats]
-    page = owner.raw.get("chatPage")
-    if not given_history and chats:
-        return chats, page if isinstance(page, int) and 0 <= page < len(chats) else 0
-    opened = owner.opened(context.chat)
-    same = [index for index, each in enumerate(chats) if each == opened or (opened.id and each.id == opened.id)]
-    if not same:
-        return [opened, *chats], 0
-    chats[same[0]] = opened
-    return chats, same[0]
-
-
-def _variables(context: RisuAIContext, chat: RisuChat, inputs: RisuAIInputs) -> ChatVariables:
-    given = inputs.get("variables")
-    if isinstance(given, InMemoryVariablesStore):
-        return ChatVariables(given.to_dict())
-    if given is not None:
-        raise ConfigError("a chat keeps its variables itself: variables must be an InMemoryVariablesStore, or nothing")
-    return ChatVariables({LOCAL: chat_variables(chat), GLOBAL: context.settings.global_variables})
 
 
 def branch_comment(chat: str, name: str, line: str) -> RisuMessage:

@@ -1,18 +1,112 @@
-"""What operations change in the settings, as JSON."""
+"""Snapshots of a chat as JSON: what a store keeps, and what undo goes back to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tavernkit._values import FrozenJson, JsonObject, freeze_object, is_mapping, is_sequence, thaw
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import json_stringify
+from tavernkit._values import (
+    FrozenJson,
+    GrowingJoin,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    same_start,
+    thaw,
+    thaw_object,
+)
+from tavernkit.dialects._attachments import parse_attachment
+from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
-from tavernkit.risu_ai._objects import RisuPersona
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuPersona
 
 _PERSONA_KEYS = {"id": "id", "name": "name", "prompt": "personaPrompt", "icon": "icon"}
 
 
-def settings_changes(before: Settings, after: Settings) -> JsonObject:
+class StoredMessages:
+    """What was made of the messages of a chat. Messages cannot be changed, so that other objects are other messages."""
+
+    def __init__(self) -> None:
+        self._messages: tuple[RisuMessage, ...] = ()
+        self._json: list[Json] = []
+        self._written: list[bytes] = []
+        self._joined = GrowingJoin(b",")
+
+    def json(self, messages: tuple[RisuMessage, ...]) -> list[Json]:
+        """Return messages as JSON, in a list of its own; the messages in it are not to be changed."""
+        self._see(messages)
+        return [*self._json]
+
+    def written(self, messages: tuple[RisuMessage, ...]) -> list[bytes]:
+        """Return messages as a file has them, to be joined by commas; most are joined already."""
+        self._see(messages)
+        for message in self._json[len(self._written) :]:
+            self._written.append(json_stringify(message).encode("utf-8", "surrogatepass"))
+        return self._joined.join(self._written)
+
+    def _see(self, messages: tuple[RisuMessage, ...]) -> None:
+        if messages is self._messages:
+            return
+        same = same_start(self._messages, messages)
+        del self._json[same:], self._written[same:]
+        self._json += [thaw(message.to_json()) for message in messages[same:]]
+        self._messages = messages
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """What a chat has besides its messages and variables; most of it never changes."""
+
+    character: RisuCharacter
+    members: tuple[RisuCharacter, ...]
+    settings: Settings
+    other_chats: Sequence[RisuChat]
+    page: int
+    inlays: Mapping[str, Inlay]
+
+    def changes(self, now: AppState) -> JsonObject:
+        """Return what is different now."""
+        found: JsonObject = {}
+        if attached := {name: each for name, each in now.inlays.items() if name not in self.inlays}:
+            found["inlays"] = {name: each.attachment.to_dict() for name, each in attached.items()}
+        if now.page != self.page or now.other_chats != self.other_chats:
+            found["page"] = now.page
+            found["other_chats"] = [chat_json(each) for each in now.other_chats]
+        if now.character is not self.character:
+            found["character"] = thaw_object(now.character.raw)
+        if now.members is not self.members and now.members != self.members:
+            found["members"] = [thaw(each.raw) for each in now.members]
+        if now.settings is not self.settings and (changes := _settings_changes(self.settings, now.settings)):
+            found["settings"] = changes
+        return found
+
+    def with_changes(self, changes: Mapping[str, object]) -> AppState:
+        """Return this with what ``changes()`` found; what is not in it stays."""
+        character, members, settings = (changes.get(name) for name in ("character", "members", "settings"))
+        others, page, attached = (changes.get(name) for name in ("other_chats", "page", "inlays"))
+        chats = [RisuChat.from_json(each) for each in others if is_mapping(each)] if is_sequence(others) else []
+        chats = [*self.other_chats] if others is None else chats
+        read = {name: parse_attachment(each) for name, each in attached.items()} if is_mapping(attached) else {}
+        return AppState(
+            character=RisuCharacter.from_json(character) if is_mapping(character) else self.character,
+            members=(
+                tuple(RisuCharacter.from_json(each) for each in members if is_mapping(each))
+                if is_sequence(members)
+                else self.members
+            ),
+            settings=_with_settings_changes(self.settings, settings) if is_mapping(settings) else self.settings,
+            other_chats=chats,
+            page=min(max(page, 0), len(chats)) if isinstance(page, int) else self.page,
+            inlays={**self.inlays, **{name: Inlay(each) for name, each in read.items() if each is not None}},
+        )
+
+
+def _settings_changes(before: Settings, after: Settings) -> JsonObject:
     """The settings that triggers, personas and presets change, as far as they did."""
     found: JsonObject = {}
     if after.username != before.username:
@@ -34,8 +128,8 @@ def settings_changes(before: Settings, after: Settings) -> JsonObject:
     return found
 
 
-def with_settings_changes(settings: Settings, changes: Mapping[str, object]) -> Settings:
-    """The settings with what ``settings_changes()`` found; what is none of that is left out."""
+def _with_settings_changes(settings: Settings, changes: Mapping[str, object]) -> Settings:
+    """The settings with what ``_settings_changes()`` found; what is none of that is left out."""
     found: dict[str, object] = {}
     for name, kind in (("username", str), ("persona_prompt", str), ("selected_persona", int)):
         if isinstance(changes.get(name), kind):

@@ -1,0 +1,64 @@
+"""What a chat has when it is opened."""
+
+from __future__ import annotations
+
+from tavernkit._values import Json
+from tavernkit.errors import ConfigError
+from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._files.chat_file import chat_variables
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._objects import RisuChat
+from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore
+
+
+class NoHost:
+    """Stands in until the application gives a host."""
+
+    async def ask(self, *_: object, **__: object) -> object:
+        raise ConfigError("this chat has no host to ask a model with: pass host=... or use tavernkit.Conversation")
+
+    checkpoint = call_tool = ask
+
+
+class ChatVariables(InMemoryVariablesStore):
+    """The variables of a chat. As in RisuAI, reading one is enough for the chat to have a place for them."""
+
+    read = False
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        self.read = self.read or scope == LOCAL
+        return super().get(name, scope)
+
+
+def with_user(context: RisuAIContext) -> Settings:
+    """The settings with the application's user in the place of the persona in use."""
+    if context.user is None:
+        return context.settings
+    return context.settings.replace(username=context.user_name, persona_prompt=context.persona_prompt)
+
+
+def opened_chats(context: RisuAIContext, *, given_history: bool) -> tuple[list[RisuChat], int]:
+    """Return the chats of the character, and which of them is open: the one of the inputs, if they have a history."""
+    owner = context.owner
+    chats = [owner.opened(each) for each in owner.stored_chats]
+    page = owner.raw.get("chatPage")
+    if not given_history and chats:
+        return chats, page if isinstance(page, int) and 0 <= page < len(chats) else 0
+    opened = owner.opened(context.chat)
+    same = [index for index, each in enumerate(chats) if each == opened or (opened.id and each.id == opened.id)]
+    if not same:
+        return [opened, *chats], 0
+    chats[same[0]] = opened
+    return chats, same[0]
+
+
+def first_variables(context: RisuAIContext, chat: RisuChat, inputs: RisuAIInputs) -> ChatVariables:
+    """Return the variables that a chat begins with: those of the inputs, else those of the chat and the settings."""
+    given = inputs.get("variables")
+    if isinstance(given, InMemoryVariablesStore):
+        return ChatVariables(given.to_dict())
+    if given is not None:
+        raise ConfigError("a chat keeps its variables itself: variables must be an InMemoryVariablesStore, or nothing")
+    return ChatVariables({LOCAL: chat_variables(chat), GLOBAL: context.settings.global_variables})
