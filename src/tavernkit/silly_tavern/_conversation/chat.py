@@ -11,19 +11,18 @@ from typing import Final, Literal, Self, Unpack
 from tavernkit._text.js_values import trim
 from tavernkit._turns import Host, Turn, TurnKind
 from tavernkit._values import Json, JsonObject, is_object
-from tavernkit.cards._character import Character
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern._builder import Builder
-from tavernkit.silly_tavern._chat.core_chat import inline_bias, without_macros
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern._conversation import edits
 from tavernkit.silly_tavern._conversation import lines as chat_lines
-from tavernkit.silly_tavern._conversation.chat_state import ChatState, Work, object_or_empty, scripted
+from tavernkit.silly_tavern._conversation.chat_state import ChatState, Work, object_or_empty
 from tavernkit.silly_tavern._conversation.generation import Generation
+from tavernkit.silly_tavern._conversation.greetings import greet_again, open_chat
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._groups.group import Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement
 from tavernkit.stores._variables import InMemoryVariablesStore
 
 _KEPT_BY_THE_CHAT: Final = "history", "message", "chat_metadata", "variables", "macro_memory", "generation_type"
@@ -130,7 +129,7 @@ class Chat:
             and not self.state.header.get("tainted")
             and not chat_lines.is_user(self.state.lines[0])
         ):
-            self._show_greeting_again()
+            greet_again(self.state)
 
     # Opening
 
@@ -142,66 +141,7 @@ class Chat:
         Args:
             greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
         """
-        note = self.state.context().settings.note
-        defaults: JsonObject = {
-            "note_prompt": note.default,
-            "note_interval": note.default_interval,
-            "note_position": note.default_position,
-            "note_depth": note.default_depth,
-            "note_role": note.default_role,
-        }
-        for key, value in defaults.items():
-            self.state.header.setdefault(key, value)
-        if not self.state.lines:
-            self._greet(greeting)
-        for line in self.state.lines:
-            chat_lines.extra_of(line)
-            chat_lines.show(line)
-        self.state.show_first()
-
-    def _greet(self, index: int) -> None:
-        context = self.state.context()
-        if context.group is None:
-            if context.card is not None:
-                self._greet_as(context.card, index)
-            return
-        for avatar in context.group.members:
-            card = context.members.get(avatar)
-            texts = (card.first_mes, *card.alternate_greetings) if card is not None else ()
-            if card is not None and index < len(texts) and texts[index]:
-                self._greet_in_group(avatar, card, texts[index])
-
-    def _greet_as(self, card: Character, index: int) -> None:
-        with self.state.expanding() as workspace:
-            texts = [
-                scripted(workspace, text, RegexPlacement.AI_OUTPUT)
-                for text in (card.first_mes, *card.alternate_greetings)
-            ]
-        if not any(texts):
-            return
-        line = chat_lines.greeting_line(card.name, texts, self.state.now())
-        self.state.lines.append(line)
-        if 0 < index < len(chat_lines.swipes_of(line)):
-            chat_lines.arrive_at_swipe(line, index)
-
-    def _greet_in_group(self, avatar: str, card: Character, text: str) -> None:
-        with self.state.expanding(speaker=avatar) as state:
-            text = state.macros(scripted(state, text, RegexPlacement.AI_OUTPUT))
-        line = chat_lines.greeting_line(card.name, [text], self.state.now())
-        self.state.round += 1
-        chat_lines.extra_of(line)["gen_id"] = self.state.round
-        line |= {"original_avatar": avatar, "force_avatar": chat_lines.CHARACTER_AVATAR.format(avatar)}
-        self.state.lines.append(line)
-
-    def _show_greeting_again(self) -> None:
-        line, card = self.state.lines[0], self.state.context().card
-        if card is None:
-            return
-        del self.state.lines[:]
-        self._greet_as(card, chat_lines.swipe_id_of(line))
-        for each in self.state.lines:
-            chat_lines.show(each)
-        self.state.show_first()
+        open_chat(self.state, greeting)
 
     # Turns
 
@@ -330,19 +270,7 @@ class Chat:
 
     def remove_last_round(self) -> None:
         """Remove the replies at the end that belong to one round of a group."""
-        if not self.state.lines or chat_lines.is_user(self.state.lines[-1]):
-            return
-        round_id = chat_lines.extra_of(self.state.lines[-1]).get("gen_id")
-        self.state.lines.pop()
-        while round_id is not None and self.state.lines:
-            line = self.state.lines[-1]
-            if (
-                chat_lines.is_user(line)
-                or chat_lines.is_hidden(line)
-                or chat_lines.extra_of(line).get("gen_id") != round_id
-            ):
-                return
-            self.state.lines.pop()
+        edits.remove_last_round(self.state.lines)
 
     def _forget_ephemeral(self) -> None:
         injects = self.state.header.get("script_injects")
@@ -360,16 +288,7 @@ class Chat:
             text: The message.
             keys: More keys of the line, or other values for them (``name``, ``force_avatar``, ``extra``).
         """
-        state = self.state
-        with state.expanding() as workspace:
-            bias = inline_bias(text, workspace.warn)
-            text = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
-            name = workspace.context.user_name
-        if bias:
-            text = without_macros(text)
-        line = chat_lines.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
-        chat_lines.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
-        line.update(keys)
+        line = edits.typed_line(self.state, text, keys)
         self.add_line(line)
         return line
 
@@ -388,15 +307,7 @@ class Chat:
         """
         if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
             return
-        line = self.state.lines[-1]
-        chat_lines.show(line)
-        with self.state.expanding(speaker=_speaker(line)) as workspace:
-            chat_lines.swipes_of(line).append(workspace.macros(text))
-        info: JsonObject = {"send_date": self.state.now(), "extra": {}}
-        chat_lines.infos_of(line)[-1] = info
-        if show:
-            chat_lines.leave_swipe(line)
-            chat_lines.arrive_at_swipe(line, len(chat_lines.swipes_of(line)) - 1)
+        edits.add_swipe(self.state, self.state.lines[-1], text, show=show)
 
     def delete_range(self, start: int, end: int) -> None:
         """Delete lines ``start`` to ``end`` (included)."""
@@ -424,24 +335,7 @@ class Chat:
             index: The number of the line; -1 is the last.
             text: Its new text.
         """
-        line = self._line(index)
-        placement = RegexPlacement.USER_INPUT if chat_lines.is_user(line) else RegexPlacement.AI_OUTPUT
-        if chat_lines.is_narrator(line):
-            placement = RegexPlacement.SLASH_COMMAND
-        with self.state.expanding(speaker=_speaker(line)) as state:
-            text = scripted(state, text, placement, is_edit=True, character=str(line.get("name") or ""))
-            if state.context.settings.power_user.trim_spaces:
-                text = trim(text)
-            bias = inline_bias(text, state.warn)
-            if bias:
-                text = without_macros(text)
-            line["mes"] = state.macros(text)
-        chat_lines.extra_of(line)["bias"] = bias if chat_lines.may_hold_bias(line) else None
-        self.state.take_reasoning(line)
-        if chat_lines.swipes_of(line):
-            at = chat_lines.swipe_id_of(line)
-            if at < len(chat_lines.swipes_of(line)):
-                chat_lines.swipes_of(line)[at] = line["mes"]
+        edits.edit_line(self.state, self._line(index), text)
         self.state.header["tainted"] = True
 
     def delete(self, index: int) -> None:
@@ -573,9 +467,3 @@ class Chat:
 
     def _line(self, index: int) -> JsonObject:
         return self.state.lines[self._place(index)]
-
-
-def _speaker(line: JsonObject) -> str | None:
-    """Return the file name of the member of a group who said a line."""
-    avatar = line.get("original_avatar")
-    return avatar if isinstance(avatar, str) else None
