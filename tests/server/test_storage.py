@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.server import ServerConfig
 from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage import chats, items
+from tavernkit.server.storage import database as database_module
 from tavernkit.server.storage.chats import ChatLine, Selection, new_line
 from tavernkit.server.storage.columns import dump_json, storable, storable_json
 from tavernkit.server.storage.database import Database, migration_config
@@ -227,3 +228,23 @@ async def test_all_items_of_a_kind_are_more_than_a_page(database: Database, monk
         for name in "edcba":
             await save_item(connection, "book", name=name, platform="silly_tavern", file=b"{}", filename="x")
         assert [info.id for info in await items.all_items(connection, "book")] == ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.skipif(not POSTGRES, reason="SQLite has no connections to lose")
+async def test_connections_that_are_lost_are_replaced(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def backend() -> int:
+        async with database.read() as connection:
+            return (await connection.exec_driver_sql("SELECT pg_backend_pid()")).scalar_one()
+
+    first = await backend()
+    assert await backend() == first
+    async with database.read() as connection:
+        database_module.driver_of(connection).terminate()  # it knows that it is closed
+    second = await backend()
+    assert second != first
+    monkeypatch.setattr(database_module, "PING_SECONDS", -1.0)  # it is asked
+    other = Database(database.engine.url.render_as_string(hide_password=False))
+    async with other.read() as connection:
+        await connection.exec_driver_sql(f"SELECT pg_terminate_backend({second})")
+    await other.close()
+    assert await backend() != second

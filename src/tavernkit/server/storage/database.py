@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, inspect, select
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.util import await_only
 
@@ -35,6 +35,9 @@ MIGRATION_LOCK = 0x7461766B
 PRAGMAS = (f"busy_timeout={BUSY_MILLISECONDS}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
 _PAUSE = 0.01
+_USED = "used"
+PING_SECONDS = 5.0
+"""How long a connection to PostgreSQL may be idle and is still taken for alive: asking takes three round trips."""
 
 
 class Database:
@@ -53,7 +56,7 @@ class Database:
             raise ConfigError("an SQLite database must be a file: sqlite:///path", code="INVALID_DATABASE")
         if self.sqlite and parsed.database:
             _find_file(Path(parsed.database), create=create)
-        options: dict[str, Any] = {"pool_pre_ping": True}
+        options: dict[str, Any] = {}
         pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
             options = {"async_creator": connector(parsed.database)}
@@ -69,6 +72,9 @@ class Database:
         if self.sqlite:
             event.listen(self.engine.sync_engine, "connect", _prepare_sqlite)
             event.listen(self.engine.sync_engine, "begin", _begin_sqlite)
+        else:
+            event.listen(self.engine.sync_engine, "checkout", _check_connection)
+            event.listen(self.engine.sync_engine, "checkin", _note_use)
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection]:
@@ -83,8 +89,16 @@ class Database:
             together: True if it is short and may share its flush with concurrent ones.
         """
         if self._writer is None:
-            return self.engine.begin()
+            return self._write_to_postgres()
         return self._writer.together() if together else self._writer.alone()
+
+    @asynccontextmanager
+    async def _write_to_postgres(self) -> AsyncGenerator[AsyncConnection]:
+        async with self.engine.begin() as connection:
+            # Else SQLAlchemy begins with the first statement that it is given, and must be given it.
+            adapter: Any = (await connection.get_raw_connection()).dbapi_connection
+            await adapter._start_transaction()  # noqa: SLF001  # it has no other name
+            yield connection
 
     async def migrate(self) -> None:
         """Update the tables."""
@@ -192,6 +206,25 @@ def _upgrade(connection: Connection) -> None:
     except CommandError as error:
         message = "the database was made by a newer version of TavernKit"
         raise ConfigError(f"{message}: {error}", code="INVALID_DATABASE") from error
+
+
+def _check_connection(connection: Any, record: Any, _: object) -> None:
+    """Have a connection replaced that is closed, or that does not answer after a pause."""
+    used = record.info.get(_USED)
+    if used is None:
+        return  # it is new
+    try:
+        closed = connection.driver_connection.is_closed()
+        if not closed and time.monotonic() - used > PING_SECONDS:
+            connection.ping()
+    except Exception as error:
+        raise InvalidatePoolError("the connection is lost") from error
+    if closed:
+        raise InvalidatePoolError("the connection is closed")
+
+
+def _note_use(_: object, record: Any) -> None:
+    record.info[_USED] = time.monotonic()
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
