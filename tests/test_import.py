@@ -18,6 +18,12 @@ NOT_FOR_EVERY_BUILD = (
     "tavernkit.silly_tavern._context_template.handlebars",
     "tavernkit._text.js_regex.guard",
 )
+NOT_FOR_EVERY_SERVICE = (
+    "alembic",
+    "tavernkit.risu_ai._builder",
+    "tavernkit.risu_ai._cbs",
+    "tavernkit.risu_ai._lorebook",
+)
 
 PROBE = """
 import json, sys, time
@@ -47,6 +53,13 @@ def test_a_builder_waits_with_what_not_every_build_needs() -> None:
     probe = "import json, sys; from tavernkit.silly_tavern import Builder; print(json.dumps(list(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert not set(json.loads(result.stdout)) & {*NOT_FOR_EVERY_BUILD}
+
+
+def test_the_service_starts_without_risu_ais_engines() -> None:
+    pytest.importorskip("fastapi")
+    probe = "import json, sys, tavernkit.server.app; print(json.dumps(list(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert not set(json.loads(result.stdout)) & {*NOT_FOR_EVERY_SERVICE}
 
 
 @pytest.mark.parametrize(

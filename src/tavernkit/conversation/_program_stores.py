@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.cards._json_text import parse_json
@@ -16,8 +16,9 @@ from tavernkit.conversation._stores import SavedChat, WatchedFile, free_path, sa
 from tavernkit.conversation._undo import UNDO
 from tavernkit.conversation.errors import StoreError
 from tavernkit.errors import FileFormatError
-from tavernkit.risu_ai._files.chat_file import chat_variables, read_chats
-from tavernkit.risu_ai._files.save import Save
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._files.save import Save
 
 OWN_FOLDER: Final = "tavernkit"
 """Our own folder in SillyTavern's data folder, or next to a save."""
@@ -142,6 +143,9 @@ class RisuSaveStore:
         Raises:
             StoreError: The file cannot be written.
         """
+        from tavernkit.risu_ai._files.chat_file import chat_variables, read_chats
+        from tavernkit.risu_ai._files.save import Save  # RisuAI's engines, which SillyTavern's stores do not need
+
         stored = read_chats(chat.file).chats[0]
         # Read again each time: assets are read from the file that is about to be replaced.
         save = Save.load(self.path, warn=_ignore).with_chat(self.character, stored, chat_variables(stored))

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tavernkit._values import JsonObject, is_object
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.server.talks import silly_tavern_lines
-from tavernkit.server.talks.risu_ai import RisuTalk
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
 from tavernkit.server.turn_request import NewMessage
 from tavernkit.server.vectors import Vectors
+
+if TYPE_CHECKING:
+    from tavernkit.server.talks.risu_ai import RisuTalk
 
 
 class Talks:
@@ -27,6 +30,8 @@ class Talks:
     @cached_property
     def _risu_ai(self) -> RisuTalk:
         """Made on first use, so that startup need not load RisuAI's engines."""
+        from tavernkit.server.talks.risu_ai import RisuTalk
+
         return RisuTalk(self._build_executor)
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
@@ -65,7 +70,8 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str,
             name=name if isinstance(name, str) else "",
             avatar=avatar,
         )
-    if isinstance(talk, RisuTalk) and message.role == "assistant" and not metadata.get("tool_calls"):
+    is_reply = message.role == "assistant" and not metadata.get("tool_calls")
+    if is_reply and not isinstance(talk, SillyTavernTalk):
         return talk.reply_line(message.content)
     return talk.neutral_line(message.role, message.content, metadata)
 
