@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from tavernkit._values import EMPTY_OBJECT, JsonObject, is_list, is_mapping, thaw, thaw_object
 from tavernkit.cards._bundle import Bundle
-from tavernkit.risu_ai._files.card_import import character_from_card
 from tavernkit.risu_ai._objects import RisuCharacter
 
 KEPT_FIELDS = ("chaId", "escapeOutput", "modules")
@@ -38,6 +37,8 @@ def kept_fields(bundle: Bundle) -> Mapping[str, object]:
 
 def kept_character(bundle: Bundle, **fields: object) -> RisuCharacter:
     """Return the character of a card, with what the card was given to keep and other fields."""
+    from tavernkit.risu_ai._files.card_import import character_from_card  # with the lorebook's engine
+
     return RisuCharacter.from_json({**character_from_card(bundle).raw, **kept_fields(bundle), **fields})
 
 
