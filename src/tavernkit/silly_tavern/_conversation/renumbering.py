@@ -1,17 +1,17 @@
-"""Chats of which only the last messages are read: what counts messages counts from the first that is read."""
+"""Long chats of which only the last messages are read: message numbers count from the first one read."""
 
 from __future__ import annotations
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 
 TIMED = "timedWorldInfo"
-"""Where a chat keeps which lore is sticky or cooling down, and from which message to which."""
+"""The key of a chat's timed effects: which lore is sticky or on cooldown, and for which messages."""
 CACHED = "tavernkit_cache"
-"""Where builds that keep a prompt cache keep what the next one has to know (``plan.metadata_changes``)."""
+"""The key of the state of prompt-cache builds (``plan.metadata_changes``)."""
 
 
 def moved(details: JsonObject, by: int) -> JsonObject:
-    """The details of a chat whose messages have other numbers: those from ``-unread`` on for builds, and back."""
+    """Return the details of a chat with shifted message numbers, for builds and back."""
     timed, cached = details.get(TIMED), details.get(CACHED)
     if not by:
         return details
@@ -28,7 +28,7 @@ def _each(effects: JsonObject, by: int) -> JsonObject:
 
 
 def _moved_cache(cached: JsonObject, by: int) -> JsonObject:
-    """Where the history was cut, and behind which messages lore is; what is before the first one is gone."""
+    """Shift the cut of the history and the positions of frozen lore; those before the first message are dropped."""
     lore, cut = cached.get("lore"), cached.get("cut")
     found = dict(cached)
     if isinstance(cut, int):
