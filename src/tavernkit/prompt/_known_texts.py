@@ -91,7 +91,7 @@ class KnownLine:
         self.line = line
         self.chat = chat
         self.whole = whole
-        """Whether the block is the line as it stands."""
+        """True if the block is the line as it stands."""
         self.text = ""
         """The traced line; empty until it is asked for."""
 
@@ -101,7 +101,7 @@ class _Known:
     text: str
     of_lore: bool
     often: bool = False
-    """Whether it stands in its place several times, and always comes from the same place."""
+    """True if it stands in its place several times, and always comes from the same place."""
 
 
 @dataclass(frozen=True, slots=True)

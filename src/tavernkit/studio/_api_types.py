@@ -71,7 +71,7 @@ class ActivateIn(_In):
 
 
 class SaveIn(_In):
-    """Whether to overwrite changes of another program."""
+    """True if to overwrite changes of another program."""
 
     overwrite: bool = False
 

@@ -23,7 +23,7 @@ _PRINTABLE_BITS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class OutputVerdict:
-    """Whether a result may be written; ``reason`` names the limit it exceeds."""
+    """True if a result may be written; ``reason`` names the limit it exceeds."""
 
     estimated_bytes: int
     reason: str | None = None
