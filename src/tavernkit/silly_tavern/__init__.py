@@ -1,4 +1,4 @@
-"""SillyTavern: its files in, its prompt out."""
+"""SillyTavern: builds its prompts from its files."""
 
 from tavernkit._lazy import lazy_exports
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     pass
 
 SHORT_TEXT = 8
-"""Builders add separators and names of their own; longer texts stand somewhere."""
+"""Builders add their own separators and names; longer texts have a source."""
 
 
 class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
@@ -40,7 +40,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset, books=[book])  # doctest: +SKIP
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
 
-    Takes every input of ``SillyTavernInputs``; what is passed to ``build()`` wins over the builder's own.
+    Takes every input of ``SillyTavernInputs``; inputs of ``build()`` override the builder's own.
     Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
     ``TextPlan``: one prompt text and its stop strings. Without a ``pipeline`` of your own,
     ``CHAT_PIPELINE`` or ``TEXT_PIPELINE`` runs.
@@ -78,7 +78,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         return SillyTavernState(context, self.services)
 
     def build(self, **inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
-        """Build one prompt. In a group the speaker is ``speaker``, else the first one ``decide()`` names."""
+        """Build one prompt. In a group, the speaker is ``speaker``, else the first one that ``decide()`` chooses."""
         return self.run(self.make_context(**inputs))
 
     def run(self, context: SillyTavernContext) -> ChatPlan:
@@ -107,9 +107,9 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     ) -> TracedBuild:
         """Build a context again with traced texts.
 
-        Lines of the chat that are messages of the plan as they stand are given their places afterwards, so most of
-        them need not be there: if the texts of a short chat are those of the plan, they are taken. If words of lines
-        that were not traced turn up elsewhere, all are.
+        Lines of the chat that are unchanged messages of the plan get their places afterwards, so most of them need not
+        be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
+        appears elsewhere, the whole chat is traced.
         """
         from tavernkit.silly_tavern._sources import EntryTexts, LineTexts, place_of, traced_context, turn_inputs
 
@@ -160,22 +160,22 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         return TracedBuild(traced, texts.of_block, unused)
 
     def with_pipeline(self, pipeline: Pipeline[SillyTavernState]) -> Self:
-        """Return a builder that runs another pipeline, for chat and text completion alike."""
+        """Return a builder that runs another pipeline, for both chat and text completion."""
         twin = super().with_pipeline(pipeline)
         vars(twin).update(_own_pipeline=True)
         return twin
 
     def replace(self, **inputs: Unpack[SillyTavernInputs]) -> Self:
-        """Return a builder with some inputs changed; compiled things are shared."""
+        """Return a builder with some inputs changed; compiled data is shared."""
         return self._replaced(inputs)
 
     def decide(self, **inputs: Unpack[SillyTavernInputs]) -> GroupDecision:
-        """Say who speaks next in a group: the application's decision if there is one, else by the group's rules."""
+        """Decide who speaks next in a group: the application's decision if there is one, else by the group's rules."""
         return decide(self.make_context(**inputs), log_warning)
 
 
 def build(**inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
-    """Build one prompt from the inputs of a ``Builder``; compiled things are kept between calls all the same."""
+    """Build one prompt from the inputs of a ``Builder``; compiled data is kept between calls."""
     return _shared().build(**inputs)
 
 

@@ -1,4 +1,4 @@
-"""Everything a SillyTavern build knows of the outside world."""
+"""The context of a SillyTavern build."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ PROFILES_OF_SOURCES = {
     "deepseek": "deepseek",
     "custom": "llama_cpp",
 }
-"""Cache profiles of chat-completion sources; all others are reckoned with as OpenAI is."""
+"""Cache profiles of chat-completion sources; all others use OpenAI's."""
 
 PROFILES_OF_BACKENDS = {"vllm": "vllm", "openrouter": "openai", "togetherai": "openai", "infermaticai": "vllm"}
-"""Cache profiles of text-completion backends; all others keep the last prompt, as llama.cpp does."""
+"""Cache profiles of text-completion backends; all others keep the last prompt, like llama.cpp."""
 
 NO_METADATA = ChatMetadata()
 """The header of a chat that has none."""
@@ -183,7 +183,7 @@ class SillyTavernContext(Context):
 
     @property
     def log(self) -> ChatLog:
-        """The history with everything its lines hold."""
+        """The history with its full lines."""
         return cast("ChatLog", self.history)
 
     @property
@@ -193,7 +193,7 @@ class SillyTavernContext(Context):
 
     @property
     def active_preset(self) -> Preset:
-        """The preset given, else the one in the settings."""
+        """The given preset, else the one in the settings."""
         return self.preset if self.preset is not None else self.settings.preset
 
     @property
@@ -208,18 +208,18 @@ class SillyTavernContext(Context):
 
     @property
     def character_name(self) -> str:
-        """The name ``{{char}}`` stands for."""
+        """The value of ``{{char}}``."""
         return self.character.name if self.character is not None else ""
 
     @property
     def user_name(self) -> str:
-        """The name ``{{user}}`` stands for; an empty one becomes ``User``."""
+        """The value of ``{{user}}``; an empty name becomes ``User``."""
         user: Participant | None = self.user
         return (user.name if user is not None else self.settings.username) or "User"
 
     @property
     def active_persona(self) -> Persona:
-        """The persona given, else the user's own text in the place the settings give it."""
+        """The given persona, else the user's own text at the place in the settings."""
         if self.persona is not None:
             return self.persona
         own = self.settings.persona
@@ -234,12 +234,12 @@ class SillyTavernContext(Context):
 
     @property
     def prompt_type(self) -> str:
-        """The generation type prompts and requests see: in a group, regenerating is a normal generation."""
+        """The generation type for prompts and requests: in a group, regenerating is a normal generation."""
         return "normal" if self.group is not None and self.generation_type == "regenerate" else self.generation_type
 
     @property
     def active_cache_profile(self) -> CacheProfile:
-        """The cache profile given, else that of the preset's source; of text completion, that of the backend."""
+        """The given cache profile, else that of the preset's source; for text completion, that of the backend."""
         if self.text_completion:
             backend = self.settings.text_backend.type
             return find_profile(self.cache_profile or PROFILES_OF_BACKENDS.get(backend, "llama_cpp"))
@@ -248,7 +248,7 @@ class SillyTavernContext(Context):
 
     @property
     def text_completion(self) -> bool:
-        """True if one text is built (``dialect="text"``), not messages."""
+        """True if one text is built (``dialect="text"``) instead of messages."""
         return self.dialect == TEXT_DIALECT
 
     @property
@@ -261,17 +261,17 @@ class SillyTavernContext(Context):
 
     @property
     def active_instruct(self) -> InstructTemplate:
-        """The instruct template given, else the one in the settings."""
+        """The given instruct template, else the one in the settings."""
         return self.instruct if self.instruct is not None else self.settings.power_user.instruct
 
     @property
     def active_context_template(self) -> ContextTemplate:
-        """The context template given, else the one in the settings."""
+        """The given context template, else the one in the settings."""
         return self.context_template if self.context_template is not None else self.settings.power_user.context
 
     @property
     def active_system_prompt(self) -> SystemPrompt:
-        """The system prompt given, else the one in the settings."""
+        """The given system prompt, else the one in the settings."""
         return self.system_prompt if self.system_prompt is not None else self.settings.power_user.sysprompt
 
     @property

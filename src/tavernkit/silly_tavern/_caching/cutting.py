@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._token_counting.messages import MessageCounter
 
 @dataclass(slots=True)
 class Kept:
-    """What is left of the history."""
+    """The part of the history that is kept."""
 
     REASON: ClassVar[str] = "makes room for messages of the chat"
 
@@ -27,12 +27,12 @@ class Kept:
     unreached: list[HistoryEntry]
     """Everything before it."""
     dropped: list[list[PlacedMessage]] = field(default_factory=list[list[PlacedMessage]])
-    """Lore behind messages that are kept, and what stood at a depth, for which there was no room."""
+    """Lore after kept messages, and texts at a depth, that did not fit."""
 
 
 @dataclass(slots=True)
 class _Unit:
-    """A message and the lore behind it, as places in the history."""
+    """A message and the lore after it, as positions in the history."""
 
     place: int
     entry: CoreMessage
@@ -47,17 +47,17 @@ def cut_history(
     how: HistoryCut,
     taken: int,
 ) -> Kept | None:
-    """Choose where the history begins and return its messages, or nothing if the newest one does not fit.
+    """Choose where the history begins and return its messages; None if the newest one does not fit.
 
-    What stands in the chat at a depth and is not frozen always stays if it is behind the cut. Lore that is called up
-    now is said again behind the newest message if its line goes.
+    Texts at a depth that are not frozen always stay if they are after the cut. Active lore is repeated after the newest
+    message if its line is removed.
 
     Args:
-        layout: Its history is changed where lore is said again.
-        slots: What is placed by now, and the budget.
-        convert: Expands the entry at a place.
-        counter: Counts what is not expanded.
-        how: The profile, and what the build before kept.
+        layout: The layout, whose history changes if lore is repeated.
+        slots: What is already placed, and the budget.
+        convert: Expands the entry at a position.
+        counter: Counts unexpanded texts.
+        how: The profile, and what the previous build kept.
         taken: How many of the newest messages are no longer in the history.
     """
     dropped: list[list[PlacedMessage]] = []
@@ -70,7 +70,7 @@ def cut_history(
         start = _start(history, units, positions, slots, convert, counter, how)
         if start is not None:
             break
-        # SillyTavern would not have got to what is at a depth: the message comes first.
+        # SillyTavern would not have reached texts at a depth: the message comes first.
         place = next((place for place in range(units[-1].place, len(history)) if _stood_deeper(history[place])), None)
         if place is None:
             return None
@@ -109,7 +109,7 @@ def _start(
 
 
 def _stood_deeper(entry: HistoryEntry) -> bool:
-    """Return True for what came from a depth; prompts from the head of the list always stay."""
+    """Return True for texts from a depth; prompts from the head of the list always stay."""
     if not isinstance(entry, Injected) or entry.frozen is not None:
         return False
     return any(prompt.depth for prompt in (*entry.prompts, *entry.extensions))
@@ -127,7 +127,7 @@ def _kept(
     groups: dict[int, list[PlacedMessage]] = {}
     left = slots.budget
     for place in range(len(history) - 1, begin - 1, -1):
-        position = positions[min(place, len(positions) - 1)]  # lore that is said again came in behind the newest
+        position = positions[min(place, len(positions) - 1)]  # repeated lore was inserted after the newest message
         groups[place] = [message for message in convert(place, position) if message.sent]
         left -= sum(message.tokens for message in groups[place])
     dropped: list[list[PlacedMessage]] = []
@@ -141,7 +141,7 @@ def _kept(
 
 
 def _positions(history: list[HistoryEntry], newest: int) -> list[int]:
-    """For every entry, the place in the core chat of the message that it is or that comes next before it."""
+    """Return for every entry the position in the core chat of its message, or of the message before it."""
     positions: list[int] = []
     for entry in reversed(history):
         positions.append(newest)
@@ -168,9 +168,9 @@ def _sizes(
     cost: Callable[[int], int],
     counter: MessageCounter,
 ) -> list[HistoryUnit]:
-    """Price the units: as they are expanded where they may be sent, as they are written before that.
+    """Count the tokens of units: expanded if they may be sent, otherwise unexpanded.
 
-    Macros of messages that no prompt could hold must not run.
+    Macros of messages that cannot be in any prompt must not run.
     """
     sizes: list[HistoryUnit] = []
     used = 0
@@ -190,7 +190,7 @@ def _line(entry: HistoryEntry) -> FrozenLine | None:
 
 
 def _say_again(layout: Layout, units: list[_Unit], start: int, how: HistoryCut) -> None:
-    """Put lore that is called up now behind the newest message if its line is cut away."""
+    """Repeat active lore after the newest message if its line is cut away."""
     newest = units[-1]
     kept = {
         line.id for unit in units[start:] for place in unit.lore if (line := _line(layout.history[place])) is not None

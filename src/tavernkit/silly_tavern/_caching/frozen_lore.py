@@ -16,10 +16,10 @@ from tavernkit.silly_tavern._world_info.placement import DepthGroup, PlacedEntry
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 
 METADATA_KEY = "tavernkit_cache"
-"""The key of a chat's header under which cache strategies keep what they need for the next build."""
+"""The key in a chat's header for the state of cache strategies."""
 
 MAX_FROZEN_LINES = 1000
-"""Lines that a header may hold; of more, the newest count."""
+"""The maximum number of lines in a header; the newest count."""
 
 ALWAYS = 100
 """The probability of an entry that is in every prompt."""
@@ -30,7 +30,7 @@ class FrozenLine:
     """A lore entry that became a line of the history."""
 
     after: int
-    """The number of the chat's line that it stands behind."""
+    """The number of the chat line that it follows."""
     line: str
     """A digest of that line's text: if the line was changed or deleted, the entry may fire again."""
     id: str
@@ -42,7 +42,7 @@ class FrozenLine:
     """Where SillyTavern would have put it."""
 
     def to_json(self) -> JsonObject:
-        """Return the line as it is stored."""
+        """Return the line as stored."""
         return {
             "after": self.after,
             "line": self.line,
@@ -56,10 +56,10 @@ class FrozenLine:
 
 
 def read_frozen_lines(stored: object, chat: Sequence[ChatMessage]) -> list[FrozenLine]:
-    """Read the lines that still have their place in the chat, in its order; what cannot be read does not count.
+    """Read the lines that still have their place in the chat, in order; unreadable ones are ignored.
 
     Args:
-        stored: What the header has under ``METADATA_KEY``.
+        stored: The header's value of ``METADATA_KEY``.
         chat: The chat.
     """
     items = stored.get("lore") if is_mapping(stored) else None
@@ -72,13 +72,13 @@ def read_frozen_lines(stored: object, chat: Sequence[ChatMessage]) -> list[Froze
 
 
 def read_cut(stored: object) -> int | None:
-    """Read the number of the first line that was in the prompt before, if it is known."""
+    """Read the number of the first line in the previous prompt, if known."""
     value = stored.get("cut") if is_mapping(stored) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def digest(text: str) -> str:
-    """Return a short name for a text."""
+    """Return a short digest of a text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
@@ -88,9 +88,9 @@ BEFORE, AFTER = "before the character", "after the character"
 def freeze(
     result: WorldInfoResult, unsent: Collection[str] = ()
 ) -> tuple[WorldInfoResult, list[tuple[PlacedEntry, str, str]]]:
-    """Take everything that comes and goes out of its place.
+    """Remove all entries that come and go from their places.
 
-    Constant entries stay where they are, as do examples and outlets, which other texts are made of.
+    Constant entries stay in place, as do examples and outlets, which other texts are made from.
 
     Args:
         result: The scan's result.

@@ -1,4 +1,4 @@
-"""Puts what changes where it does not break a prompt cache: ``lore="freeze"`` and ``volatile="tail"``."""
+"""Moves changing texts to where they do not break a prompt cache: ``lore="freeze"`` and ``volatile="tail"``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 
 REWRITTEN = frozenset({SUMMARY, VECTORS_MEMORY, VECTORS_DATA_BANK, SMART_CONTEXT})
-"""Texts beside the main prompt that are rewritten while the chat goes on."""
+"""Texts next to the main prompt that change during the chat."""
 
 BEHIND = "behind the chat"
 MACRO_REASON = "a macro makes it another text in every prompt"
@@ -45,9 +45,9 @@ DEPTH_REASON = "every message would move it"
 
 
 def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoResult:
-    """Make lines of the history out of lore that fired by key, and leave the rest in its places.
+    """Turn lore that fired by key into lines of the history, and leave the rest in place.
 
-    An entry whose line is still in the prompt is not said again. Reads ``turn`` and ``core``, writes ``frozen_lines``
+    An entry whose line is still in the prompt is not repeated. Reads ``turn`` and ``core``, writes ``frozen_lines``
     and ``active_lore``.
     """
     stored = state.context.metadata.get(METADATA_KEY)
@@ -55,7 +55,7 @@ def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoRe
     state.frozen_lines = lines
     if not state.core:
         return result
-    continued = state.context.prompt_type == "continue" and len(state.core) > 1  # and has to stay the last
+    continued = state.context.prompt_type == "continue" and len(state.core) > 1  # and must stay the last
     newest, cut = state.core[-2 if continued else -1].index, read_cut(stored) or 0
     present = {line.id for line in lines if line.after >= cut}
     kept, fired = freeze(result, _unsent(state.context))
@@ -65,7 +65,7 @@ def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoRe
         if identity in present:
             continue
         text = placed.content
-        if place in (BEFORE, AFTER) and not state.context.text_completion:  # whose story string has a format of its own
+        if place in (BEFORE, AFTER) and not state.context.text_completion:  # whose story string has its own format
             text = format_lore(text, state.context.active_preset.wi_format)
         line = FrozenLine(
             after=newest,
@@ -85,7 +85,7 @@ def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoRe
 
 
 def _unsent(context: SillyTavernContext) -> list[str]:
-    """Places that a text prompt does not have, because its story string does not ask for them."""
+    """Return the places that a text prompt does not have, because its story string does not use them."""
     if not context.text_completion:
         return []
     story = context.active_context_template.story_string
@@ -101,7 +101,7 @@ def _causes(state: SillyTavernState, result: WorldInfoResult) -> Iterable[Mappin
 
 
 def insert_frozen_lines(state: SillyTavernState, newest_first: list[HistoryEntry]) -> None:
-    """Put each line of lore behind its message; if that one is hidden, behind the one before."""
+    """Put each line of lore after its message; if that is hidden, after the one before."""
     for line in state.frozen_lines:
         entry = Injected(line.role, line.text, 0, 100, frozen=line)
         place = next(
@@ -127,12 +127,12 @@ def move_to_tail(
     groups: Sequence[Sequence[Injected]],
     newest_first: list[HistoryEntry],
 ) -> None:
-    """Put everything that moves or changes behind the chat: first what stood in the head, then by depth.
+    """Move everything that moves or changes to after the chat: first texts from the head, then by depth.
 
     Args:
         state: The build.
-        layout: Its prompts beside the main prompt may be taken.
-        groups: What stands in the chat at a depth, shallow depths first.
+        layout: The layout, from which prompts next to the main prompt may be moved.
+        groups: Texts at a depth of the chat, shallow depths first.
         newest_first: The chat.
     """
     if CHAT_HISTORY not in state.prompt_entries:
@@ -154,7 +154,7 @@ def move_to_tail(
 
 
 def _volatile_prompts(state: SillyTavernState, texts: dict[tuple[str, str], str]) -> list[tuple[Prompt, str, str]]:
-    """Take prompts before the chat whose texts change by themselves out of the list."""
+    """Remove prompts before the chat whose texts change by themselves from the list."""
     collection = state.prompt_entries
     found: list[tuple[Prompt, str, str]] = []
     for place in range(collection.index(CHAT_HISTORY)):
@@ -184,7 +184,7 @@ def changes(source: FrozenObject, texts: dict[tuple[str, str], str]) -> bool:
 
     Args:
         source: Where the text came from.
-        texts: Texts as files have them, by kind and id.
+        texts: Raw texts of files, by kind and id.
     """
     keys = [(str(source.get("kind")), str(source.get("id")))]
     for name, kind in (("entries", "lore"), ("parts", None)):
@@ -224,12 +224,12 @@ def moved_lore(sent: Iterable[tuple[FrozenLine, int | None]]) -> list[Moved]:
 
 
 def metadata_changes(context: SillyTavernContext, cut: int | None, sent: Sequence[FrozenLine]) -> FrozenObject:
-    """Return what the next build has to know.
+    """Return what the next build must know.
 
     Args:
         context: The inputs.
         cut: The number of the chat line that the history begins with.
-        sent: Lore that is in it.
+        sent: Lore in the history.
     """
     if context.strategy != CACHE and context.lore != FREEZE:
         return EMPTY_OBJECT

@@ -1,4 +1,4 @@
-"""The texts of a prompt as files have them, with their macros."""
+"""The raw texts of a prompt, with their macros."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def raw_texts(context: SillyTavernContext, lore: LoreResult | None = None) -> di
 
     Args:
         context: The inputs of the build.
-        lore: What the lore scan gave: the entries that may be in the prompt.
+        lore: The result of the lore scan: the entries that may be in the prompt.
     """
     preset, metadata = context.active_preset, context.metadata
     found = {("preset prompt", prompt.identifier): prompt.content for prompt in preset.effective_prompts}
@@ -55,7 +55,7 @@ def _text_completion(context: SillyTavernContext) -> dict[tuple[str, str], str]:
         ("system prompt", "post_history"): system.post_history,
         ("context template", "story_string"): template.story_string,
         ("context template", "chat_start"): template.chat_start,
-        # The preset's formats of these fields are chat completion's.
+        # The preset's formats of these fields apply to chat completion only.
         ("card field", "charPersonality"): card.personality if card is not None else "",
         ("card field", "scenario"): context.metadata.scenario or (card.scenario if card is not None else ""),
     }

@@ -1,4 +1,4 @@
-"""A chat once more, turn by turn: the prompt of every reply that is in it."""
+"""Replays a chat turn by turn: the prompt of every reply in it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TIMED = "timedWorldInfo"
 def replay(builder: Builder, **inputs: Unpack[SillyTavernInputs]) -> Iterator[ReplayedTurn]:
     """Build the prompt of every reply of a chat, oldest first, as if the chat happened again.
 
-    Timed lore, variables and what cache strategies remember go from turn to turn. The clock shows when the message
-    before the reply was sent, and every turn has a seed of its own, so that macros change as they did.
+    Timed lore, variables and the state of cache strategies carry over from turn to turn. The clock shows when the
+    message before the reply was sent, and every turn has its own seed, so that macros change as they did.
 
     Args:
-        builder: A builder whose inputs hold the chat (``history``).
-        inputs: Inputs that go over the builder's own.
+        builder: A builder whose inputs include the chat (``history``).
+        inputs: Inputs that override the builder's own.
     """
     context = builder.make_context(**inputs)
     lines, header = tuple(context.log.lines), context.metadata.to_json()

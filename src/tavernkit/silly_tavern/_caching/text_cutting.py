@@ -21,16 +21,16 @@ class TextCut:
     line: int
     """The number of the first chat line."""
     kept: frozenset[int]
-    """Places of the items that stay."""
+    """Positions of the items that stay."""
     again: Sequence[FrozenLine]
-    """Lore that is called up now, and whose line goes: to be said again behind the newest message."""
+    """Active lore whose line is removed, to be repeated after the newest message."""
     newest: int
-    """The place of the newest message."""
+    """The position of the newest message."""
 
 
 @dataclass(slots=True)
 class _Unit:
-    """A message and the lore behind it, as places in the items."""
+    """A message and the lore after it, as positions in the items."""
 
     place: int
     entry: CoreMessage
@@ -45,17 +45,17 @@ def cut_text(
     count: Callable[[str], int],
     how: HistoryCut,
 ) -> TextCut | None:
-    """Choose where the history of a text prompt begins; return nothing if the newest message does not fit.
+    """Choose where the history of a text prompt begins; return None if the newest message does not fit.
 
-    What is neither a message of the chat nor lore behind one always stays.
+    Items that are neither messages of the chat nor lore after one always stay.
 
     Args:
         items: The history, newest first.
-        injected: Places in it of what is at a depth.
-        limit: What the prompt may cost.
-        around: What everything but the history costs.
+        injected: Positions in it of texts at a depth.
+        limit: The maximum tokens of the prompt.
+        around: The tokens of everything except the history.
         count: Counts tokens.
-        how: The profile, and what the build before kept.
+        how: The profile, and what the previous build kept.
     """
     units: list[_Unit] = []
     others: list[int] = []
@@ -108,7 +108,7 @@ def _again(units: Sequence[_Unit], start: int, how: HistoryCut) -> list[FrozenLi
 
 
 def _make_room(units: Sequence[_Unit], start: int, kept: set[int], tokens: dict[int, int], room: int) -> None:
-    """Let lore go, oldest first, if the half of the history that always stays would not fit with it."""
+    """Remove lore, oldest first, if the half of the history that always stays would not fit with it."""
     used = sum(tokens[place] for unit in units[start:] for place in (unit.place, *unit.lore))
     for place in (place for unit in units[start:] for place in unit.lore):
         if used <= room:

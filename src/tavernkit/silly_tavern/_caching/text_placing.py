@@ -1,4 +1,4 @@
-"""Puts what changes where it does not break a prompt cache, in text completion."""
+"""Moves changing texts to where they do not break a prompt cache, in text completion."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMess
 
 
 def role_names(context: SillyTavernContext) -> tuple[str, str, str]:
-    """Return the names that messages of the roles system, user and assistant have in the chat."""
+    """Return the names of the roles system, user and assistant in the chat."""
     return ("", context.user_name, context.character_name)
 
 
 def report_moved(state: SillyTavernState, source: FrozenObject, text: str, reference: str, reason: str) -> None:
-    """Report that a text stands behind the chat.
+    """Report that a text was moved to after the chat.
 
     Args:
         state: The build.
         source: Where the text came from.
         text: The text.
-        reference: Where SillyTavern has it.
+        reference: Where SillyTavern puts it.
         reason: Why it was moved.
     """
     kind, identifier = str(source.get("kind")), str(source.get("id"))
@@ -35,11 +35,11 @@ def report_moved(state: SillyTavernState, source: FrozenObject, text: str, refer
 
 
 def move_behind_chat(state: SillyTavernState, *, continuing: bool) -> None:
-    """Put what was taken out of the story string behind the chat, before what stood at a depth; report the latter.
+    """Put texts from the story string after the chat, before texts from a depth; report the latter.
 
     Args:
-        state: The build. Its draft has what stood at a depth behind the chat already.
-        continuing: True while the newest message is continued, and has to stay the last.
+        state: The build. Its draft already has texts from a depth after the chat.
+        continuing: True if the newest message is continued, and must stay the last.
     """
     draft = state.draft
     for place in draft.injected:
@@ -54,12 +54,12 @@ def move_behind_chat(state: SillyTavernState, *, continuing: bool) -> None:
 
 
 def insert_frozen_messages(state: SillyTavernState, names: tuple[str, str, str], *, continuing: bool) -> None:
-    """Put each line of lore behind its message; if that one is hidden, behind the one before.
+    """Put each line of lore after its message; if that is hidden, after the one before.
 
     Args:
         state: The build.
         names: Those of the roles system, user and assistant.
-        continuing: True while the newest message is continued, and has to stay the last.
+        continuing: True if the newest message is continued, and must stay the last.
     """
     draft = state.draft
     for line in state.frozen_lines:

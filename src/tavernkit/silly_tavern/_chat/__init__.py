@@ -1,1 +1,1 @@
-"""A chat on its way into a prompt: lines, persona, author's note, examples, reasoning."""
+"""The chat as part of a prompt: lines, persona, author's note, examples, reasoning."""

@@ -8,7 +8,7 @@ from tavernkit._text.traced import join
 from tavernkit._values import FrozenObject, is_mapping, is_sequence
 
 FILE_SEPARATOR = "\n\n"
-"""Stands between the files of a line, and between them and the line's text."""
+"""The separator between the files of a line, and before the line's text."""
 
 IMAGE, VIDEO, AUDIO = "image", "video", "audio"
 LIST, GALLERY = "list", "gallery"
@@ -16,7 +16,7 @@ LIST, GALLERY = "list", "gallery"
 
 
 def attached_files(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
-    """Return the files of a line; the one of an older line comes last."""
+    """Return the files of a line; the single file of the older format comes last."""
     older = extra.get("file")
     return [*objects(extra.get("files")), *([older] if is_mapping(older) else [])]
 
@@ -29,7 +29,7 @@ def attached_text(
     Args:
         files: The files of a line.
         texts: Texts of the folder's files by URL.
-        missing: Hears of a file that is nowhere.
+        missing: Called with files that cannot be found.
     """
     found: list[str] = []
     for file in files:
@@ -77,12 +77,12 @@ def has_media(extra: FrozenObject) -> bool:
 
 
 def titles(extra: FrozenObject) -> str:
-    """Return the titles that are behind a line's text."""
+    """Return the titles that follow a line's text."""
     found = [extra.get("title")] if extra.get("append_title") else []
     found += [item.get("title") for item in objects(extra.get("media")) if item.get("append_title")]
     return join("", ("\n\n" + str(title) for title in found if title))
 
 
 def objects(value: object) -> list[Mapping[str, object]]:
-    """Return the objects of a list; nothing of anything else."""
+    """Return the objects in a list; empty for anything else."""
     return [item for item in value if is_mapping(item)] if is_sequence(value) else []

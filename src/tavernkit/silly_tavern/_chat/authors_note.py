@@ -1,4 +1,4 @@
-"""The author's note and the card's own note: settings, when they are due, what lore and persona add."""
+"""The author's note and the card's own note: settings, intervals, and additions by lore and persona."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POSITION_NAMES = {
 }
 
 REPLACE, BEFORE, AFTER = 0, 1, 2
-"""How a character's own note joins the chat's."""
+"""How a character's own note is combined with the chat's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class CharacterNote:
     """A note that belongs to one character, by the name of the card's file without its extension."""
 
     name: str
-    """The file name of the card, without its ending."""
+    """The file name of the card, without its extension."""
     prompt: str
     """The text."""
     use: bool = False
     """True if the note is switched on."""
     position: int = REPLACE
-    """How it joins the chat's note: 0 replaces it, 1 goes before it, 2 goes after it."""
+    """How it is combined with the chat's note: 0 replaces it, 1 goes before it, 2 goes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class NoteSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuthorsNote:
-    """The note of one build. When it is not ``due``, its text is empty and nothing may join it.
+    """The note of one build. If it is not ``due``, its text is empty and nothing is added to it.
 
-    With an odd position, depth or role it shows nowhere.
+    With an invalid position, depth or role it is not shown.
     """
 
     text: str
@@ -106,14 +106,14 @@ class AuthorsNote:
     reason: str
 
     def placed(self, overrides: Mapping[str, int]) -> AuthorsNote:
-        """The note with another place for this build."""
+        """Return the note with another place for this build."""
         return replace(self, **overrides) if overrides else self
 
 
 def authors_note(
     metadata: ChatMetadata, settings: NoteSettings, user_messages: int, character_file: str | None
 ) -> AuthorsNote:
-    """Work out the note; ``user_messages`` counts all of the chat, hidden ones and the one just sent included."""
+    """Return the note; ``user_messages`` counts all of the chat, including hidden ones and the new one."""
     interval = _or(metadata.note_interval, settings.default_interval)
     turns = 1 if interval == 1 else user_messages
     due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
@@ -138,7 +138,7 @@ def authors_note(
 
 
 def read_overrides(given: object) -> Mapping[str, int]:
-    """Read where one build puts the note: ``position``, ``depth`` and ``role``, by name or SillyTavern's number."""
+    """Read the place of the note for one build: ``position``, ``depth`` and ``role``, by name or SillyTavern's number."""
     unknown = sorted(set(given) - set(_READ_OVERRIDE)) if is_mapping(given) else [repr(given)]
     if unknown or not is_mapping(given):
         raise ConfigError(f"authors_note is a mapping of {', '.join(_READ_OVERRIDE)}, not {', '.join(unknown)}")
@@ -219,7 +219,7 @@ class DepthPrompt:
 
 
 def depth_prompt_of(character: Character) -> DepthPrompt:
-    """A card's depth prompt as it is written; its role may be a name or a number, anything else counts as system."""
+    """Return a card's depth prompt; its role may be a name or a number, anything else counts as system."""
     found = character.extensions.get("depth_prompt")
     if not is_mapping(found):
         return DepthPrompt("")

@@ -39,9 +39,9 @@ def card_texts(
     joined: JoinedFields | None,
     expand: Callable[[str], str],
 ) -> CardTexts:
-    """Expand the fields one after another, in SillyTavern's order: a variable set in one is there in the next.
+    """Expand the fields in SillyTavern's order: a variable set in one is available in the next.
 
-    ``expand`` expands a text in which card macros are empty. ``joined`` holds a group's merged fields, expanded.
+    ``expand`` expands a text in which card macros are empty. ``joined`` has a group's merged fields, expanded.
     """
     if character is None:
         return CardTexts(persona=expand(trim(persona)))
@@ -82,7 +82,7 @@ _SEPARATOR = re.compile(START, re.IGNORECASE | re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ExampleTurn:
-    """What one speaker says in an example, without the name in front of it."""
+    """What one speaker says in an example, without the name before it."""
 
     from_user: bool
     name: str
@@ -103,10 +103,10 @@ class ExampleMessage:
 
 
 def split_examples(text: str, heading: str = START_LINE) -> list[str]:
-    """Cut example dialogue into blocks, each under the heading.
+    """Split example dialogue into blocks, each under the heading.
 
     The text counts as starting with a separator only if that is in upper case; elsewhere any case separates. So an
-    introduction, or a lower-case first separator, makes a block of its own.
+    introduction, or a lower-case first separator, makes a separate block.
     """
     if not text or text == START:
         return []
@@ -118,7 +118,7 @@ def split_examples(text: str, heading: str = START_LINE) -> list[str]:
 def parse_block(
     block: str, *, user_name: str, character_name: str, group_names: Collection[str] = ()
 ) -> list[ExampleMessage]:
-    """Turn one block into messages; in a group (``group_names`` given) each keeps its speaker's name."""
+    """Convert one block to messages; in a group (``group_names`` given) each keeps its speaker's name."""
     turns = read_block(block, user_name=user_name, character_name=character_name, group_names=group_names)
     return [
         ExampleMessage(turn.from_user, turn.name + ": " + turn.text if group_names else turn.text) for turn in turns
@@ -130,8 +130,8 @@ def read_block(
 ) -> list[ExampleTurn]:
     """Read the turns of one block; its first line is the separator's.
 
-    A line that begins with a name and a colon starts that speaker's turn; other lines belong to the turn, prose before
-    the first one too. The character's side speaks under the name of the member whose line was read last.
+    A line that begins with a name and a colon starts that speaker's turn; other lines belong to the turn, including
+    prose before the first one. The character's side speaks under the name of the member whose line was read last.
     """
     user, character = f"{user_name}:", f"{character_name}:"
     others = (character, *(f"{name}:" for name in group_names))
@@ -163,7 +163,7 @@ def read_block(
 
 IN_PROMPT, AFTER_CHARACTER, TOP_OF_NOTE, BOTTOM_OF_NOTE, AT_DEPTH, NOWHERE = 0, 1, 2, 3, 4, 9
 """Positions of a persona description. ``AFTER_CHARACTER`` is deprecated: files that have it are read as
-``IN_PROMPT``, and a persona that is given it shows nowhere."""
+``IN_PROMPT``, and a persona with it is not shown."""
 
 _POSITIONS = {
     "in_prompt": IN_PROMPT,
@@ -175,7 +175,7 @@ _POSITIONS = {
 
 
 def stored_position(value: object) -> int:
-    """Read a position from a file; a number that is written as text is none that SillyTavern knows."""
+    """Read a position from a file; SillyTavern does not accept numbers written as text."""
     if value is None:
         return IN_PROMPT
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
@@ -207,7 +207,7 @@ class Persona:
         return _POSITIONS.get(self.position, NOWHERE) if isinstance(self.position, str) else self.position
 
     def around_note(self, note: str) -> str:
-        """The text of an author's note that is due, with the persona above or below where that is its place."""
+        """Return the text of a due author's note, with the persona above or below if that is its place."""
         if not self.description:
             return note
         if self.place == TOP_OF_NOTE:

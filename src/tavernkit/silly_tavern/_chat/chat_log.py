@@ -1,4 +1,4 @@
-"""The chat a build works on, as the core's chat history, and the lines in which it keeps tool calls."""
+"""The chat of a build as a chat history, and its lines for tool calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tool_call_line(calls: Sequence[object]) -> ChatMessage:
 
 
 class ToolCalls:
-    """Where the tool calls of a chat are, so that results find theirs without going through the chat each time."""
+    """An index of a chat's tool calls, so that results are matched without searching the chat each time."""
 
     def __init__(self, lines: MutableSequence[ChatMessage]) -> None:
         self._lines = lines
@@ -32,7 +32,7 @@ class ToolCalls:
         self._places: dict[str, tuple[int, list[int]]] = {}
 
     def answer(self, call_id: object, result: str) -> bool:
-        """Store a result with the newest call of that id; nothing to store it with gives false."""
+        """Store a result with the newest call of that id; return False if there is none."""
         self._look()
         place = self._places.get(call_id) if isinstance(call_id, str) else None
         if place is None:
@@ -82,7 +82,7 @@ def _invocation(call: Mapping[str, object]) -> dict[str, FrozenJson]:
 
 
 class ChatLog:
-    """Chat lines as a chat history: iterating gives messages, ``lines`` has all that they hold."""
+    """Chat lines as a chat history: iterating gives messages, ``lines`` has the full lines."""
 
     __slots__ = ("_calls", "character_name", "lines", "user_name")
 
@@ -101,7 +101,7 @@ class ChatLog:
     def append(self, message: object) -> None:
         """Add a message at the end: a line, a message, or a mapping of either.
 
-        A neutral message that calls tools becomes a line of its own, and each result goes to the call it answers.
+        A neutral message with tool calls becomes a separate line, and each result is stored with its call.
         """
         if type(message) is ChatMessage:
             self.lines.append(message)
@@ -147,7 +147,7 @@ def _neutral(value: object) -> Message:
 
 
 def chat_log(source: object, *, user_name: str, character_name: str) -> ChatLog:
-    """Make a log of nothing, a chat file, a log, a chat history or any iterable of lines or messages."""
+    """Make a log from None, a chat file, a log, a chat history or any iterable of lines or messages."""
     if isinstance(source, ChatLog):
         return source
     if source is None:

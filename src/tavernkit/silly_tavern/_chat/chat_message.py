@@ -41,7 +41,7 @@ class ChatMessage:
     original_avatar: str | None = None
     """The file name of the group member's card."""
     send_date: str | int | float | None = None
-    """When it was sent, as the file has it."""
+    """When it was sent, in the file's format."""
     swipes: Sequence[str] | None = None
     """Alternatives of the text."""
     swipe_id: int | None = None
@@ -51,7 +51,7 @@ class ChatMessage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ChatMessage:
-        """Read a message object. Values of a wrong type count as missing, as they do in SillyTavern."""
+        """Read a message object. Values of the wrong type count as missing, as in SillyTavern."""
         stored = cast("FrozenObject", data)  # JSON by contract
         get = stored.get
         extra, swipes, swipe_id = get("extra"), get("swipes"), get("swipe_id")
@@ -72,19 +72,19 @@ class ChatMessage:
 
     @classmethod
     def from_message(cls, message: Message, *, user_name: str, character_name: str) -> ChatMessage:
-        """Make a chat line of a neutral message; a system message becomes a narrator's line.
+        """Make a chat line from a neutral message; a system message becomes a narrator's line.
 
-        Its metadata may hold a line's own keys (``extra``, ``is_system``, ``force_avatar``, ``original_avatar``).
+        Its metadata may contain a line's own keys (``extra``, ``is_system``, ``force_avatar``, ``original_avatar``).
 
         Args:
             message: The message.
-            user_name: The name on a line of the user that has none.
-            character_name: The name on any other line that has none.
+            user_name: The default name for lines of the user.
+            character_name: The default name for other lines.
         """
         return line_of(message, user_name, character_name)
 
     def to_json(self) -> JsonObject:
-        """The message as a chat file has it: what was read, with what was changed since."""
+        """Return the message in the format of a chat file, with all unknown keys."""
         plain = thaw_object(self.source)
         then = ChatMessage.from_json(self.source)
         for key in _KEYS:
@@ -104,18 +104,18 @@ class ChatMessage:
 
     @property
     def tool_invocations(self) -> Sequence[Mapping[str, object]] | None:
-        """The tool calls it records, or nothing if it is not a tool message."""
+        """The tool calls it records; None if it is not a tool message."""
         found = self.extra.get("tool_invocations")
         return [each for each in found if is_mapping(each)] if is_sequence(found) else None
 
     def to_message(self) -> Message:
-        """The message as other platforms and dialects see it."""
+        """Return the message as a neutral ``Message``."""
         role = "system" if self.narrator else "user" if self.is_user else "assistant"
         return Message(role=role, content=self.mes, name=self.name or None, send_date=self.send_date)
 
 
 def line_of(message: Message, user_name: str, character_name: str) -> ChatMessage:
-    """Make a chat line of a neutral message, as ``ChatMessage.from_message()`` does for programs."""
+    """Make a chat line from a neutral message, like ``ChatMessage.from_message()``, but without checks."""
     metadata = message.metadata or EMPTY_OBJECT
     stored = metadata.get("extra")
     extra: dict[str, FrozenJson] = dict(stored) if isinstance(stored, Mapping) else {}

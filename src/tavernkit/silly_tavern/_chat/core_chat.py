@@ -1,4 +1,4 @@
-"""This turn's chat: the part of it that goes into a prompt, with each message's text made ready."""
+"""The core chat: the part of the chat that goes into the prompt, with prepared texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._limits import REMEMBERED_LINES
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 
 EMPTY_REASONING = "\u200b"
-"""Stands for reasoning that was hidden by the provider."""
+"""Placeholder for reasoning that the provider hides."""
 
 NAMES_NONE, NAMES_DEFAULT, NAMES_FIELD, NAMES_CONTENT = -1, 0, 1, 2
 """How a preset's ``names_behavior`` shows who speaks."""
@@ -29,7 +29,7 @@ _TEXT_KEYS = ("file", "files", "append_title", "media")
 
 @dataclass(slots=True)
 class CoreMessage:
-    """A message of the core chat: its line, its place in the stored chat, and its text for this prompt.
+    """A message of the core chat: its line, its position in the stored chat, and its text for this prompt.
 
     ``file_length`` counts the characters that attached files have in it.
     """
@@ -41,7 +41,7 @@ class CoreMessage:
 
 
 def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: bool) -> list[CoreMessage]:
-    """Leave out hidden messages (tool calls stay where they are supported); a swipe drops the last one left."""
+    """Leave out hidden messages (tool calls stay if supported); a swipe drops the last one left."""
     core = [
         CoreMessage(line, index, line.mes)
         for index, line in enumerate(chat)
@@ -58,7 +58,7 @@ def is_shown(line: ChatMessage, *, with_tools: bool) -> bool:
 
 
 def is_plain(line: ChatMessage) -> bool:
-    """Return True if a line has neither files nor titles, so that without scripts its text is used as it is."""
+    """Return True if a line has neither files nor titles, so that without scripts its text is used unchanged."""
     return not line.extra or line.extra.keys().isdisjoint(_TEXT_KEYS)
 
 
@@ -69,9 +69,9 @@ def prepare_texts(
     scripts: PromptScripts | None,
     file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
 ) -> None:
-    """Apply the prompt-stage scripts, then put attached files before each text and titles behind it.
+    """Apply the prompt-stage scripts, then put attached files before each text and titles after it.
 
-    ``file_text`` gives the joined text of a message's files.
+    ``file_text`` returns the joined text of a message's files.
     """
     newest_depth = -1 if generation_type == "continue" else 0
     for position, message in enumerate(core):
@@ -99,7 +99,7 @@ def add_reasoning(
 ) -> None:
     """Put stored reasoning before the newest texts that have some; the message being continued always gets its own.
 
-    ``only_name`` is the speaker in a group: the others' reasoning stays out.
+    ``only_name`` is the speaker in a group: other members' reasoning is left out.
     """
     continuing = generation_type == "continue"
     added = 0
@@ -116,21 +116,21 @@ def add_reasoning(
             reasoning = scripts.reasoning(reasoning, depth=back - 1 if continuing else back)
             if not reasoning:
                 continue
-        # A copy, as other builds may hold the message too.
+        # A copy, because other builds may share the message.
         text = _with_reasoning(reasoning, message.text, settings, continued, expand)
         core[len(core) - 1 - back] = CoreMessage(message.line, message.index, text, message.file_length)
         added += 1
 
 
 def role_of(line: ChatMessage) -> str:
-    """The role a message is sent with."""
+    """Return the role that a message is sent with."""
     if line.narrator:
         return "system"
     return "user" if line.is_user else "assistant"
 
 
 def name_prefix(line: ChatMessage, names_behavior: int, *, user_name: str, in_group: bool) -> str:
-    """What a preset's names behaviour puts before a message's text."""
+    """Return what a preset's names behaviour puts before a message's text."""
     if names_behavior == NAMES_CONTENT:
         return "" if line.narrator else line.name + added(": ", "names_behavior")
     if names_behavior != NAMES_DEFAULT or line.name == user_name:
@@ -150,7 +150,7 @@ def _with_reasoning(
 
 
 def scan_messages(core: Sequence[CoreMessage], *, with_names: bool) -> Sequence[str]:
-    """The core chat newest first, as keys are looked for in it; each text is made when the search reaches it."""
+    """Return the core chat newest first, for the lore scan; each text is made on demand."""
     newest = len(core) - 1
 
     def text(place: int) -> str:
@@ -161,14 +161,14 @@ def scan_messages(core: Sequence[CoreMessage], *, with_names: bool) -> Sequence[
 
 
 SENDING_TYPES = ("normal", "continue")
-"""Types that send what is in the input box."""
+"""Generation types that send the input box."""
 
 UNBIASED_TYPES = ("continue", "impersonate")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnInput:
-    """What the user and the settings bring to a generation; ``untouched`` is for tool follow-ups and dry runs."""
+    """The user's input and settings of a generation; ``untouched`` is for tool follow-ups and dry runs."""
 
     generation_type: str
     message: str
@@ -181,9 +181,9 @@ class TurnInput:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The chat as it is stored when the prompt is built, and the text the reply begins with.
+    """The chat as stored when the prompt is built, and the text that the reply begins with.
 
-    ``bias_of_message`` says that a message asks for that text, not the settings.
+    ``bias_of_message`` is True if that text comes from a message, not from the settings.
     """
 
     chat: tuple[ChatMessage, ...]
@@ -200,7 +200,7 @@ def begin_turn(
     user_input_scripts: Callable[[str], str],
     warn: Warn,
 ) -> Turn:
-    """Remove, send and bias as the type of generation asks; ``untouched`` leaves the chat and the input alone."""
+    """Remove, send and apply the bias as the generation type requires; ``untouched`` changes nothing."""
     messages = list(chat)
     if turn.generation_type == "regenerate" and not turn.untouched:
         _remove_last_reply(messages, whole_round=turn.in_group)
@@ -220,7 +220,7 @@ def begin_turn(
 
 
 def inline_bias(text: str, warn: Warn) -> str:
-    """The texts of every ``{{bias "…"}}``, joined by a blank and with one in front."""
+    """Return the texts of all ``{{bias "…"}}``, joined by spaces and with one before them."""
     if "{{" not in text or "bias" not in text:
         return ""
     # Handlebars, which hardly any message needs, is slow to import.
@@ -243,7 +243,7 @@ def _outside_macros(text: str) -> Iterator[str]:
 
 
 def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> None:
-    """Drop the last message unless the user wrote it; in a group, all replies of the same round."""
+    """Remove the last message unless the user wrote it; in a group, all replies of the same round."""
     if not messages or messages[-1].is_user:
         return
     round_id = messages.pop().extra.get("gen_id")
@@ -255,7 +255,7 @@ def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> Non
 
 
 def _bias(turn: TurnInput, messages: Sequence[ChatMessage], text: str, inline: str) -> str:
-    """The bias as it is written, macros and all."""
+    """Return the bias, with unexpanded macros."""
     if turn.generation_type in UNBIASED_TYPES:
         return ""
     if inline:
@@ -289,25 +289,25 @@ def _sent_message(
 
 
 _FIRST = 1
-"""The first line of a chat is expanded in every build, so that it is a new object each time; it is not remembered."""
+"""The first line of a chat is expanded in every build, so it is a new object each time and is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLines:
-    """Some lines of a chat and what they are in every build. Nothing in it is changed once it is made."""
+    """Some lines of a chat and their constant messages. Immutable."""
 
     lines: tuple[ChatMessage, ...] = ()
     core: Sequence[CoreMessage] = ()
-    """Messages of the core chat behind the first line."""
+    """Messages of the core chat after the first line."""
     changing: Sequence[int] = ()
-    """Places in ``core`` of messages whose text a build has to make."""
+    """Positions in ``core`` of messages whose text depends on the build."""
     summaries: Sequence[int] = ()
-    """Numbers of lines with a summary, behind the first line."""
+    """Numbers of lines with a summary, after the first line."""
     users: int = 0
-    """How many lines behind the first are the user's."""
+    """How many lines after the first are the user's."""
 
     def until(self, end: int) -> KnownLines:
-        """Return what is known of the lines before the one numbered ``end``."""
+        """Return the part before line ``end``."""
         if end >= len(self.lines):
             return self
         core = self.core[: bisect_left(self.core, end, key=_index)]
@@ -317,7 +317,7 @@ class KnownLines:
         return KnownLines(self.lines[:end], core, changing, summaries, users)
 
     def extended(self, lines: tuple[ChatMessage, ...], *, with_tools: bool) -> KnownLines:
-        """Return what is known of a chat that begins with these lines."""
+        """Return an extended copy for a chat that begins with these lines."""
         start = max(len(self.lines), _FIRST)
         if len(lines) <= start:
             return self
@@ -337,12 +337,12 @@ class KnownLines:
     def new_messages(
         self, first: Sequence[ChatMessage], *, generation_type: str, with_tools: bool
     ) -> tuple[list[CoreMessage], list[CoreMessage]]:
-        """Return the core chat of a build, and those of its messages whose text is still to be made.
+        """Return the core chat of a build, and its messages whose text must still be made.
 
         Args:
             first: The first line of the chat, if it has one.
             generation_type: The type of generation.
-            with_tools: Whether lines about tools are shown.
+            with_tools: True if lines about tools are shown.
         """
         head = core_chat(first, generation_type="normal", with_tools=with_tools)
         core = [*head, *self.core]
@@ -356,21 +356,21 @@ class KnownLines:
 
 
 class ChatMemory:
-    """Remembers the lines of some chats."""
+    """Caches the lines of some chats."""
 
     def __init__(self) -> None:
         self._chats: LRUCache[tuple[int, bool], KnownLines] = LRUCache(REMEMBERED_LINES, _lines_of)
 
     def know(self, chat: tuple[ChatMessage, ...], *, with_tools: bool) -> KnownLines:
-        """Return what there is to know of a chat; only lines that were not there before are read.
+        """Return the cached data of a chat; only new lines are read.
 
         Args:
             chat: Its lines.
-            with_tools: Whether lines about tools are shown.
+            with_tools: True if lines about tools are shown.
         """
         if len(chat) <= _FIRST or is_tracing():
             return KnownLines().extended(chat, with_tools=with_tools)
-        # An id is enough: the line stays alive in the value.
+        # An id is enough: the value keeps the line alive.
         key = (id(chat[_FIRST]), with_tools)
         known = self._chats.get(key) or KnownLines()
         known = known.until(same_start(known.lines, chat, _FIRST)).extended(chat, with_tools=with_tools)

@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._provenance import source
 
 NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
-"""Positions: nowhere (scanned only), after the main prompt, in the chat at a depth, before the main prompt."""
+"""Positions: not in the prompt (only scanned), after the main prompt, in the chat at a depth, before the main prompt."""
 
 ROLES = ("system", "user", "assistant")
 """Roles by their number in the registry."""
@@ -51,12 +51,12 @@ _INJECTION_POSITIONS = {"before": BEFORE_MAIN, "after": AFTER_MAIN, "chat": IN_C
 
 @dataclass(frozen=True, slots=True)
 class ExtensionPrompt:
-    """One registered text. With an odd role or depth it never shows.
+    """One registered text. With an invalid role or depth it is never shown.
 
-    A ``filtered`` text is not scanned and has no place beside the main prompt of chat completion; in the chat and in
-    text completion it shows all the same, as in SillyTavern.
+    A ``filtered`` text is not scanned and is not placed next to the main prompt of chat completion; in the chat and in
+    text completion it is still shown, as in SillyTavern.
 
-    ``kind``, ``reason``, ``title`` and the lore ``entries`` it is made of are its provenance.
+    ``kind``, ``reason``, ``title`` and its lore ``entries`` are its provenance.
     """
 
     key: str
@@ -92,7 +92,7 @@ class ExtensionPrompt:
 
     @property
     def hidden(self) -> str:
-        """Why the text shows nowhere, or an empty text if it may show."""
+        """Why the text is not shown; empty if it may be shown."""
         if self.position == NONE:
             return "its position is none"
         if self.position not in (AFTER_MAIN, IN_CHAT, BEFORE_MAIN):
@@ -121,7 +121,7 @@ class ExtensionPrompt:
 
     @classmethod
     def from_injection(cls, injection: Injection) -> ExtensionPrompt:
-        """Take an entry of the application's injection registry."""
+        """Make one from an entry of the application's injection registry."""
         return cls(
             key=injection.id,
             value=injection.content,
@@ -145,12 +145,12 @@ class ExtensionPrompts:
                 self.set(prompt)
 
     def set(self, prompt: ExtensionPrompt) -> None:
-        """Register a text under its key; the same key keeps its place."""
+        """Register a text under its key; an existing key keeps its place."""
         self._prompts[prompt.key] = prompt
         self._in_order = None
 
     def remove(self, key: str) -> None:
-        """Forget a key."""
+        """Remove a key."""
         self._prompts.pop(key, None)
         self._in_order = None
 
@@ -166,12 +166,12 @@ class ExtensionPrompts:
         return iter(self._in_order)
 
     def scanned(self, expand: Callable[[str], str]) -> tuple[str, ...]:
-        """The texts that lore keys may match in, macros expanded; empty ones are left out."""
+        """Return the texts that are scanned for lore keys, macros expanded, without empty ones."""
         expanded = (expand(prompt.value) for prompt in self if prompt.scan and prompt.value and not prompt.filtered)
         return tuple(text for text in expanded if text)
 
     def in_chat(self) -> dict[tuple[int, int], list[ExtensionPrompt]]:
-        """Texts for the chat by depth and role number, each list in key order. Odd depths and roles are left out."""
+        """Texts for the chat by depth and role number, each list in key order. Invalid depths and roles are left out."""
         found: dict[tuple[int, int], list[ExtensionPrompt]] = {}
         for prompt in sorted(self._prompts.values(), key=lambda each: utf16_sort_key(each.key)):
             if prompt.position != IN_CHAT or not prompt.value:
@@ -182,17 +182,17 @@ class ExtensionPrompts:
 
 
 def joined(prompts: Iterable[ExtensionPrompt]) -> str:
-    """One text of several: each trimmed, a line each; a blank one leaves an empty line."""
+    """Join texts: each trimmed, one per line; a blank one leaves an empty line."""
     return join("\n", (trim(prompt.value) for prompt in prompts))
 
 
 def identifier_of(key: str) -> str:
-    """The prompt identifier of a key: everything but word characters becomes an underscore, a UTF-16 unit at a time."""
+    """The prompt identifier of a key: other characters than word characters become underscores, one per UTF-16 unit."""
     return _NOT_WORD.sub(lambda found: "__" if found.group() > "\uffff" else "_", key)
 
 
 def _is_whole(number: int | float) -> bool:
-    """Return True for whole numbers; infinity, which a file can hold, is not one."""
+    """Return True for whole numbers; infinity, which a file can contain, is not one."""
     return isinstance(number, int) or number.is_integer()
 
 
@@ -202,7 +202,7 @@ def _number(value: object, default: int) -> int | float:
 
 
 EXTENSION = "memory"
-"""Its name among the extensions that can be switched off."""
+"""Its name in the list of extensions that can be switched off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class SummarySettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> SummarySettings:
-        """Read the settings; what is missing has its default."""
+        """Read the settings; missing values get defaults."""
         template = data.get("template")
         return cls(
             template=template if isinstance(template, str) else cls().template,
@@ -229,7 +229,7 @@ class SummarySettings:
 
 
 def stored_summary(chat: Sequence[ChatMessage], places: Sequence[int] | None = None) -> tuple[str, int]:
-    """Return the newest summary of a stored chat and the line it is on. The last line's never counts.
+    """Return the newest summary of a stored chat and its line. A summary on the last line never counts.
 
     Args:
         chat: Its lines.
@@ -247,7 +247,7 @@ def stored_summary(chat: Sequence[ChatMessage], places: Sequence[int] | None = N
 
 
 def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Substitution) -> ExtensionPrompt | None:
-    """Make the registered text of a summary; nothing if there is none."""
+    """Make the registered text of a summary; None if there is none."""
     summary = trim(text)
     if not summary:
         return None
@@ -268,7 +268,7 @@ def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Subs
 KEY_PREFIX = "script_inject_"
 
 MAX_FILTER_CHARACTERS = 10_000
-"""A longer filter is not looked at."""
+"""Longer filters are ignored."""
 
 _TRUE = ("on", "true", "1")
 _RETURN = re.compile(r"/return(?:\s+(?P<value>[^|{}\n]*))?\Z")
@@ -286,7 +286,7 @@ def script_injects(stored: object, expand: Callable[[str], str], warn: Warn) -> 
     Args:
         stored: ``chat_metadata.script_injects``: an object by id, or a list.
         expand: Expands the macros of filters.
-        warn: Hears of filters that cannot be run.
+        warn: Called with filters that cannot be run.
     """
     for inject_id, inject in _by_id(stored):
         if is_mapping(inject):
@@ -314,7 +314,7 @@ def _by_id(stored: object) -> list[tuple[str, object]]:
 
 
 def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: Warn) -> bool:
-    """True if the inject's filter lets it through; a filter that is more than a comparison is not run."""
+    """Return True if the inject's filter passes; only filters that are simple comparisons are run."""
     if not isinstance(script, str) or not trim(script):
         return True
     result = _result(trim(script), expand)
@@ -325,12 +325,12 @@ def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: 
 
 
 def _result(script: str, expand: Callable[[str], str]) -> str | None:
-    """The value of a script, or None where it is more than ``/return`` and ``/if`` with equality."""
+    """Return the value of a script; None if it is more than ``/return`` and ``/if`` with equality."""
     if len(script) > MAX_FILTER_CHARACTERS:
         return None
     while closure := _CLOSURE.match(script):
         script = trim(closure["body"])
-    # Macros hide from the patterns: their braces are no closures.
+    # Macros are hidden from the patterns: their braces are not closures.
     macros: list[str] = []
 
     def hide(found: re.Match[str]) -> str:

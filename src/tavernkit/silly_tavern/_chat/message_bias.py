@@ -14,14 +14,14 @@ from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
 
 def read_bias(message: str, warn: Warn) -> str:
-    """The texts of every ``{{bias "…"}}``, joined by a blank and with one in front.
+    """Return the texts of all ``{{bias "…"}}``, joined by spaces and with one before them.
 
-    The whole message is read as a Handlebars template: where one tag of it is malformed, none of it counts.
+    The whole message is parsed as a Handlebars template: if one tag is malformed, none counts.
     """
     found: list[str] = []
 
     def bias(call: HelperCall) -> str:
-        # Called without an argument, a helper is given its options in the place of one.
+        # Called without an argument, a helper gets its options instead.
         value = call.params[0] if call.params else EMPTY_OBJECT
         found.append("" if value is None else to_string(value))
         return ""
@@ -36,4 +36,4 @@ def read_bias(message: str, warn: Warn) -> str:
 
 
 def _nothing(_name: str) -> None:
-    """A name that is not known has no value."""
+    """Return nothing: an unknown name has no value."""

@@ -1,4 +1,4 @@
-"""Cleans up a model's raw reply the way SillyTavern does before it shows and stores it."""
+"""Cleans up a model's raw reply as SillyTavern does before showing and storing it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SPACES = r"\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _WHITESPACE = rf"{_SPACES}\n\v\f\r\u2028\u2029\ufeff"
 _LINE_BREAKS = r"\n\r\u2028\u2029"
 _NEWLINES = re.compile(r"\n+")
-# Each run of blanks is looked at once, from its start: a long one in the middle of a line would cost its square.
+# Each run of spaces is matched once, from its start: a long one in a line would take quadratic time.
 _IN_LINE = rf"{_SPACES}\v\f\u2028\u2029\ufeff"
-# U+2028 and U+2029 are blanks that end a line themselves: of a run in a line, what is before the last one goes.
+# U+2028 and U+2029 are white space and line ends: in a run, what comes before the last one is removed.
 _BLANKS_AT_LINE_END = re.compile(rf"(?<![{_IN_LINE}])(?:[{_IN_LINE}]++(?=[\r\n]|\Z)|[{_IN_LINE}]+(?=[\u2028\u2029]))")
 _MARKED = re.compile(r"([*_]{1,2})([\s\S]*?)\1")
 _BLANKS_AT_MARKS = re.compile(rf"(?<=[*_])[{_SPACES}]++|(?<![{_SPACES}])[{_SPACES}]++(?=[*_])")
@@ -30,7 +30,7 @@ _BLANKS_AT_MARKS = re.compile(rf"(?<=[*_])[{_SPACES}]++|(?<![{_SPACES}])[{_SPACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUp:
-    """What a clean-up depends on. ``scripts`` are the regex scripts of the reply, ``members`` a group's names."""
+    """Options of a clean-up. ``scripts`` are the regex scripts of the reply, ``members`` a group's names."""
 
     user_name: str
     """The user's name."""
@@ -41,7 +41,7 @@ class CleanUp:
     continuing: bool = False
     """True if the reply continues a message."""
     display_incomplete_sentences: bool = False
-    """True to keep an unfinished sentence, whatever ``trim_sentences`` says."""
+    """True to keep an unfinished sentence, even with ``trim_sentences``."""
     include_user_prompt_bias: bool = True
     """True to put the user's prompt bias before the reply."""
     trim_names: bool = True
@@ -91,9 +91,9 @@ def _cut_begun_stop_strings(text: str, options: CleanUp) -> str:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """The length of the longest end of a text that is a start of the stop string (Knuth, Morris and Pratt)."""
+    """Return the length of the longest suffix of a text that is a prefix of the stop string (Knuth, Morris and Pratt)."""
     start = stop[: len(text)]
-    shorter = [0] * len(start)  # for each start of it, the longest shorter one that is also its end
+    shorter = [0] * len(start)  # for each prefix, its longest proper prefix that is also a suffix
     matched = 0
     for index in range(1, len(start)):
         while matched and start[index] != start[matched]:
@@ -121,7 +121,7 @@ def _trim_lines(text: str, _options: CleanUp) -> str:
 
 
 def _cut_wrong_name(text: str, options: CleanUp) -> str:
-    """Everything from where the model began to speak for the other side."""
+    """Cut the reply where the model begins to speak for the other side."""
     shown = options.power_user.allow_name2_display if options.impersonate else options.power_user.allow_name1_display
     if not options.trim_wrong_names or shown:
         return text
@@ -180,7 +180,7 @@ def _trim_impersonation(text: str, options: CleanUp) -> str:
 
 
 def _fix_markdown(text: str, options: CleanUp) -> str:
-    """Take blanks away that are between emphasis marks and what they emphasise."""
+    """Remove spaces between emphasis marks and the emphasised text."""
     if not options.power_user.auto_fix_generated_markdown:
         return text
     return _MARKED.sub(lambda found: _BLANKS_AT_MARKS.sub("", found.group()), text)
@@ -225,7 +225,7 @@ STEPS: tuple[Callable[[str, CleanUp], str], ...] = (
 
 
 def trim_to_sentence(text: str) -> str:
-    """Keep a text up to its last whole sentence; a lone mark after a blank is not kept."""
+    """Keep a text up to its last whole sentence; a single mark after a space is not kept."""
     for index in range(len(text) - 1, -1, -1):
         mark = text[index]
         if mark in SENTENCE_ENDS:

@@ -1,4 +1,4 @@
-"""How a model's reasoning is marked, and how much of it goes back into prompts."""
+"""How a model's reasoning is marked, and how much of it is sent again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ReasoningSettings(TemplateFile):
     suffix: str = "</think>"
     separator: str = "\n"
     auto_parse: bool = False
-    """Move a marked block at the start of a reply to where reasoning is kept."""
+    """Move a marked block at the start of a reply to the reasoning field."""
     add_to_prompts: bool = False
     """Send the reasoning of earlier replies with the chat."""
     max_additions: int = 1

@@ -1,4 +1,4 @@
-"""Cutting texts into chunks for Vector Storage, as SillyTavern cuts them."""
+"""Splits texts into chunks for Vector Storage, as SillyTavern does."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tavernkit._text.js_values import js_round
 from tavernkit.silly_tavern._chat.output_cleanup import SENTENCE_ENDS, trim_to_sentence
 
 DELIMITERS = ("\n\n", "\n", " ", "")
-"""Where texts are cut: at blank lines, at line breaks, at spaces, anywhere."""
+"""Where texts are split: at blank lines, at line breaks, at spaces, anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """How a text is cut: the size of chunks, how much neighbours share, and a delimiter of the user's own."""
+    """How a text is split: the size of chunks, how much neighbours share, and a custom delimiter."""
 
     size: float
     overlap_percent: float = 0
@@ -22,7 +22,7 @@ class Cutting:
     only_delimiter: bool = False
 
     def chunks(self, text: str) -> list[str]:
-        """Cut a text."""
+        """Split a text."""
         if self.only_delimiter and self.delimiter:
             return text.split(self.delimiter)
         delimiters = (self.delimiter, *DELIMITERS) if self.delimiter else DELIMITERS
@@ -33,7 +33,7 @@ class Cutting:
 
 
 def _cut(text: str, size: float, delimiters: Sequence[str]) -> list[str]:
-    """Cut at the first delimiter, what is still too long at the next ones, and join neighbours while they fit."""
+    """Split at the first delimiter, split longer parts at the next ones, and join neighbours while they fit."""
     if size <= 0 or not delimiters:
         return [text]
     delimiter = delimiters[0]
@@ -56,14 +56,14 @@ def _cut(text: str, size: float, delimiters: Sequence[str]) -> list[str]:
 
 
 def _shared(chunks: Sequence[str], index: int, size: int) -> str:
-    """A chunk with whole sentences of its neighbours around it."""
+    """Return a chunk with whole sentences of its neighbours around it."""
     before = _from_sentence(chunks[index - 1][-size:]) if index > 0 else ""
     after = trim_to_sentence(chunks[index + 1][:size]) if index + 1 < len(chunks) else ""
     return " ".join(part for part in (before, chunks[index], after) if part)
 
 
 def _from_sentence(text: str) -> str:
-    """What stands after the first end of a sentence and the one character behind it."""
+    """Return what comes after the first end of a sentence and the character after it."""
     ends = (index for index, mark in enumerate(text) if mark in SENTENCE_ENDS)
     first = next(ends, None)
     return text if first is None else text[first + 2 :]

@@ -1,4 +1,4 @@
-"""Answers what Vector Storage asks for, with an index and an embedder."""
+"""Runs the searches of Vector Storage with an index and an embedder."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tavernkit.silly_tavern._chat.vector_storage import CHAT_COLLECTION, VectorC
 from tavernkit.silly_tavern._macros.seeding import string_hash
 
 MESSAGE_CHUNK_SIZE = 400
-"""How large the chunks of a chat's messages are in SillyTavern."""
+"""SillyTavern's chunk size for chat messages."""
 
 
 def index_chat(
     texts: Iterable[str], index: VectorIndex, embedder: Embedder, *, chunk_size: int = MESSAGE_CHUNK_SIZE
 ) -> None:
-    """Put the messages of a chat into an index; those that are there already are left alone.
+    """Add the messages of a chat to an index; existing ones are skipped.
 
     Args:
-        texts: The messages as they are in prompts.
+        texts: The texts of messages in prompts.
         index: The index of this chat.
-        embedder: What makes vectors.
-        chunk_size: Longer messages are cut.
+        embedder: Makes vectors.
+        chunk_size: Longer messages are split.
     """
     cutting = Cutting(chunk_size)
     items = [
@@ -36,12 +36,12 @@ def index_chat(
 
 
 def search_vectors(calls: Sequence[VectorCall], index: VectorIndex, embedder: Embedder) -> VectorResults:
-    """Do what a plan's ``vector_calls`` ask for and return what was found, for ``vectors=`` of the next build.
+    """Run a plan's ``vector_calls`` and return the results, for ``vectors=`` of the next build.
 
     Args:
         calls: ``plan.vector_calls``.
         index: The index of this chat.
-        embedder: What makes vectors.
+        embedder: Makes vectors.
     """
     hits: dict[str, list[VectorHit]] = {}
     indexed: set[str] = set()

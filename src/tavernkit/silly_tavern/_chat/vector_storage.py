@@ -1,7 +1,7 @@
-"""Vector Storage: what it looks for, and what it does to a prompt with what was found.
+"""Vector Storage: its searches, and how results change a prompt.
 
-Searching is not part of a build. A build is given what searches found (``VectorResults``) and says on its plan
-what it would have asked for (``VectorCall``).
+Searching is not part of a build. A build gets the results of searches (``VectorResults``), and its plan lists the
+searches it needs (``VectorCall``).
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ WORLD_COLLECTION = "world:"
 KILOBYTE = 1024
 
 LorePlaces: TypeAlias = Mapping[tuple[str, str], int]
-"""Places of lore entries in the order they are looked at, by the name of the book and the entry's id."""
+"""Positions of lore entries in scan order, by the name of the book and the entry's id."""
 
 _NEWLINES = re.compile(r"\n+")
 
 
 @dataclass(frozen=True, slots=True)
 class VectorHit:
-    """A chunk that a search found. Lines and lore entries are known by the hash of their text."""
+    """A chunk that a search found. Lines and lore entries are identified by the hash of their text."""
 
     text: str
     """The text of the chunk."""
@@ -64,13 +64,13 @@ class VectorHit:
 
     @property
     def key(self) -> int:
-        """The hash of the whole text that the chunk is of."""
+        """The hash of the whole text of the chunk."""
         return self.hash if self.hash is not None else string_hash(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class VectorResults:
-    """What searches found, by collection, best first; ``indexed`` names collections that are in the index already.
+    """Results of searches, by collection, best first; ``indexed`` lists collections that are already in the index.
 
     Collections are ``chat``, the URL of a file, and ``world:`` with the name of a book.
     """
@@ -92,7 +92,7 @@ class VectorResults:
 
 @dataclass(frozen=True, slots=True)
 class VectorCall:
-    """What Vector Storage asks of an index: to ``insert`` chunks, or to ``query`` collections for a text."""
+    """A call of Vector Storage to an index: ``insert`` chunks, or ``query`` collections for a text."""
 
     call: str
     """``insert``, ``query``, or ``query-multi`` for several collections."""
@@ -103,14 +103,14 @@ class VectorCall:
     search_text: str = ""
     """The text to search for."""
     top_k: int | float = 0
-    """How many chunks to return at most."""
+    """The maximum number of chunks to return."""
     threshold: int | float = 0
-    """The lowest score that counts."""
+    """The minimum score."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorStorage:
-    """Vector Storage in one build: its settings, what was found, what macros stand for, and what it asks for."""
+    """Vector Storage in one build: its settings, results, macros and calls."""
 
     settings: FrozenObject
     results: VectorResults
@@ -133,7 +133,7 @@ class VectorStorage:
         return found if isinstance(found, str) else default
 
     def query_text(self, core: Sequence[CoreMessage]) -> str:
-        """The newest lines with text, without attached files."""
+        """Return the newest lines with text, without attached files."""
         found: list[str] = []
         wanted = self.number("query", 2)
         for message in reversed(core):
@@ -152,17 +152,17 @@ class VectorStorage:
         self.calls.append(call)
 
     def index_file(self, url: str, chunks: Iterable[str]) -> None:
-        """Record that a file is put into the index, one chunk per call."""
+        """Record the calls that index a file, one chunk per call."""
         for index, chunk in enumerate(chunks):
             self.calls.append(VectorCall("insert", (url,), (VectorHit(chunk, index),)))
 
     def chunks_of(self, collection: str) -> str:
-        """The chunks that were found in a file, in the file's order, each once."""
+        """Return the found chunks of a file, in file order, without duplicates."""
         hits = sorted((hit for hit in self.results.hits.get(collection, ()) if hit.text), key=lambda hit: hit.index)
         return join("\n", dict.fromkeys(hit.text for hit in hits))
 
     def cutting(self, suffix: str, size: float) -> Cutting:
-        """How files are cut: those of lines, or with the suffix ``_db`` those of the Data Bank."""
+        """Return how files are split: those of lines, or with the suffix ``_db`` those of the Data Bank."""
         return Cutting(
             size=self.number(f"chunk_size{suffix}", size),
             overlap_percent=self.number(f"overlap_percent{suffix}", 0),
@@ -173,7 +173,7 @@ class VectorStorage:
     def put_data_bank(
         self, attachments: Sequence[Mapping[str, object]], core: Sequence[CoreMessage], texts: Mapping[str, str]
     ) -> ExtensionPrompt | None:
-        """Look through the Data Bank and make the text of what was found."""
+        """Search the Data Bank and make the text of the results."""
         urls: list[str] = []
         for file in attachments:
             url = str(file.get("url"))
@@ -204,7 +204,7 @@ class VectorStorage:
         )
 
     def replace_files(self, core: Sequence[CoreMessage], texts: Mapping[str, str]) -> None:
-        """Put the chunks that were found in the place of large files of lines."""
+        """Replace large files of lines with the found chunks."""
         for message in core:
             files = attached_files(message.line.extra) if message.line.extra else ()
             size = len(trim(message.text[: message.file_length]))
@@ -224,12 +224,12 @@ class VectorStorage:
         return self.chunks_of(url)
 
     def force_lore(self, books: Iterable[WorldBook], core: Sequence[CoreMessage], places: LorePlaces) -> list[Entry]:
-        """Look through lore and return the entries that were found.
+        """Search lore and return the found entries.
 
         Args:
             books: The books of the build.
             core: The chat.
-            places: Where each entry stands among all of them: books and entries are indexed in that order.
+            places: The position of each entry: books and entries are indexed in that order.
         """
         active = list(books)
         found = vectorized_entries(active, every=self.on("enabled_for_all"))
@@ -248,7 +248,7 @@ class VectorStorage:
         return [entry for entry in entries if string_hash(entry.content) in keys]
 
     def take_memories(self, core: list[CoreMessage]) -> ExtensionPrompt | None:
-        """Take the lines that were found out of the chat and make the text of them."""
+        """Remove the found lines from the chat and make a text from them."""
         protect = int(self.number("protect", 5))
         search_text = self.query_text(core)
         if len(core) < protect or not search_text:
@@ -280,7 +280,7 @@ class VectorStorage:
 
     @staticmethod
     def _remove(core: list[CoreMessage], found: Sequence[int]) -> None:
-        """Take lines out as SillyTavern does: the line after a removed one is not looked at and stays."""
+        """Remove lines as SillyTavern does: the line after a removed one is skipped and stays."""
         index = 0
         while index < len(core):
             if id(core[index]) in found:
@@ -292,7 +292,7 @@ class VectorStorage:
 
 
 def data_bank(settings: FrozenObject, chat_attachments: object, avatar: str) -> list[Mapping[str, object]]:
-    """Return the Data Bank's files: global ones, the chat's, the character's; without those that are switched off."""
+    """Return the Data Bank's files: global ones, the chat's, the character's; without disabled ones."""
     of_characters, off = settings.get("character_attachments"), settings.get("disabled_attachments")
     own = of_characters.get(avatar) if is_mapping(of_characters) else None
     listed = [*objects(settings.get("attachments")), *objects(chat_attachments), *objects(own)]

@@ -1,1 +1,1 @@
-"""SillyTavern's chat-completion prompt: collection, budgeted assembly, request."""
+"""SillyTavern's chat-completion prompt: collection, assembly within a budget, request."""

@@ -41,14 +41,14 @@ FIRST_PROMPTS = (
     "scenario",
     "personaDescription",
 )
-"""What is placed first, in this order."""
+"""Prompts that are placed first, in this order."""
 
 LORE_PROMPTS = frozenset({"worldInfoBefore", "worldInfoAfter"})
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """Something the budget had no room for."""
+    """Something that did not fit the budget."""
 
     messages: list[PlacedMessage]
     reason: str
@@ -57,7 +57,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Assembled:
-    """What became of a layout."""
+    """The result of assembling a layout."""
 
     slots: Slots
     overflow: BudgetOverflowError | None = None
@@ -70,17 +70,17 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True)
 class HistoryCut:
-    """Cuts the history in larger steps than SillyTavern, so that many prompts begin alike."""
+    """Cuts the history in larger steps than SillyTavern, so that many prompts begin the same way."""
 
     profile: CacheProfile
     stored: int | None = None
-    """The first chat line that was in the prompt before."""
+    """The first chat line in the previous prompt."""
     turns: int = 0
     """How many more turns are expected; 0 for as many as there were."""
     active: frozenset[str] = frozenset()
-    """Lore that is called up now: if its line goes, it is said again."""
+    """Active lore: if its line is removed, it is repeated."""
     examples: int = 0
-    """Tokens of example dialogue that leaves when it no longer fits."""
+    """Tokens of example dialogue, which is removed when it no longer fits."""
 
 
 def assemble(
@@ -90,14 +90,14 @@ def assemble(
     converter: HistoryConverter,
     history_cut: HistoryCut | None = None,
 ) -> Assembled:
-    """Put a layout together within a budget. Fixed content that does not fit ends the assembly where it is.
+    """Assemble a layout within a budget. Fixed content that does not fit ends the assembly at that point.
 
     Args:
         layout: What may go into the prompt.
-        budget: Tokens that there are.
+        budget: The available tokens.
         counter: Counts messages.
         converter: Turns entries of the history into messages.
-        history_cut: How the history is cut, if not as in SillyTavern, where the oldest message goes every turn.
+        history_cut: How the history is cut, if not as in SillyTavern, which drops the oldest message every turn.
     """
     assembly = _Assembly(layout, budget, counter, converter, history_cut)
     try:
@@ -225,7 +225,7 @@ class _Assembly:
             slots.place_at_end(continued)
 
     def continued_messages(self) -> MessageCollection:
-        """The message to be continued and the nudge after it; the message leaves the history for that."""
+        """Return the message to continue and the nudge after it; the message is removed from the history."""
         group = MessageCollection("continueNudge")
         layout = self.layout
         if layout.continue_nudge is None:
@@ -252,7 +252,7 @@ class _Assembly:
         )
 
     def replace_empty_user_message(self, history: MessageCollection) -> None:
-        """Let the user say something when the history would end with the character's words."""
+        """Add a user message if the history would end with the character's words."""
         layout = self.layout
         if not layout.send_if_empty or not layout.history:
             return
@@ -271,7 +271,7 @@ class _Assembly:
             self.slots.insert(history, replacement)
 
     def walk(self, history: MessageCollection) -> None:
-        """Take history from its newest entry on until one does not fit; older ones are not tried."""
+        """Take history from the newest entry until one does not fit; older ones are not tried."""
         layout, slots = self.layout, self.slots
         position = len(layout.core) - 1 - self.taken_from_core()
         newest_first: list[PlacedMessage] = []
@@ -317,7 +317,7 @@ class _Assembly:
         return True
 
     def taken_from_core(self) -> int:
-        """How many of the newest messages of the core chat are no longer in the history."""
+        """Return how many of the newest messages of the core chat are no longer in the history."""
         history = self.layout.history
         return len(self.layout.core) - list(map(type, history)).count(CoreMessage)
 
@@ -338,7 +338,7 @@ class _Assembly:
                 slots.insert(examples, message)
 
     def example_groups(self) -> Iterator[list[PlacedMessage]]:
-        """The examples one after the other, each with the line before it."""
+        """Yield the examples, each with the line before it."""
         header_text = str(self.layout.example_header or "")
         for number, block in enumerate(self.layout.examples):
             header = self.system_line("newChat", header_text, "an example begins after it")
@@ -346,9 +346,9 @@ class _Assembly:
             yield [header, *self.example_messages(block, number)]
 
     def all_examples_fit(self) -> bool:
-        """Return True if all examples have room for good; otherwise leave all out.
+        """Return True if all examples fit permanently; otherwise leave all out.
 
-        With a ``HistoryCut`` they must not come back when a cut makes room: they stand before the history.
+        With a ``HistoryCut`` they must not come back when a cut makes room, because they are before the history.
         """
         groups = list(self.example_groups())
         if not self.result.cut and self.slots.affords(sum(each.tokens for group in groups for each in group)):
@@ -388,7 +388,7 @@ def _preset_text(identifier: str, reason: str) -> FrozenObject:
 
 
 def placed(assembled: Assembled) -> Sequence[tuple[MessageCollection, PlacedMessage]]:
-    """What is sent, in order, each with its collection.
+    """Return the messages in order, each with its collection.
 
     SillyTavern squashes system messages before it drops empty ones: an empty user or assistant prompt, for which
     nothing is sent, keeps the system messages around it apart. An empty system prompt does not.
@@ -398,7 +398,7 @@ def placed(assembled: Assembled) -> Sequence[tuple[MessageCollection, PlacedMess
     for collection in assembled.slots:
         for message in collection.messages:
             if message.content or message.sent:
-                if apart:  # a copy, as other builds may hold the message too
+                if apart:  # a copy, because other builds may share the message
                     message, apart = replace(message, apart=True, block=None), False
                 found.append((collection, message))
             elif message.role != "system":

@@ -25,7 +25,7 @@ MAX_NAME_LENGTH = 64
 
 
 def sanitized_name(name: str) -> str:
-    """A name as the API takes it: other characters become underscores, one for each UTF-16 unit."""
+    """Return a name that is valid for the API: other characters become underscores, one per UTF-16 unit."""
     return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
 
 
@@ -84,17 +84,17 @@ class HistoryConverter:
     with_tools: bool = False
     """True if past tool calls are sent as such."""
     memory: HistoryMemory | None = None
-    """Messages of earlier turns, of builds that differ from this in nothing that they are made of."""
+    """Messages of earlier turns from builds with the same inputs."""
     leaves: Callable[[str], bool] = _never
     """Returns True for texts that ``expand`` does not change."""
 
     def content(self, message: CoreMessage) -> str:
-        """The text of a chat message with the name before it where the preset asks for that; macros unexpanded."""
+        """Return the text of a chat message, with the name before it if the preset says so; macros unexpanded."""
         prefix = name_prefix(message.line, self.preset.names_behavior, user_name=self.user_name, in_group=self.in_group)
         return (prefix + message.text).replace("\r", "")
 
     def name(self, message: CoreMessage) -> str | None:
-        """The name a message is sent under, where the preset asks for that."""
+        """Return the name that a message is sent under, if the preset says so."""
         if self.preset.names_behavior != NAMES_FIELD or not message.line.name:
             return None
         return sanitized_name(message.line.name)
@@ -212,7 +212,7 @@ class HistoryConverter:
 
 
 def frozen_source(line: FrozenLine) -> FrozenObject:
-    """Provenance of lore that became a line of the history."""
+    """Return the provenance of lore that became a line of the history."""
     title = f"World Info: {line.title}"
     entry = {"id": line.id, "name": line.title, "cause": line.cause}
     reason = f"{line.cause or 'fired'}, behind message #{line.after}, where it stays"
@@ -220,7 +220,7 @@ def frozen_source(line: FrozenLine) -> FrozenObject:
 
 
 def injected_source(entry: Injected) -> FrozenObject:
-    """Provenance of a message in the chat that is made of prompts."""
+    """Return the provenance of a message in the chat that is made from prompts."""
     if entry.frozen is not None:
         return frozen_source(entry.frozen)
     where = f"in the chat at depth {entry.depth}"
@@ -229,7 +229,7 @@ def injected_source(entry: Injected) -> FrozenObject:
         only = parts[0]
         reason = (
             reason_of(only) if only.get("kind") == "lore" else f"{reason_of(only)}, {where}"
-        )  # its title says where
+        )  # its title includes the place
         return {**only, "stage": "injection", "reason": reason}
     reason = f"{where}: " + "; ".join(f"{title_of(part)}: {reason_of(part)}" for part in parts)
     title = " + ".join(title_of(part) for part in parts)

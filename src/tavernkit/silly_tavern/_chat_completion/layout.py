@@ -1,4 +1,4 @@
-"""The prompt while it is put together: what stands where, before and after the budget decides."""
+"""The layout of the prompt: what goes where, before and after the budget is applied."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class InChatPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """One message made of all prompts that share a depth, an order value and a role."""
+    """One message made from all prompts with the same depth, order value and role."""
 
     role: str
     content: str
@@ -56,7 +56,7 @@ def injections(
 ) -> list[list[Injected]]:
     """Make the messages of every depth that has any, shallow depths first; in each, the one nearest the end first.
 
-    Extension prompts join the bucket with order value 100 and are macro-expanded here, once a depth and role.
+    Extension prompts join the bucket with order value 100 and are macro-expanded here, once per depth and role.
     """
     by_depth: dict[int, list[InChatPrompt]] = {}
     for prompt in prompts:
@@ -75,7 +75,7 @@ def injections(
 def inject(newest_first: list[T], messages: Sequence[Sequence[Injected]], wrap: Callable[[Injected], T]) -> None:
     """Put the messages of ``injections()`` into a chat whose newest message comes first.
 
-    Depth 0 is after the newest message; a depth beyond the chat is at its start, deeper ones before.
+    Depth 0 is after the newest message; depths beyond the chat are at its start, deeper ones first.
     """
     inserted = 0
     for group in messages:
@@ -106,7 +106,7 @@ def _at_depth(
 
 
 class LateText:
-    """A text that is expanded when it is first needed: macros of what is never reached must not run."""
+    """A text that is expanded on first use: macros of unused texts must not run."""
 
     __slots__ = ("_expand", "_text", "raw")
 
@@ -122,12 +122,12 @@ class LateText:
 
 
 HistoryEntry: TypeAlias = "CoreMessage | Injected"
-"""A message of the chat, or one made of prompts that are in the chat."""
+"""A message of the chat, or one made from prompts in the chat."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleBlock:
-    """One example dialogue, with where it came from: as messages, or for text completion as text."""
+    """One example dialogue with its source: as messages, or as text for text completion."""
 
     messages: tuple[ExampleMessage, ...]
     kind: str = "card field"
@@ -143,7 +143,7 @@ class ExampleBlock:
 
 @dataclass(slots=True)
 class Layout:
-    """What the assembly works on. ``history`` is oldest first, injections included."""
+    """The input of the assembly. ``history`` is oldest first, including injections."""
 
     collection: PromptCollection
     generation_type: str
@@ -167,7 +167,7 @@ class Layout:
 
 @dataclass(slots=True)
 class PlacedMessage:
-    """A message that has, or may get, a place in the prompt. One without content and tool calls is never sent.
+    """A message with a place in the prompt. A message without content and tool calls is never sent.
 
     A message that is ``apart`` is not squashed into the one before it.
     """
@@ -189,7 +189,7 @@ class PlacedMessage:
     history_index: int | None = None
     apart: bool = False
     block: Block | None = None
-    """Its block, once one was made: messages that are remembered from turn to turn keep theirs."""
+    """Its cached block, which is kept from turn to turn."""
 
     @property
     def sent(self) -> bool:
@@ -216,7 +216,7 @@ class MessageCollection:
 
 
 class BudgetOverflowError(Exception):
-    """Something that must be in the prompt does not fit; the assembly ends here."""
+    """A required part does not fit; the assembly ends here."""
 
     def __init__(self, identifier: str | None, title: str, tokens: int, budget: int) -> None:
         super().__init__(f"{title} needs {tokens} tokens, {budget} are left")
@@ -229,9 +229,9 @@ class BudgetOverflowError(Exception):
 class Slots:
     """Collections by slot, and the budget.
 
-    A slot is an index into the prompt collection, so order does not depend on when something is placed. What goes "to
-    the end" takes the slot after the highest one filled so far; a prompt placed there later takes that place without
-    giving back the tokens.
+    A slot is an index into the prompt collection, so order does not depend on when something is placed. Something
+    placed "at the end" gets the slot after the highest one filled so far; a prompt placed there later replaces it
+    without returning the tokens.
     """
 
     def __init__(self, budget: float) -> None:
@@ -247,19 +247,19 @@ class Slots:
         return next((each for each in self._filled.values() if each.identifier == identifier), None)
 
     def reserve(self, tokens: int) -> None:
-        """Keep tokens for later; the budget may become negative, which a later check will notice."""
+        """Reserve tokens; the budget may become negative, which a later check notices."""
         self.budget -= tokens
 
     def free(self, tokens: int) -> None:
-        """Give back what was reserved."""
+        """Return reserved tokens."""
         self.budget += tokens
 
     def affords(self, tokens: int) -> bool:
-        """True if this much fits."""
+        """Return True if this many tokens fit."""
         return self.budget - tokens >= 0
 
     def place(self, slot: int, collection: MessageCollection) -> MessageCollection:
-        """Put a collection into its slot and pay for it."""
+        """Put a collection into its slot and subtract its tokens."""
         self._pay(collection.identifier, collection.title, collection.tokens)
         old = self._filled.get(slot)
         if old is not None and old.identifier != collection.identifier:
@@ -268,13 +268,13 @@ class Slots:
         return collection
 
     def place_at_end(self, collection: MessageCollection) -> None:
-        """Put a collection after everything placed so far and pay for it."""
+        """Put a collection after everything placed so far and subtract its tokens."""
         self.place(max(self._filled, default=-1) + 1, collection)
 
     def insert(self, collection: MessageCollection, message: PlacedMessage, *, at_start: bool = False) -> None:
-        """Add a message to a collection and pay for it.
+        """Add a message to a collection and subtract its tokens.
 
-        A message without anything to send is not added, but it too ends the assembly when the budget is negative.
+        An empty message is not added, but it also ends the assembly if the budget is negative.
         """
         self._pay(message.identifier, title_of(message.source), message.tokens if message.sent else 0)
         if not message.sent:

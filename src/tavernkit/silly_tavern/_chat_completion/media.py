@@ -1,4 +1,4 @@
-"""Pictures, videos and sounds in a message: which models take them, and what they cost."""
+"""Pictures, videos and audio in a message: which models accept them, and what they cost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LOW_COST, TILE_COST = 85, 170
 LOW_SIDE, TILE_SIDE, LONG_LIMIT, SHORT_LIMIT = 512, 512, 2048, 768
 VIDEO_TOKENS_A_SECOND, AUDIO_TOKENS_A_SECOND = 263, 32
 UNKNOWN_VIDEO_SECONDS, UNKNOWN_AUDIO_SECONDS = 40, 300
-"""What SillyTavern takes for the length of what it cannot measure."""
+"""SillyTavern's default length of media that it cannot measure."""
 
 ALWAYS = ("custom", "cometapi")
-"""Sources that always take pictures."""
+"""Sources that always accept pictures."""
 
 BY_MODEL_NAME = (
     "openai",
@@ -37,7 +37,7 @@ BY_MODEL_NAME = (
     "siliconflow",
     "deepseek",
 )
-"""Sources that take pictures when the model's name says so."""
+"""Sources that accept pictures depending on the model's name."""
 
 VISION_MODELS = (
     "chatgpt-4o-latest",
@@ -96,7 +96,7 @@ MediaSize = tuple[float, float]
 """Width and height in pixels."""
 
 Measure = Callable[[str], MediaSize | None]
-"""Tells a picture's size by its URL, for those that are not in the message itself."""
+"""Returns a picture's size by its URL, for pictures that are not in the message itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,10 @@ def inline_media(
     measure: Measure | None,
     resolve: Callable[[str], str] = str,
 ) -> list[InlineMedia] | None:
-    """The attachments of a message that the model can be shown; nothing if there are none.
+    """Return the attachments of a message that the model accepts; None if there are none.
 
-    ``resolve`` gives the ``data:`` URL of a file, or an empty text if it cannot be read: SillyTavern then sends the
-    text of the message as its only part.
+    ``resolve`` returns the ``data:`` URL of a file, or an empty text if it cannot be read: SillyTavern then sends only
+    the text of the message.
     """
     if not preset.media_inlining:
         return None
@@ -147,7 +147,7 @@ def inline_media(
 
 
 def takes_pictures(preset: Preset) -> bool:
-    """True if the source and model take pictures. Sources that would ask the provider's list count as not."""
+    """Return True if the source and model accept pictures. False for sources that need the provider's model list."""
     source = preset.chat_completion_source
     if source in ALWAYS:
         return True
@@ -155,12 +155,12 @@ def takes_pictures(preset: Preset) -> bool:
 
 
 def takes_video(preset: Preset) -> bool:
-    """True if the source and model take videos and sounds."""
+    """Return True if the source and model accept videos and audio."""
     return preset.chat_completion_source in VIDEO_SOURCES and any(mark in preset.model for mark in VIDEO_MODELS)
 
 
 def picture_tokens(size: MediaSize | None, quality: str) -> int:
-    """What a picture costs at a quality; one of unknown size costs the least."""
+    """Return the tokens of a picture at a quality; unknown sizes count as the smallest."""
     if quality == "low" or size is None:
         return LOW_COST
     width, height = size
@@ -174,7 +174,7 @@ def picture_tokens(size: MediaSize | None, quality: str) -> int:
 
 
 def size_of_data_url(url: str) -> MediaSize | None:
-    """The size of a picture inside a ``data:`` URL, for PNG, GIF and JPEG."""
+    """Return the size of a picture inside a ``data:`` URL, for PNG, GIF and JPEG."""
     if not url.startswith("data:"):
         return None
     try:
@@ -212,7 +212,7 @@ def _picture(url: str, quality: str, measure: Measure | None) -> InlineMedia:
 
 
 def timed_tokens(seconds: object, kind: str) -> int:
-    """What a video or sound costs; one of unknown length costs as much as a long one."""
+    """Return the tokens of a video or audio; unknown lengths count as long."""
     tokens, unknown = _TIMED[kind]
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
         return unknown * tokens

@@ -1,4 +1,4 @@
-"""The plan of a chat-completion build: it can also give SillyTavern's own request."""
+"""The plan of a chat-completion build, which can also make SillyTavern's own request."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.providers._chat.page import ChatInput
 
 _SOURCES = {"anthropic": "claude", "google": "makersuite", "mistral": "mistralai", "azure": "azure_openai"}
-"""SillyTavern's names of sources that others call differently."""
+"""SillyTavern's names of sources that have other names elsewhere."""
 
 UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
-"""Identifiers of lines that stay messages of their own."""
+"""Identifiers of lines that stay separate messages."""
 
 
 @dataclass(frozen=True)
 class ChatPlan(Plan):
     """What SillyTavern would send, block by block.
 
-    ``chat`` is the chat as it would be stored when the reply comes in (the message just sent included). Blocks are
-    there one by one; system messages are squashed, if the preset says so, when messages are made of them.
+    ``chat`` is the chat as it would be stored when the reply arrives (including the new message). Blocks are separate;
+    system messages are squashed, if the preset says so, when messages are made from them.
     ``token_counts`` is the cost of each prompt identifier, ``budget_left`` what remained, ``overflow`` why the
-    assembly ended early, if it did. ``vector_calls`` is what Vector Storage asks an index for.
+    assembly ended early, if it did. ``vector_calls`` are the searches of Vector Storage.
     """
 
     chat: Sequence[ChatMessage] = ()
     squash: bool = False
     """True if system messages that follow each other are joined."""
     system_as_user: bool = False
-    """True if system messages are sent as the user's, because the model takes no system role."""
+    """True if system messages are sent as the user's, because the model does not accept the system role."""
     token_counts: Mapping[str, int] = field(default_factory=dict[str, int])
     budget_left: int = 0
     overflow: str | None = None
@@ -56,15 +56,15 @@ class ChatPlan(Plan):
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Sticky entries, cooldowns and delays, to be stored in the chat's header."""
     continued_text: str = ""
-    """What a continue goes on with: the newest visible message as the prompt has it."""
+    """The text to continue: the newest visible message as it is in the prompt."""
     chat_messages_sent: int = 0
-    """How many messages of the chat found room in the prompt."""
+    """How many messages of the chat are in the prompt."""
     macro_memory: MacroMemory | None = field(default=None, repr=False, compare=False)
-    """What macros remember of the chat besides variables, once the turn is received."""
+    """The macros' state besides variables, to be stored when the reply has arrived."""
     preset: Preset | None = field(default=None, repr=False, compare=False)
     """The preset that the prompt was built with."""
     page: ChatInput | None = field(default=None, repr=False, compare=False)
-    """What SillyTavern's page needs besides the preset to write the request for a source."""
+    """What SillyTavern's page needs, besides the preset, for the request."""
 
     _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None, "page": None}
 
@@ -74,7 +74,7 @@ class ChatPlan(Plan):
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
 
     def _messages_for(self, dialect: str, model: str) -> list[Message]:
-        """Claude gets the preset's prefill, as a turn of the user if the model refuses to go on with a reply."""
+        """Claude gets the preset's prefill, as a user turn if the model does not support continuing a reply."""
         prefill = self._prefill() if dialect == "anthropic" else ""
         if not prefill:
             return self.messages
@@ -105,7 +105,7 @@ class ChatPlan(Plan):
             preset = _placed(preset, base_url, warn)
             messages = [message for message in _list(body["messages"]) if is_object(message)]
             written = chat_page_body(preset, messages, self.page)
-            # What the application asks for goes over the preset; the rest was written for the preset's own source.
+            # The application's options override the preset; the rest was written for the preset's own source.
             usual = chat_page_body(self.preset, [], self.page) if self.preset is not None else {}
             asked = {key: value for key, value in body.items() if key != "messages" and usual.get(key) != value}
             body = {**written, **asked}
@@ -116,7 +116,7 @@ class ChatPlan(Plan):
         return WireRequest(method=made.method, url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self) -> JsonObject:
-        """The body SillyTavern posts to its own backend."""
+        """Return the body that SillyTavern posts to its own backend."""
         messages: list[Json] = [_request_message(block) for block in self._final_blocks(squash=self.squash)]
         return {"messages": messages, **thaw_object(self.llm_options)}
 
@@ -145,7 +145,7 @@ def _list(value: Json) -> list[Json]:
 
 
 def squashed(blocks: Sequence[Block]) -> list[Block]:
-    """Join neighbouring system messages that have no name and are no separators.
+    """Join neighbouring system messages that have no name and are not separators.
 
     A block that was placed after an empty user or assistant prompt (``metadata["apart"]``) begins a new message.
     """

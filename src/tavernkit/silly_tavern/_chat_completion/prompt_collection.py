@@ -33,12 +33,12 @@ CHAT_HISTORY = "chatHistory"
 DIALOGUE_EXAMPLES = "dialogueExamples"
 
 START, END = "start", "end"
-"""Where a registry prompt stands relative to the main prompt."""
+"""The place of a registry prompt relative to the main prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt of this build, its content expanded. ``custom`` marks a user's own prompt, which is sent by itself."""
+    """A prompt of this build, its content expanded. ``custom`` marks a user's own prompt, which is sent separately."""
 
     identifier: str
     content: str
@@ -60,7 +60,7 @@ class Prompt:
 
 @dataclass(slots=True)
 class PromptCollection:
-    """Prompts in order. The place of the first one with an identifier is that identifier's slot in the prompt."""
+    """Prompts in order. The index of the first one with an identifier is that identifier's slot in the prompt."""
 
     order: Sequence[OrderEntry]
     prompts: list[Prompt] = field(default_factory=list[Prompt])
@@ -88,15 +88,15 @@ class PromptCollection:
         return self.prompts[index] if index >= 0 else None
 
     def disabled(self, identifier: str) -> bool:
-        """True if the order list switches an identifier off; its first line there decides."""
+        """Return True if the order list switches an identifier off; its first line there decides."""
         if self._switches is None:
             self._switches = {each.identifier: each.enabled for each in reversed(self.order)}
         return not self._switches.get(identifier, True)
 
     def merge(self, prompt: Prompt) -> None:
-        """Put a built-in or registry prompt into its place, or at the end when the order has no place for it.
+        """Put a built-in or registry prompt in its place, or at the end if the order has none.
 
-        Placement and role of the prompt whose place it takes stay in force.
+        It keeps the placement and role of the prompt that it replaces.
         """
         index = self.index(prompt.identifier)
         if index < 0:
@@ -112,7 +112,7 @@ class PromptCollection:
         )
 
     def override(self, identifier: str, text: str, expand: Callable[[str, str], str], source: FrozenObject) -> bool:
-        """Let a card's text replace a prompt, unless the preset forbids it; ``{{original}}`` is the text before.
+        """Replace a prompt with a card's text, unless the preset forbids it; ``{{original}}`` is the old text.
 
         ``expand`` takes the text and the original.
         """
@@ -132,10 +132,10 @@ def collect(
     expand: Callable[[str], str],
     leave_out: Callable[[PresetPrompt, str], None],
 ) -> PromptCollection:
-    """Walk the order list and take the prompts that are active for this generation, expanding each in turn.
+    """Collect the prompts of the order list that are active for this generation, expanding each in turn.
 
-    ``objection`` says why a prompt that is switched on is not active, if it is not; ``leave_out`` is called with those
-    and the ones that are off. A main prompt that is not active stays, empty, as a place.
+    ``objection`` returns why an enabled prompt is not active, if so; ``leave_out`` is called with those and the
+    disabled ones. An inactive main prompt stays as an empty placeholder.
     """
     by_identifier: dict[str, PresetPrompt] = {}
     for prompt in prompts:
@@ -187,7 +187,7 @@ NAMED_EXTENSIONS = {
     VECTORS_DATA_BANK: "vectorsDataBank",
     SMART_CONTEXT: "smartContext",
 }
-"""Registry keys that have an identifier of their own, in the order they are merged."""
+"""Registry keys with their own identifier, in merge order."""
 
 ALWAYS_SYSTEM = (VECTORS_MEMORY, SMART_CONTEXT)
 BESIDE_MAIN = tuple(NAMED_EXTENSIONS.values())
@@ -199,7 +199,7 @@ _POSITIONS: Mapping[int | float, str] = {AFTER_MAIN: END, BEFORE_MAIN: START}
 
 @dataclass(frozen=True, slots=True)
 class BuildTexts:
-    """The texts of this build that have a place in every prompt list."""
+    """The texts of this build with a place in every prompt list."""
 
     card: CardTexts
     lore_before: str
@@ -218,7 +218,7 @@ def merge_built_ins(
     extensions: ExtensionPrompts,
     expand: Callable[[str], str],
 ) -> None:
-    """Build the built-in prompts in SillyTavern's order and merge each into the collection, expanding it on the way."""
+    """Build, expand and merge the built-in prompts in SillyTavern's order."""
     for prompt in _own_prompts(texts, preset, expand):
         collection.merge(replace(prompt, content=expand(prompt.content)))
     for key, identifier in NAMED_EXTENSIONS.items():
@@ -236,7 +236,7 @@ def merge_built_ins(
 
 
 def override_by_card(collection: PromptCollection, card: CardTexts, expand: Callable[[str, str], str]) -> None:
-    """Let the card's own main prompt and post-history instructions take the place of the preset's."""
+    """Replace the preset's main prompt and post-history instructions with the card's."""
     for identifier, text, card_field in (
         (MAIN, card.system_prompt, "system_prompt"),
         (JAILBREAK, card.post_history, "post_history_instructions"),
@@ -248,7 +248,7 @@ def override_by_card(collection: PromptCollection, card: CardTexts, expand: Call
 
 
 def around_main(collection: PromptCollection) -> list[Prompt]:
-    """Registry prompts that are before or after the main prompt, in the order they are inserted."""
+    """Return registry prompts before and after the main prompt, in insertion order."""
     named = (collection.get(identifier) for identifier in BESIDE_MAIN)
     found = [prompt for prompt in named if prompt is not None]
     found += [prompt for prompt in collection if prompt.extension]

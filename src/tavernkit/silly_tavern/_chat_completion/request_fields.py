@@ -1,4 +1,4 @@
-"""The fields SillyTavern sends along with the messages."""
+"""The fields that SillyTavern sends with the messages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tavernkit.silly_tavern.providers._chat.page_models import LOGIT_BIAS_SOURCE
 from tavernkit.silly_tavern.providers._text.given import TextInput, bias_entries, number
 
 LEFT_OUT = ("messages", "reverse_proxy", "proxy_password")
-"""Fields of the page's body that are no part of a plan: its blocks become the messages, and plans hold no secrets."""
+"""Fields of the page's body that are not part of a plan: its blocks become the messages, and plans contain no secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInput:
-    """What the fields depend on besides the preset."""
+    """Inputs of the fields besides the preset."""
 
     generation_type: str
     user_name: str
@@ -37,7 +37,7 @@ class RequestInput:
 
 
 def page_input(preset: Preset, given: RequestInput) -> ChatInput:
-    """Return what SillyTavern's page needs for the body of a request, besides the preset."""
+    """Return the inputs for the body of a request, besides the preset."""
     return ChatInput(
         generation_type=given.generation_type,
         user_name=given.user_name,
@@ -60,8 +60,8 @@ def logit_bias(
     Args:
         settings: The settings file, whose ``oai_settings`` has the lists.
         preset: The preset, which chooses one.
-        encode: Gives the token ids of a text, if the model's tokenizer is at hand.
-        warn: Hears of what is left out.
+        encode: Returns the token ids of a text, if the model's tokenizer is available.
+        warn: Called with what is left out.
     """
     chat = settings.get("oai_settings")
     lists = chat.get("bias_presets") if is_mapping(chat) else None
@@ -74,18 +74,18 @@ def logit_bias(
 
 
 def request_fields(preset: Preset, page: ChatInput) -> JsonObject:
-    """Return all fields of the request but ``messages``."""
+    """Return all fields of the request except ``messages``."""
     body = chat_page_body(preset, [], page)
     return {name: value for name, value in body.items() if name not in LEFT_OUT}
 
 
 def sampling_options(preset: Preset, page: ChatInput, warn: Warn) -> JsonObject:
-    """Return what the preset asks of any model, in OpenAI's names; samplers in neutral position are left out.
+    """Return the preset's options for any model, in OpenAI's names, without neutral samplers.
 
     Args:
         preset: The preset.
-        page: What the request depends on besides.
-        warn: Called if a body of one's own (source ``custom``) is not YAML.
+        page: Other inputs of the request.
+        warn: Called if a custom body (source ``custom``) is not YAML.
     """
     options: JsonObject = {
         "temperature": preset.temperature,
@@ -119,15 +119,15 @@ _NEUTRAL = (
     ("reasoning_effort", "auto"),
     ("verbosity", "auto"),
 )
-"""Settings that say nothing in this position."""
+"""Values at which settings have no effect."""
 
 
 def system_becomes_user(preset: Preset) -> bool:
-    """True if the model takes no system role."""
+    """Return True if the model does not accept the system role."""
     return takes_no_system_role(preset.chat_completion_source, preset.model)
 
 
 def stopping_strings(power_user: PowerUser, expand: Callable[[str], str], warn: Warn) -> list[str]:
-    """The user's own stop strings: a JSON list of texts, macros expanded if that is switched on."""
+    """Return the user's own stop strings: a JSON list of texts, with macros expanded if enabled."""
     texts = custom_stop_strings(power_user.custom_stopping_strings, warn)
     return [expand(text) for text in texts] if power_user.custom_stopping_strings_macro else texts

@@ -17,10 +17,10 @@ TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
 
 SOURCES_WITHOUT_TOOLS = ("perplexity",)
 UNCALLING_TYPES = ("impersonate", "quiet", "continue")
-"""Generation types in which no tool may be called."""
+"""Generation types without tool calls."""
 
 REASONING_SOURCES = ("openrouter", "custom")
-"""Sources that take reasoning along with a tool call."""
+"""Sources that accept reasoning with a tool call."""
 
 NO_RESULT = "[No content]"
 
@@ -38,10 +38,10 @@ class Tool:
     display_name: str = ""
     """What people see; the name by default."""
     stealth: bool = False
-    """Leaves no line in the chat, and the model is not asked again."""
+    """True if it leaves no line in the chat, and the model is not asked again."""
 
     def to_json(self) -> JsonObject:
-        """The tool as it is sent."""
+        """Return the tool as it is sent."""
         parameters = thaw_object(self.parameters)
         return {
             "type": "function",
@@ -59,7 +59,7 @@ class ToolCalls:
 
 
 def tools_supported(preset: Preset) -> bool:
-    """True if a preset's source and model take tools."""
+    """Return True if a preset's source and model support tools."""
     source = preset.chat_completion_source
     if not preset.function_calling or preset.custom_prompt_post_processing not in TOOL_POST_PROCESSING:
         return False
@@ -69,19 +69,19 @@ def tools_supported(preset: Preset) -> bool:
 
 
 def tools_callable(preset: Preset, generation_type: str) -> bool:
-    """True if the model may call tools in this generation."""
+    """Return True if the model may call tools in this generation."""
     return tools_supported(preset) and generation_type not in UNCALLING_TYPES
 
 
 def reservation_text(tools: Sequence[Tool]) -> str:
-    """The text whose tokens are kept free for the tools' definitions."""
+    """Return the text whose tokens are reserved for the tools' definitions."""
     if not tools:
         return "{}"
     return json_stringify({"tools": [tool.to_json() for tool in tools], "tool_choice": "auto"})
 
 
 def tool_calls(message: CoreMessage, core: Sequence[CoreMessage], position: int, preset: Preset) -> ToolCalls | None:
-    """What a message of the core chat that called tools sends, or nothing if it called none.
+    """Return the tool calls of a message of the core chat; None if it has none.
 
     ``position`` is its place in ``core``.
     """
