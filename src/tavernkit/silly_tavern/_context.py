@@ -188,7 +188,7 @@ class SillyTavernContext(Context):
 
     @property
     def memory(self) -> MacroMemory:
-        """What macros remember of the chat besides variables."""
+        """The macros' state besides variables."""
         return self.macro_memory if self.macro_memory is not None else MacroMemory()
 
     @property

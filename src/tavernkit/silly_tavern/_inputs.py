@@ -139,7 +139,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None
     """Decides which World Info entries are active, instead of a ``WorldInfoEngine``."""
     macro_memory: MacroMemory | None
-    """What macros remember of the chat besides variables."""
+    """The macros' state besides variables."""
     timezone: tzinfo
     """The time zone that date macros use; UTC by default."""
     random: Callable[[], float] | None

@@ -58,7 +58,7 @@ def insert_frozen_messages(state: SillyTavernState, names: tuple[str, str, str],
 
     Args:
         state: The build.
-        names: Those of the roles system, user and assistant.
+        names: The names of the roles system, user and assistant.
         continuing: True if the newest message is continued, and must stay the last.
     """
     draft = state.draft

@@ -138,7 +138,7 @@ def authors_note(
 
 
 def read_overrides(given: object) -> Mapping[str, int]:
-    """Read the place of the note for one build: ``position``, ``depth`` and ``role``, by name or SillyTavern's number."""
+    """Read the place of the note for one build: ``position``, ``depth`` and ``role``, by name or number."""
     unknown = sorted(set(given) - set(_READ_OVERRIDE)) if is_mapping(given) else [repr(given)]
     if unknown or not is_mapping(given):
         raise ConfigError(f"authors_note is a mapping of {', '.join(_READ_OVERRIDE)}, not {', '.join(unknown)}")

@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._provenance import source
 
 NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
-"""Positions: not in the prompt (only scanned), after the main prompt, in the chat at a depth, before the main prompt."""
+"""Positions: not in the prompt (only scanned), after the main prompt, in the chat, before the main prompt."""
 
 ROLES = ("system", "user", "assistant")
 """Roles by their number in the registry."""
@@ -171,7 +171,7 @@ class ExtensionPrompts:
         return tuple(text for text in expanded if text)
 
     def in_chat(self) -> dict[tuple[int, int], list[ExtensionPrompt]]:
-        """Texts for the chat by depth and role number, each list in key order. Invalid depths and roles are left out."""
+        """Return the valid texts for the chat by depth and role number, each list in key order."""
         found: dict[tuple[int, int], list[ExtensionPrompt]] = {}
         for prompt in sorted(self._prompts.values(), key=lambda each: utf16_sort_key(each.key)):
             if prompt.position != IN_CHAT or not prompt.value:

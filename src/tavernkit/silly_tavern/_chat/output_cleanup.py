@@ -91,7 +91,7 @@ def _cut_begun_stop_strings(text: str, options: CleanUp) -> str:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Return the length of the longest suffix of a text that is a prefix of the stop string (Knuth, Morris and Pratt)."""
+    """Return the length of the longest suffix of a text that is a prefix of the stop string (KMP)."""
     start = stop[: len(text)]
     shorter = [0] * len(start)  # for each prefix, its longest proper prefix that is also a suffix
     matched = 0

@@ -299,7 +299,7 @@ class _Assembly:
         return messages
 
     def keep_from_cut(self, history: MessageCollection, how: HistoryCut) -> bool:
-        """Keep everything from one place on; return False if not even the newest message fits."""
+        """Keep everything from a position on; return False if not even the newest message fits."""
         from tavernkit.silly_tavern._caching.cutting import cut_history
 
         if not self.layout.pin_examples and DIALOGUE_EXAMPLES in self.layout.collection:

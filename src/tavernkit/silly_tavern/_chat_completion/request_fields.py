@@ -17,7 +17,7 @@ from tavernkit.silly_tavern.providers._chat.page_models import LOGIT_BIAS_SOURCE
 from tavernkit.silly_tavern.providers._text.given import TextInput, bias_entries, number
 
 LEFT_OUT = ("messages", "reverse_proxy", "proxy_password")
-"""Fields of the page's body that are not part of a plan: its blocks become the messages, and plans contain no secrets."""
+"""Fields of the page's body that are not part of a plan: messages come from blocks, and secrets are left out."""
 
 
 @dataclass(frozen=True, slots=True)

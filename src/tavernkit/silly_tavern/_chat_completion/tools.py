@@ -13,7 +13,7 @@ from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._files.preset import Preset
 
 TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
-"""Prompt post-processing that leaves tool calls alone."""
+"""Prompt post-processing that keeps tool calls."""
 
 SOURCES_WITHOUT_TOOLS = ("perplexity",)
 UNCALLING_TYPES = ("impersonate", "quiet", "continue")

@@ -115,7 +115,7 @@ class _Assembly:
                 self.kept.add(place)
 
     def keep_from_cut(self, how: HistoryCut) -> bool:
-        """Keep everything from one place on; return False if not even the newest message fits."""
+        """Keep everything from a position on; return False if not even the newest message fits."""
         from tavernkit.silly_tavern._caching.text_cutting import cut_text
 
         if not self.layout.pin_examples:

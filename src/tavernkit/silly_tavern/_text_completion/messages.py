@@ -73,7 +73,7 @@ def inject(
     Args:
         newest_first: The chat; it is changed.
         prompts: The prompts by depth and role.
-        names: Those of the roles system, user and assistant.
+        names: The names of the roles system, user and assistant.
         expand: Expands macros.
         continuing: True while a message is continued: depth 0 is then before it.
         behind: Put everything behind the chat, whatever its depth.
@@ -93,7 +93,7 @@ def frozen_message(line: FrozenLine, names: Sequence[str]) -> TextMessage:
 
     Args:
         line: The line.
-        names: Those of the roles system, user and assistant.
+        names: The names of the roles system, user and assistant.
     """
     number = ROLES.index(line.role)
     return TextMessage(

@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.providers._converters.messages import Messages, copi
 UNCALLING_TYPES = ("impersonate", "quiet", "continue")
 """Generation types in which no tool may be called, and that always ask for one reply."""
 TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
-"""Prompt post-processing that leaves tool calls alone."""
+"""Prompt post-processing that keeps tool calls."""
 TOKEN_PROBABILITIES = 5
 
 PRESET_FIELDS: Mapping[str, str] = {
