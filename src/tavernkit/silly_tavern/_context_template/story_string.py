@@ -1,4 +1,4 @@
-"""The story string: what a text-completion prompt says before the chat."""
+"""The story string: the part of a text-completion prompt before the chat."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = frozenset({"char", "user"})
 
 @dataclass(frozen=True, slots=True)
 class StoryMacros:
-    """The macro engine as a story string needs it.
+    """The macro engine for story strings.
 
     ``live`` expands a text with the names of the chat, ``finish`` with those of the parameters.
     """
@@ -46,7 +46,7 @@ class StoryMacros:
 
 @dataclass(frozen=True, slots=True)
 class StoryString:
-    """A rendered story string; ``parts`` are its lines by the parameter they hold, and put together they are it."""
+    """A rendered story string; ``parts`` are its lines by parameter; joined, they are the whole text."""
 
     text: str
     parts: Sequence[Piece] = ()
@@ -67,7 +67,7 @@ def plain_story_string(
     parameters: Mapping[str, str],
     expand: Callable[[str, Mapping[str, str]], str],
 ) -> StoryString:
-    """What is left of a story string that is malformed: its text, with parameters expanded as if they were macros."""
+    """Return the text of a malformed story string, with parameters expanded like macros."""
     return _finished(expand(context.story_string, parameters), (), context, instruct)
 
 
@@ -83,14 +83,14 @@ def _ends_line(instruct: InstructTemplate) -> bool:
 
 
 def split_by_parameter(text: str, pieces: Sequence[Piece]) -> list[Piece]:
-    """Cut a finished text at the ends of the lines in which parameters end.
+    """Split a finished text at the ends of the lines in which parameters end.
 
-    The values are looked for in their order; one that macros have changed is not found, and its text stays with the
-    next one.
+    The values are searched in order; a value that macros have changed is not found, and its text stays with the next
+    one.
     """
     found: list[Piece] = []
     cut, cursor, latest = 0, 0, None
-    gone: set[str] = set()  # what is not behind one place is not behind a later one
+    gone: set[str] = set()  # a value that is not after one position is not after a later one
     for piece in pieces:
         value = piece.text.strip("\n")
         if piece.parameter is None or piece.parameter in _NAMES or not value:

@@ -1,4 +1,4 @@
-"""The context template: how the parts of a text-completion prompt are put together."""
+"""The context template: how the parts of a text-completion prompt are combined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tavernkit.silly_tavern._files.template_file import TemplateFile
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
 IN_PROMPT, IN_CHAT = 0, 1
-"""Places of the story string: in front of the prompt (every number but 1), or in the chat at a depth."""
+"""Places of the story string: before the prompt (every number except 1), or in the chat at a depth."""
 
 DEFAULT_STORY_STRING = (
     "{{#if system}}{{system}}\n{{/if}}{{#if description}}{{description}}\n{{/if}}{{#if personality}}{{char}}'s "
@@ -21,7 +21,7 @@ DEFAULT_STORY_STRING = (
 )
 
 KEPT_TEXTS = ("story_string", "chat_start", "example_separator")
-"""Keys that a selected template leaves as they are when it lacks them; others get their default."""
+"""Keys that stay unchanged if a selected template does not have them; others get their default."""
 
 _TRIM = "{{trim}}"
 
@@ -30,7 +30,7 @@ _TRIM = "{{trim}}"
 class ContextTemplate(TemplateFile):
     """The story string and its place, the line before the chat, and what separates example dialogue.
 
-    The last three keys live beside the context template in the settings; a template file has them too.
+    In the settings, the last three keys are outside the context template; a template file has them too.
     """
 
     kind: ClassVar[str] = "context template"
@@ -61,7 +61,7 @@ class ContextTemplate(TemplateFile):
 
     @classmethod
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
-        """A template from before story strings had a place gets the anchors that injections need."""
+        """Add the anchors for injections to an old template."""
         plain = TemplateFile.migrated(data)
         story = plain.get("story_string")
         if "story_string_position" not in plain and isinstance(story, str):
@@ -69,19 +69,19 @@ class ContextTemplate(TemplateFile):
         return plain
 
     def with_preset(self, preset: ContextTemplate) -> ContextTemplate:
-        """These settings after a preset was selected: texts that its file does not have stay as they are."""
+        """Return these settings after selecting a preset: texts that its file does not have stay unchanged."""
         known = preset.source or preset.to_json()
         kept = {key: getattr(self, key) for key in KEPT_TEXTS if key not in known}
         return preset.replace(source=self.source, **kept)
 
     @property
     def in_chat(self) -> bool:
-        """True if the story string stands in the chat."""
+        """True if the story string is in the chat."""
         return self.story_string_position == IN_CHAT
 
 
 def with_anchors(story: str) -> str:
-    """Give a story string the places of texts that are injected before and after it."""
+    """Add the placeholders of texts injected before and after it to a story string."""
     if "{{anchorBefore}}" not in story:
         place = max(story.find("{{"), 0)
         story = f"{story[:place]}{{{{#if anchorBefore}}}}{{{{anchorBefore}}}}\n{{{{/if}}}}{story[place:]}"

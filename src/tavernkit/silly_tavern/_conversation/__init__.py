@@ -1,1 +1,1 @@
-"""A chat over many turns: its state, and what every operation does to it."""
+"""A chat over many turns: its state and its operations."""

@@ -1,4 +1,4 @@
-"""One chat over many turns, as SillyTavern keeps it."""
+"""One chat over many turns, in SillyTavern's format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROLES: Final = {"system": 0, "user": 1, "assistant": 2}
 
 
 class Chat:
-    """A chat with its state: lines, header, variables, timed lore, and what macros remember.
+    """A chat with its state: lines, header, variables, timed lore, and the macros' state.
 
     Takes the inputs of a ``Builder``, without those that come from the chat itself (``history``, ``message``,
     ``chat_metadata``, ``variables``). Call ``open()`` once before the first operation.
@@ -40,16 +40,16 @@ class Chat:
     Args:
         host: Asks the model, runs tools and saves.
         chat: The chat so far; a new one by default.
-        builder: Builds the prompts; made of the other inputs by default.
+        builder: Builds the prompts; by default made from the other inputs.
         user_avatar: The file name of the persona in use, if it is one of the user's personas.
         run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
         clean_up: Clean replies up before they are stored; otherwise only regex scripts run.
-        work: Runs builds, for programs that must not be held up by them; by default they run at once.
-        search: Finds what a plan's ``vector_calls`` ask for, if Vector Storage is on; then each prompt is built twice.
+        work: Runs builds, for programs that must not block; by default they run directly.
+        search: Runs a plan's ``vector_calls``, if Vector Storage is on; then each prompt is built twice.
         inputs: Inputs of every build.
 
     Raises:
-        ConfigError: An input is given that the chat keeps itself, such as the history.
+        ConfigError: An input is given that belongs to the chat itself, such as the history.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Chat:
 
     @property
     def lines(self) -> Sequence[JsonObject]:
-        """The lines, as the chat file has them."""
+        """The lines, in the format of chat files."""
         return self.state.lines
 
     @property
@@ -95,7 +95,7 @@ class Chat:
 
     @property
     def chat_id(self) -> str:
-        """The name of the chat's file, without its ending."""
+        """The name of the chat's file, without its extension."""
         return self.state.chat_id
 
     @property
@@ -104,7 +104,7 @@ class Chat:
         return self.state.file
 
     def snapshot(self) -> JsonObject:
-        """Return everything that a turn may change as JSON."""
+        """Return everything that a turn may change, as JSON."""
         return self.state.snapshot()
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
@@ -116,7 +116,7 @@ class Chat:
         self.state.builder = self.state.builder.replace(**inputs)
 
     def change_user(self, user_avatar: str | None = None, /, **inputs: Unpack[SillyTavernInputs]) -> None:
-        """Talk as another persona. A greeting without an answer is written again.
+        """Talk as another persona. An unanswered greeting is written again.
 
         Args:
             user_avatar: The persona's file name.
@@ -134,9 +134,9 @@ class Chat:
     # Opening
 
     def open(self, *, greeting: int = 0) -> None:
-        """Open the chat: fill in the header, greet if nothing has been said, and show the first message.
+        """Open the chat: fill in the header, add the greeting if the chat is empty, and show the first message.
 
-        Showing the first message expands its macros for good.
+        Showing the first message permanently expands its macros.
 
         Args:
             greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
@@ -167,7 +167,7 @@ class Chat:
         Args:
             speaker: The member of the group who answers, even if muted.
         """
-        # Nothing is in the input box, and the preset's text for an empty one is not sent.
+        # The input box is empty, and the preset's text for an empty one is not sent.
         return await self._turn("send", "normal", speaker=speaker, options={"tool_recursion": 1})
 
     async def regenerate(self) -> Turn:
@@ -178,7 +178,7 @@ class Chat:
         return await self._turn("regenerate", "normal")
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
-        """Show the swipe beside the one that is shown; right of the newest asks for another reply."""
+        """Show the next swipe; right of the newest one, ask for another reply."""
         turn = Turn(kind="swipe")
         if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
             return turn
@@ -194,18 +194,18 @@ class Chat:
         return dataclasses.replace(turn, text=chat_lines.text_of(line))
 
     async def new_swipe(self) -> Turn:
-        """Ask for another version of the last reply, whichever is shown."""
+        """Ask for another swipe of the last reply, whichever is shown."""
         if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
             return Turn(kind="swipe")
         chat_lines.show(self.state.lines[-1])
         return await self._turn("swipe", "swipe")
 
     def _is_untouched(self) -> bool:
-        """Return True while there is only a greeting, which nobody has changed."""
+        """Return True while there is only an unchanged greeting."""
         return len(self.state.lines) == 1 and not self.state.header.get("tainted")
 
     def show_swipe(self, at: int) -> None:
-        """Show one of the swipes of the last line, which has as many."""
+        """Show a swipe of the last line, which must exist."""
         line = self.state.lines[-1]
         if not self._is_untouched():
             chat_lines.leave_swipe(line)
@@ -215,7 +215,7 @@ class Chat:
                 line["mes"] = state.macros(chat_lines.text_of(line))
 
     async def continue_reply(self, text: str = "") -> Turn:
-        """Let the model go on with the last message; a text is sent first, and then is what it goes on with."""
+        """Let the model continue the last message; a text is sent first, and is then continued."""
         return await self._turn("continue", "continue", text)
 
     async def impersonate(self) -> Turn:
@@ -223,7 +223,7 @@ class Chat:
         return await self._turn("impersonate", "impersonate")
 
     async def quiet(self, prompt: str, **options: Unpack[SillyTavernInputs]) -> Turn:
-        """Ask something beside the chat. The answer is returned, not stored.
+        """Ask something outside the chat. The answer is returned, not stored.
 
         Args:
             prompt: What to ask.
@@ -241,7 +241,7 @@ class Chat:
         return self.state.build("normal", text)
 
     async def run_command(self, text: str) -> Turn:
-        """Run a slash command. The turn's text is what it gives back."""
+        """Run a slash command. The turn's text is its result."""
         from tavernkit.silly_tavern._conversation.commands import run_command
 
         return await run_command(self, text)
@@ -282,7 +282,7 @@ class Chat:
     # Changes
 
     def add_message(self, text: str, **keys: Json) -> JsonObject:
-        """Store a message of the user and ask no model; scripts and macros run as they do when it is sent.
+        """Store a message of the user without asking a model; scripts and macros run as when it is sent.
 
         Args:
             text: The message.
@@ -293,7 +293,7 @@ class Chat:
         return line
 
     def add_line(self, line: JsonObject) -> None:
-        """Add a line of the file's own format at the end, as a slash command does."""
+        """Add a line in file format at the end, as a slash command does."""
         chat_lines.show(line)
         self.state.lines.append(line)
         self.state.header["tainted"] = True
@@ -318,7 +318,7 @@ class Chat:
         """Show another greeting. 0 is the first message, 1 the first alternate.
 
         Raises:
-            ConfigError: There is no such greeting, or the chat has gone on already.
+            ConfigError: There is no such greeting, or the chat has already continued.
         """
         if len(self.state.lines) != 1:
             raise ConfigError("the greeting can be chosen only before anything else is said")
@@ -339,7 +339,7 @@ class Chat:
         self.state.header["tainted"] = True
 
     def delete(self, index: int) -> None:
-        """Delete a line; with a reply the tool calls directly before it go, too."""
+        """Delete a line; with a reply, the tool calls directly before it are deleted too."""
         at = self._place(index)
         start = at
         if not chat_lines.is_user(self.state.lines[at]):
@@ -354,16 +354,16 @@ class Chat:
         self.state.header["tainted"] = True
 
     def delete_last(self, count: int = 1) -> None:
-        """Delete the newest lines, whatever they are."""
+        """Delete the newest lines."""
         if count > 0:
             del self.state.lines[-count:]
             self.state.header["tainted"] = True
 
     def delete_swipe(self, swipe: int, index: int = -1) -> None:
-        """Delete one version of a line; the only one stays.
+        """Delete a swipe of a line; the only one stays.
 
         Args:
-            swipe: The number of the version, from 0.
+            swipe: The number of the swipe, from 0.
             index: The line; the last one by default.
         """
         chat_lines.delete_swipe(self._line(index), swipe)
@@ -373,7 +373,7 @@ class Chat:
         self._set_hidden(start, end, hidden=True)
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again.
+        """Include hidden lines in prompts again.
 
         Args:
             start: The first line.
@@ -396,14 +396,14 @@ class Chat:
         position: Literal["after", "before", "chat"] | None = None,
         role: Literal["system", "user", "assistant"] | None = None,
     ) -> None:
-        """Change the author's note of the chat; what is not given stays.
+        """Change the author's note of the chat; other values stay the same.
 
         Args:
             prompt: Its text.
-            depth: How many messages from the end it stands, in the chat.
-            interval: Every how many of the user's messages it is in the prompt; 0 is never.
+            depth: Messages between it and the end of the chat.
+            interval: Insert it every N user messages; 0 means never.
             position: In the chat, or before or after the main prompt.
-            role: Whose message it is, in the chat.
+            role: The role of its message in the chat.
         """
         changes: JsonObject = {
             "note_prompt": prompt,
@@ -415,13 +415,13 @@ class Chat:
         self.state.header.update((key, value) for key, value in changes.items() if value is not None)
 
     def mute(self, member: str) -> None:
-        """Let a member of the group be silent."""
+        """Mute a member of the group."""
         avatar, group = self._member(member)
         if avatar not in group.disabled_members:
             self.state.change_group(disabled_members=(*group.disabled_members, avatar))
 
     def unmute(self, member: str) -> None:
-        """Let a member of the group speak again."""
+        """Unmute a member of the group."""
         avatar, group = self._member(member)
         self.state.change_group(disabled_members=tuple(each for each in group.disabled_members if each != avatar))
 
@@ -436,7 +436,7 @@ class Chat:
         return avatar, context.group
 
     def branch(self, index: int) -> Self:
-        """Return a copy of the chat that ends with this line, with a name of its own."""
+        """Return a copy of the chat that ends with this line, with a new name."""
         at = self._place(index)
         root = _BRANCH.sub("", self.state.chat_id)
         number = 1

@@ -1,4 +1,4 @@
-"""Everything that a chat remembers between its turns, and how builds and texts are made from it."""
+"""The state of a chat between its turns, and how builds and texts use it."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class ChatState:
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
         self._known = KnownLines()
         self._file: tuple[bytes, int, bytes] | None = None
-        """The header and the version of the lines that the file was made of, and the file."""
+        """The header and the lines' version that the file was made from, and the file."""
         self._in_turn = False
         self.before: Sequence[ChatMessage] = ()
-        """Messages before the lines, which no operation changes: an application that keeps them converts them once."""
+        """Messages before the lines, which no operation changes, converted once by the application."""
         self.header: JsonObject = chat.metadata.to_json()
-        """``chat_metadata`` but for variables and what macros remember: see ``metadata``."""
+        """``chat_metadata`` without variables and the macros' state; see ``metadata``."""
         self.file_header = thaw_object(chat.header)
         self.earlier = chat.earlier
         """Lines of a very long chat that were not read: they stay in the file."""
@@ -67,23 +67,23 @@ class ChatState:
         self.memory = MacroMemory(chat_id_hash=_hash(self.header))
         self.branches: set[str] = {self.chat_id}
         self.ephemeral_injects: set[str] = set()
-        """Texts of ``/inject`` that go away after the next turn."""
+        """Texts of ``/inject`` that are removed after the next turn."""
         self.runs_tools = True
         """Run the tools that a reply calls, and ask again; otherwise the turn ends with the calls."""
         self.cleans_up = True
         """Clean replies up before they are stored; otherwise only regex scripts run."""
         self.search: Callable[[ChatPlan], VectorResults] | None = None
-        """Finds what Vector Storage asks for."""
+        """Runs the searches of Vector Storage."""
         self.work: Work = _work_here
         """Runs builds and other long work, perhaps in a thread."""
         self.speakers: tuple[str, ...] = ()
-        """Who speaks in the group's round that runs, or ran last."""
+        """The speakers of the group's current or last round."""
         self.round = chat_lines.last_round(self.lines)
         """Number of the last round of a group."""
 
     @property
     def metadata(self) -> JsonObject:
-        """``chat_metadata`` as the file has it."""
+        """``chat_metadata`` in file format."""
         found = dict(self.header)
         local = self.variables.to_dict().get("local")
         if local is not None:
@@ -104,10 +104,10 @@ class ChatState:
         )
 
     def file_bytes(self, *, look: bool = True) -> bytes:
-        """Return the chat's file, without a message for each line in between.
+        """Return the chat's file, without converting each line to a message.
 
         Args:
-            look: Look at the lines first; otherwise they are taken as the last snapshot has them.
+            look: Check the lines for changes first; otherwise use those of the last snapshot.
         """
         header = ChatFile(
             metadata=ChatMetadata.from_json(self.metadata),
@@ -123,7 +123,7 @@ class ChatState:
 
     @contextmanager
     def turn(self) -> Generator[None]:
-        """Run a turn, which changes no lines but the first and the newest: the others are not looked at meanwhile."""
+        """Run a turn, which changes only the first and the newest lines: others are not checked."""
         if self._in_turn:
             yield
             return
@@ -135,7 +135,7 @@ class ChatState:
             self._in_turn = False
 
     def look_at_lines(self) -> None:
-        """Look at every line: anybody may have changed any of them."""
+        """Check every line for changes."""
         self._known.see(self.lines, in_turn=False)
 
     def _known_lines(self) -> KnownLines:
@@ -143,7 +143,7 @@ class ChatState:
         return self._known
 
     def snapshot(self) -> JsonObject:
-        """Return everything as JSON. Read only: snapshots share the lines that are the same in them."""
+        """Return everything as JSON. Read-only: snapshots share unchanged lines."""
         group = self.context().group
         found: JsonObject = {
             "chat_id": self.chat_id,
@@ -161,7 +161,7 @@ class ChatState:
         return copied
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
-        """Go back to a snapshot; what is missing in it is empty."""
+        """Go back to a snapshot; missing parts become empty."""
         saved = thaw_object(snapshot)
         self.chat_id = str(saved.get("chat_id") or "")
         self.file_header = object_or_empty(saved.get("header"))
@@ -198,7 +198,7 @@ class ChatState:
             self.builder = self.builder.replace(group=group.replace(**changes))
 
     def context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
-        """Make the context of a build; without inputs, that of the builder, made once for it."""
+        """Make the context of a build; without inputs, the builder's own, cached."""
         return self.builder.make_context(**inputs) if inputs else self.builder.own_context
 
     def inputs(
@@ -230,7 +230,7 @@ class ChatState:
 
     @contextmanager
     def expanding(self, generation_type: str = "normal", *, speaker: str | None = None) -> Generator[SillyTavernState]:
-        """Yield a workspace for expanding texts of the chat as it is now; what its macros write is kept."""
+        """Yield a workspace for expanding texts of the current chat; writes of macros are kept."""
         context = self.context(**self.inputs(generation_type))
         if context.group is not None and speaker is not None and speaker in context.members:
             context = with_speaker(context.replace(speaker=speaker), _ignore)
@@ -241,7 +241,7 @@ class ChatState:
         self.memory = state.memory
 
     def show_first(self) -> None:
-        """Expand the first message for good, as SillyTavern does whenever it is shown."""
+        """Permanently expand the first message, as SillyTavern does whenever it is shown."""
         if not self.lines or chat_lines.is_user(self.lines[0]) or chat_lines.is_hidden(self.lines[0]):
             return
         line = self.lines[0]
@@ -251,7 +251,7 @@ class ChatState:
             chat_lines.swipes_of(line)[0] = line["mes"]
 
     def take_reasoning(self, line: JsonObject) -> None:
-        """Move a marked block at the start of a text to where reasoning is kept, if the settings say so."""
+        """Move a marked block at the start of a text to the reasoning field, if the settings say so."""
         settings = self.context().settings.power_user.reasoning
         extra = chat_lines.extra_of(line)
         found = (
@@ -262,7 +262,7 @@ class ChatState:
             extra |= {"reasoning": reasoning, "reasoning_type": "parsed"}
 
     def now(self) -> str:
-        """Return the time as chat files have it."""
+        """Return the time in the format of chat files."""
         return self.clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -281,7 +281,7 @@ def scripted(
         text: The text.
         placement: What kind of text it is.
         is_edit: The user has edited it.
-        character: Who speaks, if not the current character.
+        character: The speaker, if not the current character.
     """
     scripts = state.context.regex_scripts or RegexScripts()
     return scripts.apply(
@@ -315,4 +315,4 @@ def _hash(header: JsonObject) -> int | str | None:
 
 
 def _ignore(_message: str) -> None:
-    """Take no notice: builds warn of the same."""
+    """Ignore a warning: builds give the same warning."""

@@ -1,4 +1,4 @@
-"""Slash commands that change a chat: the part of STscript that people type by hand."""
+"""Slash commands that change a chat: the part of STscript that people type themselves."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _TRUE = ("on", "true", "1")
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A command that was typed: its named arguments and the text after them."""
+    """A typed command: its named arguments and the text after them."""
 
     chat: Chat
     named: Mapping[str, str]
     text: str
 
     def is_on(self, name: str) -> bool:
-        """Return True if a named argument says yes."""
+        """Return True if a named argument is on."""
         return self.named.get(name, "").lower() in _TRUE
 
     @property
     def range(self) -> tuple[int, int] | None:
-        """The lines that the text names: one, or two numbers with a hyphen."""
+        """The lines that the text selects: one number, or two with a hyphen."""
         lines = len(self.chat.lines)
         found = _RANGE.match(trim(self.text))
         if found is None:
@@ -130,7 +130,7 @@ async def _comment(call: _Call) -> str:
 
 
 async def _send_as(call: _Call) -> str:
-    """Store a line of somebody else."""
+    """Store a line of another speaker."""
     state = call.chat.state
     context = state.context()
     name = call.named.get("name") or context.character_name
@@ -162,7 +162,7 @@ async def _send_as(call: _Call) -> str:
 async def _trigger(call: _Call) -> Turn:
     member = trim(call.text)
     turn = await (call.chat.speak(member) if member else call.chat.answer())
-    return replace(turn, text="")  # the command gives nothing back
+    return replace(turn, text="")  # the command returns nothing
 
 
 async def _continue(call: _Call) -> Turn:
@@ -186,7 +186,7 @@ async def _unhide(call: _Call) -> str:
 
 
 async def _cut(call: _Call) -> str:
-    """Delete lines and give their texts back."""
+    """Delete lines and return their texts."""
     if call.range is None:
         return ""
     start, end = call.range
@@ -207,7 +207,7 @@ async def _add_swipe(call: _Call) -> str:
 
 
 async def _inject(call: _Call) -> str:
-    """Keep a text in the chat's header that is part of every prompt; without a text, remove it."""
+    """Store a text in the chat's header that is part of every prompt; without a text, remove it."""
     key = call.named.get("id", "")
     if not key:
         log_warning("/inject needs an id: /inject id=name text")
@@ -237,7 +237,7 @@ async def _inject(call: _Call) -> str:
 
 
 def _variable_command(name: str, scope: str) -> _Command:
-    """Make a command that reads or changes variables by expanding the macro of the same name."""
+    """Make a command that reads or changes variables by expanding the macro with the same name."""
 
     async def run(call: _Call) -> str:
         key, value = call.named.get("key") or call.named.get("name"), call.text
@@ -276,4 +276,4 @@ _COMMANDS: dict[str, _Command] = {
         for scope in ("", "global")
     },
 }
-"""Commands by name; each gives back a text (the pipe) or the turn that it ran."""
+"""Commands by name; each returns a text (the pipe) or the turn that it ran."""

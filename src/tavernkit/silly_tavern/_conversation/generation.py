@@ -25,11 +25,11 @@ MAX_AUTOMATIC = 5
 """A reply is swiped or continued automatically at most this often in a turn."""
 
 SHORTEST_CONTINUED = 5
-"""Replies of fewer characters are not continued automatically: recorded is that ``tiny`` is not."""
+"""Shorter replies are not continued automatically: in the recorded cases, ``tiny`` is not."""
 
 
 class Generation:
-    """One turn of a chat. What it does is in the state at once; ``result()`` tells of it.
+    """One turn of a chat. It changes the state directly; ``result()`` describes what it did.
 
     Args:
         state: The chat.
@@ -57,7 +57,7 @@ class Generation:
         Args:
             generation_type: SillyTavern's name for the kind of turn.
             text: What the user sends.
-            speaker: Who must speak, if it is not for the group's rules to say.
+            speaker: Who must speak; by default the group's rules decide.
         """
         state = self._state
         state.round += 1
@@ -70,10 +70,10 @@ class Generation:
             await self.generate(its_type, text, avatar)
             text, reply = "", self._exchanges[-1].reply
             if reply.interrupted or (reply.tool_calls and not state.runs_tools):
-                return  # the next one would answer something unfinished
+                return  # the next one would answer an unfinished reply
 
     def _send_as_user(self, text: str) -> None:
-        """Store the user's message when no one answers it, even an empty one."""
+        """Store the user's message if nobody answers it, even an empty one."""
         state = self._state
         with state.expanding() as workspace:
             bias = inline_bias(text, workspace.warn)
@@ -89,7 +89,7 @@ class Generation:
             generation_type: SillyTavern's name for the kind of turn.
             text: What the user sends.
             speaker: The member of a group who speaks.
-            depth: How many rounds of tool calls came before.
+            depth: The number of previous rounds of tool calls.
         """
         options = self._options
         if depth:
@@ -97,7 +97,7 @@ class Generation:
         try:
             plan = await self._state.work(lambda: self._build(generation_type, text, speaker, options))
         except TavernKitError:
-            # What the user said is kept, though there is no prompt to send.
+            # The user's message is kept, although there is no prompt to send.
             if text and generation_type in SENDING_TYPES:
                 self._send_as_user(text)
                 await self._host.checkpoint()
@@ -113,7 +113,7 @@ class Generation:
         state = self._state
         if generation_type != "swipe" or not state.lines:
             return state.build(generation_type, text, speaker, options)
-        # While a swipe is made, its number is shown already: macros about swipes see it.
+        # While a swipe is generated, its number is already set: macros about swipes see it.
         line = state.lines[-1]
         shown = line.get("swipe_id")
         chat_lines.leave_swipe(line)
@@ -124,7 +124,7 @@ class Generation:
             line["swipe_id"] = shown
 
     def _take(self, plan: ChatPlan, generation_type: str) -> None:
-        """Keep what a build changed: the user's line, the first message, variables, timed lore, the history's cut."""
+        """Apply the changes of a build: the user's line, the first message, variables, timed lore, the history's cut."""
         state, lines = self._state, self._state.lines
         before = len(state.before)
         if generation_type == "regenerate":
@@ -172,9 +172,9 @@ class Generation:
         return reply
 
     def _scripts_have_effects(self, speaker: str | None) -> bool:
-        """Return True if a script holds macros, whose effects count each time a text is cleaned up."""
+        """Return True if a script contains macros, whose side effects happen with each clean-up."""
         scripts = self._state.context().regex_scripts
-        if speaker is not None:  # a member of a group may have scripts of its own
+        if speaker is not None:  # a member of a group may have its own scripts
             with self._state.expanding(speaker=speaker) as workspace:
                 scripts = workspace.context.regex_scripts
         return scripts is not None and any("{{" in f"{each.find_regex}{each.replace_string}" for each in scripts.active)
@@ -182,7 +182,7 @@ class Generation:
     async def _receive(
         self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None, depth: int
     ) -> None:
-        """Store a reply, then do what follows from it."""
+        """Store a reply, then do what follows it."""
         await self._state.work(lambda: self._store(plan, reply, generation_type, speaker))
         if generation_type in ("quiet", "impersonate"):
             return
@@ -200,7 +200,7 @@ class Generation:
     async def _swipe_or_continue(
         self, context: SillyTavernContext, plan: ChatPlan, generation_type: str, speaker: str | None
     ) -> None:
-        """Swipe or continue the reply at once, if the settings say so."""
+        """Swipe or continue the reply automatically, if the settings say so."""
         power_user, lines = context.settings.power_user, self._state.lines
         swiping, continuing = power_user.auto_swipe, power_user.auto_continue
         if len(self._exchanges) > MAX_AUTOMATIC or not lines:
@@ -222,7 +222,7 @@ class Generation:
     def _cleaned(
         self, plan: ChatPlan, text: str, generation_type: str, speaker: str | None, *, whole: bool = True
     ) -> tuple[str, bool]:
-        """Clean up a text; what its macros write is kept. One that is not whole may go on: its end stays.
+        """Clean up a text; writes of its macros are kept. The end of a partial text is not trimmed.
 
         Also return True if macros have run.
         """
@@ -243,12 +243,12 @@ class Generation:
             return cleaned, workspace.build_budget.used
 
     def _store(self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None) -> None:
-        """Store a reply as its kind of turn asks."""
+        """Store a reply as its kind of turn requires."""
         state = self._state
         if generation_type in ("quiet", "impersonate"):
             self._text = self._handed_back(plan, reply, generation_type, speaker)
             return
-        # SillyTavern cleans a reply up twice, each time from the raw text: effects of macros in scripts count twice.
+        # SillyTavern cleans up a reply twice, each time from the raw text: side effects of macros happen twice.
         # Where no macro ran, the second time gives the same.
         whole = not reply.interrupted
         text, ran = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
@@ -258,7 +258,7 @@ class Generation:
             text, _ = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
         extra = self._extra(reply, speaker)
         if state.lines:
-            # SillyTavern gives the last line empty reasoning before it stores a reply, whosever it is.
+            # SillyTavern sets empty reasoning on the last line before it stores a reply, whoever wrote that line.
             chat_lines.extra_of(state.lines[-1]).setdefault("reasoning", "")
         if generation_type == "continue" and state.lines:
             line = self._continue_line(text, extra)
@@ -279,7 +279,7 @@ class Generation:
         self._text = chat_lines.text_of(line)
 
     def _joint(self, plan: ChatPlan) -> str:
-        """Return the text that a continue goes on with, and what comes between."""
+        """Return the text to continue, and the separator."""
         context = self._state.context()
         text = plan.continued_text
         if context.text_completion or text.endswith(" "):
@@ -408,5 +408,5 @@ class Generation:
         except (ValueError, RecursionError):
             return f"SyntaxError: {json_error(call.arguments)}", True
         outcome = await self._host.call_tool(call)
-        self._state.look_at_lines()  # the tool may have changed any of them
+        self._state.look_at_lines()  # the tool may have changed any line
         return outcome.result, outcome.failed

@@ -1,11 +1,11 @@
-"""What a browser says of JSON that it cannot read: tool calls with such arguments get it as their result."""
+"""Error messages of ``JSON.parse``, which are the results of tool calls with invalid arguments."""
 
 from __future__ import annotations
 
 import json
 
 _SHOWN = 20
-"""Characters of the text on each side of the one that is wrong, where the message quotes it."""
+"""How many characters on each side of the error the message quotes."""
 
 
 def json_error(text: str) -> str:
@@ -14,7 +14,7 @@ def json_error(text: str) -> str:
         json.loads(text)
     except json.JSONDecodeError as error:
         return _message(text, error)
-    except (ValueError, RecursionError):  # JavaScript reads any number of digits, and nests deeper
+    except (ValueError, RecursionError):  # JavaScript accepts any number of digits and deeper nesting
         return "the JSON text has too many digits or is nested too deeply"
     return ""
 

@@ -1,4 +1,4 @@
-"""The lines of a chat with what was made of them: nothing is made again of a line that is as it was."""
+"""Caches what is made from the lines of a chat, as long as they do not change."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 T = TypeVar("T")
 
 NEWEST_LINES = 32
-"""How many of the newest lines a turn changes at most; of the others it changes the first."""
+"""The maximum number of newest lines that a turn changes; of the others, it changes only the first."""
 
 
 class KnownLines:
-    """Copies of lines as they were, as bytes of a file and as messages."""
+    """Copies of lines, as bytes of a file and as messages."""
 
     def __init__(self) -> None:
         self.copies: list[JsonObject] = []
         self.version = 0
-        """Another number after every change."""
+        """A number that changes with every change."""
         self._lines: list[JsonObject] = []
         self._bytes: list[bytes | None] = []
         self._messages: list[ChatMessage | None] = []
         self._unwritten = self._unread = 0
-        """The first places for which something may be missing."""
+        """The first positions with missing values."""
         self._joined = GrowingJoin(b"\n")
 
     def see(self, lines: list[JsonObject], *, in_turn: bool) -> None:
-        """Take notice of the lines as they are now.
+        """Update the cache to the current lines.
 
         Args:
-            lines: The lines. Anybody may change any of them, so that each is compared with its copy.
-            in_turn: Only look at lines that a turn changes by itself.
+            lines: The lines. Any of them may have changed, so each is compared with its copy.
+            in_turn: Only check lines that a turn can change.
         """
         start = 0
         if in_turn and len(self.copies) > NEWEST_LINES and lines[:1] == self.copies[:1]:
@@ -72,7 +72,7 @@ class KnownLines:
         self._read_version = self.version
 
     def written(self) -> list[bytes]:
-        """Return the lines as their file has them, to be joined by line breaks; most are joined already."""
+        """Return the lines in file format, to be joined by line breaks; most are already joined."""
         self._unwritten = _fill(self._bytes, self._unwritten, self.copies, _written)
         return self._joined.join(cast("list[bytes]", self._bytes))
 
@@ -83,7 +83,7 @@ class KnownLines:
 
 
 def _fill(made: list[T | None], start: int, copies: Sequence[JsonObject], make: Callable[[JsonObject], T]) -> int:
-    """Make what is missing in a list from a place on, and return where it ends."""
+    """Fill in missing values of a list from a position on, and return its end."""
     for place in range(start, len(made)):
         if made[place] is None:
             made[place] = make(copies[place])

@@ -1,6 +1,6 @@
-"""Lines of a chat file, as SillyTavern writes and changes them.
+"""Lines of a chat file, written and changed as in SillyTavern.
 
-A line is the JSON object of the file: unknown keys stay where they are.
+A line is the JSON object of the file: unknown keys are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tavernkit.silly_tavern._chat.chat_message import NARRATOR
 
 SYSTEM_AVATAR = "img/five.png"
 UNKNOWN_AVATAR = "img/ai4.png"
-"""Stands for a speaker who has no card."""
+"""The avatar of a speaker without a card."""
 SYSTEM_NAME = "SillyTavern System"
 PERSONA_AVATAR = "/thumbnail?type=persona&file={}"
 CHARACTER_AVATAR = "/thumbnail?type=avatar&file={}"
@@ -23,7 +23,7 @@ PARTIAL = "partial"
 
 
 def extra_of(line: JsonObject) -> JsonObject:
-    """Return the line's ``extra``, made if it has none."""
+    """Return the line's ``extra``, created if missing."""
     extra = line.get("extra")
     if not is_object(extra):
         extra = line["extra"] = {}
@@ -52,7 +52,7 @@ def is_narrator(line: JsonObject) -> bool:
 
 
 def is_tool_line(line: JsonObject) -> bool:
-    """Return True for a line that holds tool calls."""
+    """Return True for a line with tool calls."""
     return "tool_invocations" in extra_of(line)
 
 
@@ -62,12 +62,12 @@ def is_small(line: JsonObject) -> bool:
 
 
 def can_swipe(line: JsonObject) -> bool:
-    """Return True for a line that has, or may get, more than one version."""
+    """Return True for a line that has, or may get, several swipes."""
     return not is_user(line) and not is_small(line) and extra_of(line).get("swipeable") is not False
 
 
 def may_hold_bias(line: JsonObject) -> bool:
-    """Return True for a line whose text may say how the reply begins."""
+    """Return True for a line whose text may contain a bias."""
     return is_user(line) or is_hidden(line) or is_narrator(line)
 
 
@@ -94,7 +94,7 @@ def swipe_id_of(line: JsonObject) -> int:
 
 
 def show(line: JsonObject) -> None:
-    """Return a line that is shown its first swipe, if it can have any."""
+    """Add the first swipe to a shown line, if it can have any."""
     if is_user(line) or is_small(line) or swipes_of(line):
         return
     line["swipes"] = [text_of(line)]
@@ -103,13 +103,13 @@ def show(line: JsonObject) -> None:
 
 
 def info_of(line: JsonObject) -> JsonObject:
-    """Return what a swipe keeps besides its text."""
+    """Return a swipe's data besides its text."""
     dates = {key: line[key] for key in ("send_date", "gen_started", "gen_finished") if key in line}
     return {**dates, "extra": thaw_object(extra_of(line))}
 
 
 def leave_swipe(line: JsonObject) -> None:
-    """Copy what is shown into its slot."""
+    """Copy the shown text into its swipe."""
     swipes, at = swipes_of(line), swipe_id_of(line)
     if at < len(swipes):
         swipes[at] = text_of(line)
@@ -117,7 +117,7 @@ def leave_swipe(line: JsonObject) -> None:
 
 
 def arrive_at_swipe(line: JsonObject, at: int) -> None:
-    """Show a slot: its text and its whole ``extra`` replace what was shown."""
+    """Show a swipe: its text and its whole ``extra`` replace the current ones."""
     line["swipe_id"] = at
     line["mes"] = swipes_of(line)[at]
     info = infos_of(line)[at]
@@ -154,7 +154,7 @@ def delete_swipe(line: JsonObject, at: int) -> bool:
 
 
 def greeting_line(name: str, texts: Sequence[str], date: str) -> JsonObject:
-    """Make the line of a character's greetings; an empty first message is dropped where there are others."""
+    """Make the line of a character's greetings; an empty first message is dropped if there are others."""
     shown = list(texts) if (texts and texts[0]) or len(texts) < 2 else list(texts[1:])
     line: JsonObject = {
         "name": name,
@@ -190,7 +190,7 @@ def user_line(name: str, text: str, date: str, *, bias: str = "", avatar: str | 
 
 
 def bias_line(bias: str, date: str) -> JsonObject:
-    """Make the hidden line that a text becomes which is nothing but a bias."""
+    """Make the hidden line of a text that is only a bias."""
     return {
         "name": SYSTEM_NAME,
         "force_avatar": SYSTEM_AVATAR,
@@ -203,7 +203,7 @@ def bias_line(bias: str, date: str) -> JsonObject:
 
 
 def narrator_line(text: str, bias: str, date: str, *, name: str, compact: bool, hidden: bool) -> JsonObject:
-    """Make a narrator's line; one that holds nothing but macros is hidden."""
+    """Make a narrator's line; a line of only macros is hidden."""
     return {
         "name": name,
         "is_user": False,
@@ -224,12 +224,12 @@ def narrator_line(text: str, bias: str, date: str, *, name: str, compact: bool, 
 
 
 def trimmed_bias(bias: str) -> Json:
-    """Return a bias as it is stored: none is null."""
+    """Return a bias as stored: None becomes null."""
     return bias if trim(bias) else None
 
 
 def tool_line(invocations: list[JsonObject], date: str, *, api: str, model: str) -> JsonObject:
-    """Make the hidden line that holds the calls of one reply."""
+    """Make the hidden line with the tool calls of a reply."""
     shown = [
         {**each, "parameters": _parsed(each["parameters"]), "result": _parsed(each["result"])} for each in invocations
     ]
@@ -264,7 +264,7 @@ def _parsed(value: Json) -> Json:
 
 
 def mark_partial(line: JsonObject, reason: str) -> None:
-    """Note in a line why its reply is not complete; an empty reason takes the note away."""
+    """Mark a line's reply as incomplete, with the reason; an empty reason removes the mark."""
     extra = extra_of(line)
     own = extra.get("tavernkit")
     if reason:

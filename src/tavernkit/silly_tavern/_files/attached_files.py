@@ -1,4 +1,4 @@
-"""Files of a data folder by the URLs that chats have for them."""
+"""Files of a data folder by their URLs in chats."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tavernkit.silly_tavern._limits import MAX_ATTACHMENT_BYTES
 
 
 class AttachedFiles:
-    """Files below a folder by URL (``/user/files/log.txt``), read when they are asked for."""
+    """Files below a folder by URL (``/user/files/log.txt``), read on demand."""
 
     def __init__(self, folder: Path, warn: Warn) -> None:
         self._folder = folder
         self._warn = warn
 
     def content(self, url: str) -> bytes | None:
-        """Return what a file holds; None if there is none or it is too large."""
+        """Return the content of a file; None if it does not exist or is too large."""
         path = self._path(url)
         if path is None:
             return None
@@ -34,7 +34,7 @@ class AttachedFiles:
             return None
 
     def _path(self, url: str) -> Path | None:
-        """The file of a URL; one that leads out of the folder is none."""
+        """Return the file of a URL; None if it is outside the folder."""
         parts = unquote(url).partition("?")[0].lstrip("/").replace("\\", "/").split("/")
         if parts[0] != "user" or any(part in ("", ".", "..") or "\0" in part for part in parts):
             return None
@@ -44,7 +44,7 @@ class AttachedFiles:
 
 
 class _FolderFiles(AttachedFiles, Mapping[str, str]):
-    """The same as values of builds. It lists nothing."""
+    """The same as a mapping for builds. Iterating it gives nothing."""
 
     def __getitem__(self, url: str) -> str:
         path, content = self._path(url), self.content(url)

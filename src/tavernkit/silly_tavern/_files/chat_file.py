@@ -1,4 +1,4 @@
-"""SillyTavern's chat files: a header line and one JSON object a message."""
+"""SillyTavern's chat files: a header line and one JSON object per message."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _SAYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ChatMetadata:
-    """What a chat's header holds: the author's note, overrides of the card, its book, variables and timed lore.
+    """A chat's header: the author's note, overrides of the card, its book, variables and timed lore.
 
-    ``None`` means the chat does not say. ``source`` has every key of the file.
+    ``None`` means that the chat does not set it. ``source`` has every key of the file.
     """
 
     note_prompt: str | None = None
@@ -67,7 +67,7 @@ class ChatMetadata:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ChatMetadata:
-        """Read a header's ``chat_metadata``; numbers may be text, values of a wrong type count as missing."""
+        """Read a header's ``chat_metadata``; numbers may be text, values of the wrong type count as missing."""
         if _SAYS.isdisjoint(data):
             return cls(source=freeze_object(data))
         return cls(
@@ -84,7 +84,7 @@ class ChatMetadata:
         )
 
     def get(self, key: str) -> FrozenJson:
-        """Any value of the header by its key in the file."""
+        """Return any value of the header by its key in the file."""
         return self.source.get(key)
 
     @property
@@ -102,7 +102,7 @@ class ChatMetadata:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def to_json(self) -> JsonObject:
-        """The metadata as a file has it: what was read, with what was changed since."""
+        """Return the metadata in file format, with all changes and unknown keys."""
         if self == _NOTHING:
             return {}
         plain = thaw_object(self.source)
@@ -121,8 +121,8 @@ _NOTHING = ChatMetadata()
 class ChatFile:
     """A whole chat: its header and its messages, oldest first. Changes make a new one.
 
-    Of a very long file only the last lines are messages. Those before are in ``earlier`` as they are in the file, and
-    are written back.
+    In a very long file only the last lines become messages. Earlier ones are in ``earlier`` unparsed, and are written
+    back.
     """
 
     messages: tuple[ChatMessage, ...] = ()
@@ -132,13 +132,13 @@ class ChatFile:
     header: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """The first line of the file, as it was read."""
     name: str = ""
-    """The file name without its ending; macros see it as the chat's id."""
+    """The file name without its extension; macros see it as the chat's id."""
     earlier: str = field(default="", repr=False)
 
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
-        """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``.
+        """Read a chat file; unreadable parts are reported and skipped or replaced, or raise if ``strict``.
 
         Args:
             source: The file: its path or its content.
@@ -151,7 +151,7 @@ class ChatFile:
             parts = _decoded_parts(content)
         except UnicodeDecodeError:
             parts = _split_long(decode_text(content, report, what=called(source)))
-        del content  # of a very long file there is enough in memory without it
+        del content  # save memory for very long files
         return cls._of_parts(parts, stem(source), report)
 
     @classmethod
@@ -186,11 +186,11 @@ class ChatFile:
 
     @property
     def earlier_lines(self) -> int:
-        """How many lines of the file come before the messages."""
+        """How many lines of the file are before the messages."""
         return _lines(self.earlier)
 
     def dumps(self) -> str:
-        """The chat as text for a file."""
+        """Return the chat as text for a file."""
         header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
         header["chat_metadata"] = self.metadata.to_json()
         messages = (dump_json(message.to_json()) for message in self.messages)
@@ -235,12 +235,12 @@ def _decoded_parts(content: bytes) -> tuple[str, str, str]:
 
 
 def _split_long(text: str) -> tuple[str, str, str]:
-    """Split the text of a chat: the header, the lines that are too many, and those that are read."""
+    """Split the text of a chat: the header, the lines beyond the limit, and those that are read."""
     if text.count("\n") <= MAX_CHAT_LINES:
         return "", "", text
     head, _, lines = text.partition("\n")
     lines = lines.rstrip("\r\n")
-    if '"mes"' in head:  # there is no header, so that this is a message like the others
+    if '"mes"' in head:  # there is no header, so this is a message like the others
         head, lines = "", f"{head}\n{lines}"
     cut = len(lines)
     for _ in range(MAX_CHAT_LINES):
@@ -255,7 +255,7 @@ def _lines(text: str) -> int:
 
 
 def _objects(text: str, where: str, warn: Warn, *, start: int = 0) -> Iterable[Mapping[str, object]]:
-    # Only a line feed ends a line: JSON text may hold U+2028 and friends, which str.splitlines would cut at.
+    # Only a line feed ends a line: JSON may contain U+2028 and others, at which str.splitlines would split.
     for number, line in enumerate(text.split("\n"), start=start + 1):
         if not line.strip():
             continue

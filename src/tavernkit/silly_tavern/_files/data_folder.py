@@ -1,4 +1,4 @@
-"""A user's SillyTavern data folder, used as it is."""
+"""A user's SillyTavern data folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A chat of the folder, opened."""
+    """An opened chat of the folder."""
 
     group: Group | None
     history: ChatFile | None
@@ -39,8 +39,8 @@ class _Opened:
 class DataFolder(FolderFiles):
     """``data/<user>`` of a SillyTavern installation: settings, characters, chats, groups, worlds and presets.
 
-    Nothing is written. Names never lead out of the folder. Files are read when they are asked for; world books are
-    read once, so that builders can keep what they compiled for them.
+    Nothing is written. Names cannot escape the folder. Files are read on demand; world books are read once, so that
+    builders can reuse compiled data.
 
     Args:
         path: The folder.
@@ -51,14 +51,14 @@ class DataFolder(FolderFiles):
 
     @checked
     def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
-        """A builder for a character's chat, or a group's, with everything of the folder that belongs to it.
+        """Return a builder for a character's or group's chat, with everything in the folder that belongs to it.
 
         It builds for the API of the settings: messages for chat completion, one text for any other.
 
         >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
 
         Args:
-            character: The name of the card's file, with or without its ending.
+            character: The name of the card's file, with or without its extension.
             chat: The name of the chat's file. By default a group's open chat, and none for a character.
             group: The id of the group.
         """
@@ -71,7 +71,7 @@ class DataFolder(FolderFiles):
     def persona(
         self, character: str | None = None, chat: str | None = None, *, group: str | None = None
     ) -> ChosenPersona:
-        """The persona that a chat is opened with, and why.
+        """Return the persona that a chat is opened with, and why.
 
         Args:
             character: The character's card.
@@ -97,7 +97,7 @@ class DataFolder(FolderFiles):
         return _Opened(chosen, history, persona)
 
     def _greeted(self, history: ChatFile, character: str) -> ChatFile:
-        """SillyTavern puts the character's greeting into a chat that has no message yet."""
+        """Add the character's greeting to a chat without messages, as SillyTavern does."""
         card = self.character(character)
         if history.messages or not card.first_mes:
             return history
@@ -186,10 +186,10 @@ def allowed_scripts(
 
 
 def _preset_scripts(settings: Settings, preset: Preset | None = None) -> tuple[Mapping[str, object], str]:
-    """The extensions of the preset in use, which may hold regex scripts, and its name.
+    """Return the extensions of the active preset, which may contain regex scripts, and its name.
 
     Args:
-        settings: The settings, whose API says which preset is in use.
+        settings: The settings, whose API decides which preset is active.
         preset: Another preset of chat completion than that of the settings.
     """
     if settings.main_api == CHAT_COMPLETION_API:

@@ -50,7 +50,7 @@ AUTOMATIC = (
     "executeOnNewChat",
     "executeBeforeGeneration",
 )
-"""Switches of a Quick Reply that let it run by itself."""
+"""Switches of a Quick Reply that make it run automatically."""
 
 CARD_SUFFIXES = (".png", ".json", ".charx", ".webp", ".jpg", ".jpeg")
 
@@ -58,10 +58,10 @@ MAX_MANIFEST_BYTES = 1 << 20
 
 
 class FolderFiles:
-    """What a folder has: settings, characters, chats, groups, worlds, presets and templates.
+    """The files of a folder: settings, characters, chats, groups, worlds, presets and templates.
 
-    Nothing is written. Names never lead out of the folder. Files are read when they are asked for; world books are
-    read once, so that builders can keep what they compiled for them.
+    Nothing is written. Names cannot escape the folder. Files are read on demand; world books are read once, so that
+    builders can reuse compiled data.
     """
 
     @checked
@@ -76,7 +76,7 @@ class FolderFiles:
 
     @cached_property
     def settings(self) -> Settings:
-        """``settings.json``. Where it is missing or cannot be read, that is reported."""
+        """``settings.json``. A missing or unreadable file is reported."""
         path = self.path / "settings.json"
         if not path.is_file():
             self._warn(f"there is no settings.json in {self.path}: a fresh installation's are used")
@@ -108,7 +108,7 @@ class FolderFiles:
         """One chat of a character.
 
         Args:
-            character: The name of the card's file, with or without its ending.
+            character: The name of the card's file, with or without its extension.
             name: The name of the chat's file, with or without ``.jsonl``.
         """
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
@@ -141,7 +141,7 @@ class FolderFiles:
         return [file_stem(name) for name in self._names(PRESETS, ".json")]
 
     def preset(self, name: str) -> Preset:
-        """A preset by name, over the settings in force."""
+        """Return a preset by name, over the active settings."""
         return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset, warn=self._warn)
 
     def instruct_templates(self) -> list[str]:
@@ -181,7 +181,7 @@ class FolderFiles:
         return [file_stem(name) for name in self._names(_sampler_folder(api), *SAMPLER_SUFFIXES)]
 
     def sampler_preset(self, name: str, api: str = TEXT_COMPLETION_API) -> JsonObject:
-        """A sampler preset as its file has it.
+        """Return a sampler preset, unchanged.
 
         Args:
             name: The preset's name.
@@ -190,11 +190,11 @@ class FolderFiles:
         return self._object(self._file(_sampler_folder(api), name, *SAMPLER_SUFFIXES))
 
     def quick_replies(self) -> list[str]:
-        """Names of the sets of Quick Replies. They are scripts, which are not run."""
+        """Names of the sets of Quick Replies. They contain scripts, which are not run."""
         return [file_stem(name) for name in self._names(QUICK_REPLIES, ".json")]
 
     def quick_reply_set(self, name: str) -> JsonObject:
-        """A set of Quick Replies as its file has it."""
+        """Return a set of Quick Replies, unchanged."""
         return self._object(self._file(QUICK_REPLIES, name, ".json"))
 
     def personas(self) -> dict[str, str]:
@@ -225,7 +225,7 @@ class FolderFiles:
         return TokenizerFiles(root.parent if root.name == "data" else root)
 
     def unsupported(self) -> list[str]:
-        """Name what the folder has that changes prompts in SillyTavern and is not used here: what runs code."""
+        """List what changes prompts in SillyTavern but is not supported here, because it runs code."""
         found = [*unsupported_extensions(self.path / EXTENSIONS)]
         for name in self.quick_replies():
             try:
@@ -288,14 +288,14 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """A file of a folder; a name that is a path of its own is refused."""
+    """Return a file of a folder; names that are paths are refused."""
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
         raise FileFormatError(f"{name!r} is not the name of a file")
     return folder / name
 
 
 def unsupported_extensions(folder: Path) -> Iterator[str]:
-    """Name the extensions of a folder: they may change prompts, and their code is not run here."""
+    """List the extensions of a folder, which may change prompts; their code is not run here."""
     for extension in sorted(_folders(folder)):
         yield f"extension {_display_name(extension)}: its code is not run"
 

@@ -28,10 +28,10 @@ class ChosenPersona:
 def choose_persona(
     settings: Settings, *, avatars: Sequence[str], lock: object = None, connected_to: str | None = None
 ) -> ChosenPersona:
-    """Choose as SillyTavern does when it opens a chat.
+    """Choose the persona as SillyTavern does when it opens a chat.
 
-    The chat's lock comes first, then connections to the character or group, then the default persona, then the one
-    in use. The one in use is not looked up: its live copy in the settings counts.
+    The chat's lock comes first, then connections to the character or group, then the default persona, then the active
+    one. The active persona is not looked up: its live copy in the settings counts.
 
     Args:
         settings: The user's settings.
@@ -56,7 +56,7 @@ def choose_persona(
 
 
 def _connected(stored: FrozenObject, connected_to: str) -> list[str]:
-    """The personas that are connected to a character or group, in order. Only the id is compared, not its type."""
+    """Return the personas connected to a character or group, in order. Only the id is compared, not its type."""
     found: list[str] = []
     descriptions = stored.get("persona_descriptions")
     for avatar, entry in descriptions.items() if is_mapping(descriptions) else ():
@@ -68,7 +68,7 @@ def _connected(stored: FrozenObject, connected_to: str) -> list[str]:
 
 
 def _switched(live: ChosenPersona, avatar: str, stored: FrozenObject, reason: str) -> ChosenPersona:
-    """Make an avatar the live one: its stored name and description count, unless it is the live one already."""
+    """Switch to an avatar: its stored name and description are used, unless it is already active."""
     if avatar == live.avatar:
         return ChosenPersona(avatar, live.name, live.persona, reason)
     names, descriptions = stored.get("personas"), stored.get("persona_descriptions")

@@ -71,7 +71,7 @@ SENSITIVE_KEYS = (
 """Keys that describe a user's connections and should not be shared."""
 
 CONNECTION_KEYS = ("chat_completion_source", "custom_prompt_post_processing")
-"""Keys about the connection; the model of each source is one, too."""
+"""Keys about the connection, including the model of each source."""
 
 MODEL_KEYS: Mapping[str, str] = {"makersuite": "google_model"}
 """Sources whose model key is not ``<source>_model``."""
@@ -81,15 +81,15 @@ MODEL_KEYS: Mapping[str, str] = {"makersuite": "google_model"}
 class Preset:
     """A chat-completion preset. Attributes have the file's own names; ``get`` reaches every other key of the file.
 
-    Make one with ``load()``, ``from_json()`` or ``default()``, and change it with ``replace()``. What the
-    file does not say is taken from ``base`` (the settings in force), else from SillyTavern's built-in default. Where
-    these settings do not bind presets to connections, the connection and its model are theirs whatever the file says.
+    Make one with ``load()``, ``from_json()`` or ``default()``, and change it with ``replace()``. Values that the file
+    does not have come from ``base`` (the active settings), else from SillyTavern's built-in default. If these settings
+    do not bind presets to connections, the connection and its model come from them, not from the file.
     """
 
     name: str
     """What the preset is called."""
     openai_max_context: int
-    """Tokens of the context, the reply included."""
+    """Tokens of the context, including the reply."""
     openai_max_tokens: int
     """Tokens kept for the reply."""
     names_behavior: int
@@ -119,7 +119,7 @@ class Preset:
     assistant_impersonation: str
     """The start of Claude's reply when it writes for the user."""
     use_sysprompt: bool
-    """Send a system prompt of its own to Claude and Google."""
+    """Send a separate system prompt to Claude and Google."""
     squash_system_messages: bool
     """Join system messages that follow each other."""
     continue_prefill: bool
@@ -135,7 +135,7 @@ class Preset:
     show_thoughts: bool
     """Ask for the model's reasoning."""
     tool_reasoning_mode: str
-    """Which reasoning goes back with tool calls: ``disabled`` for none, ``active_chain`` for that of this chain
+    """Which reasoning is sent back with tool calls: ``disabled`` for none, ``active_chain`` for that of this chain
     only."""
     tool_call_recurse_limit: int
     """How many rounds of tool calls one turn may have."""
@@ -215,12 +215,12 @@ class Preset:
     ) -> Preset:
         """Read a preset file; its name is the file's.
 
-        A file that cannot be read at all raises ``InvalidPresetError``; wrong values in it are reported
-        and replaced, or raise the same error when ``strict``.
+        An unreadable file raises ``InvalidPresetError``; wrong values are reported and replaced, or raise the same
+        error if ``strict``.
 
         Args:
             source: The file: its path or its content.
-            base: Where values come from that the file does not have.
+            base: Values that the file does not have.
             warn: Called with each warning.
             strict: Raise an error instead of warning.
         """
@@ -239,7 +239,7 @@ class Preset:
         Args:
             data: The parsed file.
             name: What the preset is called.
-            base: Where values come from that the file does not have.
+            base: Values that the file does not have.
             warn: Called with each warning.
 
         Raises:
@@ -251,7 +251,7 @@ class Preset:
 
     @classmethod
     def from_settings(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-        """Read the preset in force from ``oai_settings`` of ``settings.json``.
+        """Read the active preset from ``oai_settings`` of ``settings.json``.
 
         Args:
             data: The object ``oai_settings``.
@@ -263,7 +263,7 @@ class Preset:
         return cls.from_json(renamed, name=selected if isinstance(selected, str) else "", warn=warn)
 
     def to_json(self) -> JsonObject:
-        """The preset as a file has it: what was read, with what was changed since."""
+        """Return the preset in file format, with all changes and unknown keys."""
         plain = thaw_object(self.source)
         as_read = _read(self.source, self.name, self.base, _silent)
         for key in _READERS:
@@ -277,7 +277,7 @@ class Preset:
         return plain
 
     def dumps(self) -> str:
-        """The preset as text, laid out like SillyTavern's export."""
+        """Return the preset as text, formatted like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
     @checked
@@ -290,7 +290,7 @@ class Preset:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def problems(self) -> list[str]:
-        """What in the preset does not do what it seems to do: prompts that are never sent, names that lead nowhere."""
+        """Return problems in the preset: prompts that are never sent, unknown names."""
         return problems_of(self)
 
     def without_secrets(self) -> Preset:
@@ -299,17 +299,17 @@ class Preset:
         return _read(kept, self.name, self.base or _default(), _silent)
 
     def get(self, key: str) -> FrozenJson:
-        """A value by its key in the file, whether or not it is an attribute."""
+        """Return a value by its key in the file, even if it is not an attribute."""
         return _value(self, key)
 
     @property
     def model(self) -> str:
-        """The model of the source in use."""
+        """The model of the current source."""
         value = _value(self, self._model_key)
         return value if isinstance(value, str) else ""
 
     def with_model(self, model: str) -> Preset:
-        """Return a copy for another model of the source in use."""
+        """Return a copy for another model of the current source."""
         if self.base is not None and _is_kept(self._model_key, self.base):
             return self.replace(base=self.base.with_model(model))
         return self.replace(source=freeze_object({**self.source, self._model_key: model}))
@@ -326,22 +326,22 @@ class Preset:
 
     @property
     def reserved_response_tokens(self) -> int:
-        """What is kept free for the reply."""
+        """Tokens reserved for the reply."""
         return self.openai_max_tokens
 
     @property
     def max_prompt_tokens(self) -> int:
-        """What the prompt may cost."""
+        """The maximum tokens of the prompt."""
         return self.openai_max_context - self.openai_max_tokens
 
     @property
     def effective_prompts(self) -> tuple[PresetPrompt, ...]:
-        """The prompts with every built-in one that the file lacks."""
+        """The prompts, including built-in ones that are not in the file."""
         return complete_prompts(self.prompts, _default().prompts)
 
     @property
     def effective_order(self) -> tuple[OrderEntry, ...]:
-        """The order list that counts."""
+        """The order list that is used."""
         return tuple(active_order(self.prompt_order, _default().prompt_order[0].entries))
 
 
@@ -365,7 +365,7 @@ def _value(preset: Preset, key: str) -> FrozenJson:
 
 
 def _is_kept(key: str, base: Preset | None) -> bool:
-    """True if a key is about the connection, and the settings in force keep theirs."""
+    """Return True if a key is about the connection, and the active settings keep theirs."""
     connection = key in CONNECTION_KEYS or key.endswith("_model")
     return connection and base is not None and _value(base, "bind_preset_to_connection") is False
 
@@ -416,7 +416,7 @@ def _built_in(key: str, fallback: T) -> T:
 
 
 def _silent(_message: str) -> None:
-    """What is read here was read with warnings before."""
+    """Ignore a warning: the same data was already read with warnings."""
 
 
 def _refuse(message: str) -> None:

@@ -1,4 +1,4 @@
-"""Old preset keys brought up to date, as SillyTavern does when it loads a preset."""
+"""Migrates old preset keys, as SillyTavern does when it loads a preset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RENAMED_KEYS: Mapping[str, str] = {
 
 
 def migrate(data: Mapping[str, object], name: str, *, default_prompts: FrozenJson) -> JsonObject:
-    """Return the preset with today's keys. A preset that has none of the old ones comes back as it was."""
+    """Return the preset with current keys. A preset without old keys is returned unchanged."""
     preset = {key: thaw(value) for key, value in data.items()}
     for step in _STEPS:
         step(preset)
@@ -84,7 +84,7 @@ def _move_old_prompts(preset: JsonObject, default_prompts: FrozenJson) -> None:
 
 
 def _set_content(prompts: list[Json], known: list[Json], identifier: str, text: Json) -> None:
-    """Put a text into the prompt of that identifier; a list that lacks it gets the built-in one."""
+    """Put a text into the prompt with that identifier; if it is missing, the built-in one is added."""
     for listed in (prompts, known):
         prompt = next((each for each in listed if is_object(each) and each.get("identifier") == identifier), None)
         if prompt is not None:

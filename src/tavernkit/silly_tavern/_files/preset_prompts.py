@@ -1,4 +1,4 @@
-"""The prompt manager's part of a preset: prompts, their order, and what is wrong with them."""
+"""The prompt manager's part of a preset: prompts, their order, and problems with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 GLOBAL_ORDER_ID = "100001"
-"""The ``character_id`` of the one order list that is used."""
+"""The ``character_id`` of the order list that is used."""
 
 DEFAULT_INJECTION_ORDER = 100
 RELATIVE, IN_CHAT = 0, 1
@@ -41,10 +41,10 @@ GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", 
 
 @dataclass(frozen=True, slots=True)
 class PresetPrompt:
-    """One prompt of the prompt manager. ``None`` means the file does not say, which differs from a default."""
+    """One prompt of the prompt manager. ``None`` means that the file does not set it, which differs from a default."""
 
     identifier: str
-    """The prompt's id: ``main``, ``chatHistory``, … or an id of the user's own."""
+    """The prompt's id: ``main``, ``chatHistory``, … or the user's own id."""
     name: str = ""
     """What the prompt manager calls it."""
     role: str | None = None
@@ -52,9 +52,9 @@ class PresetPrompt:
     content: str = ""
     """The text."""
     system_prompt: bool | None = None
-    """True for the prompts that SillyTavern brings along."""
+    """True for SillyTavern's built-in prompts."""
     marker: bool = False
-    """True for a place that is filled from elsewhere, such as the chat."""
+    """True for a placeholder that is filled from elsewhere, such as the chat."""
     injection_position: int | float | None = None
     """0 in the order of the list, 1 in the chat at ``injection_depth``."""
     injection_depth: int | float | None = None
@@ -75,12 +75,12 @@ class PresetPrompt:
         Args:
             data: The prompt.
             warn: Called with each warning.
-            where: Its place in the file, for warnings.
+            where: Its location in the file, for warnings.
         """
         return read_prompt(data, warn, where)
 
     def to_json(self) -> JsonObject:
-        """The object as a file has it: what was read, with what was changed since."""
+        """Return the object in file format, with all changes and unknown keys."""
         return write_back(self, self.source, _PROMPT_KEYS, read_prompt(self.source, _silent, "prompt"))
 
     def replace(self, **changes: object) -> PresetPrompt:
@@ -94,12 +94,12 @@ class PresetPrompt:
 
     @property
     def conditions(self) -> FrozenObject:
-        """Our own addition to the format: when the prompt counts, in the terms of the core's prompt entries."""
+        """Our own addition to the format: when the prompt applies, as for ``PromptEntry``."""
         found = self.source.get("conditions")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
     def triggered_by(self, generation_type: str) -> bool:
-        """True if the prompt takes part in a generation of this type."""
+        """Return True if the prompt applies to a generation of this type."""
         return not self.injection_trigger or generation_type in self.injection_trigger
 
 
@@ -130,7 +130,7 @@ class PromptOrder:
         Args:
             data: The order list.
             warn: Called with each warning.
-            where: Its place in the file, for warnings.
+            where: Its location in the file, for warnings.
         """
         source = freeze_object(data)
         entries: list[OrderEntry] = []
@@ -140,7 +140,7 @@ class PromptOrder:
         return cls(character_id=source.get("character_id"), entries=tuple(entries), source=source)
 
     def to_json(self) -> JsonObject:
-        """The object as a file has it; unchanged lists keep every key."""
+        """Return the object in file format; unchanged lists keep every key."""
         plain = thaw_object(self.source)
         unchanged = PromptOrder.from_json(self.source, warn=_silent).entries == self.entries if self.source else False
         if not unchanged:
@@ -150,12 +150,12 @@ class PromptOrder:
 
     @property
     def is_global(self) -> bool:
-        """True if this is the list that counts."""
+        """True if this is the list that is used."""
         return to_string(self.character_id) == GLOBAL_ORDER_ID
 
 
 def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPrompt:
-    """Read a prompt object, as ``PresetPrompt.from_json()`` does for programs."""
+    """Read a prompt object, like ``PresetPrompt.from_json()``, but without checks."""
     reader = JsonReader(data, where, warn)
     system_prompt = data.get("system_prompt")
     return PresetPrompt(
@@ -175,7 +175,7 @@ def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPro
 
 
 def active_order(orders: Iterable[PromptOrder], default: Sequence[OrderEntry]) -> Sequence[OrderEntry]:
-    """The list that counts: the first global one, or the default list when that is missing or empty."""
+    """Return the list that is used: the first global one, or the default list if that is missing or empty."""
     chosen = next((each for each in orders if each.is_global), None)
     return chosen.entries if chosen is not None and chosen.entries else default
 
@@ -187,7 +187,7 @@ def complete_prompts(prompts: Sequence[PresetPrompt], defaults: Sequence[PresetP
 
 
 def write_back(now: object, source: FrozenObject, keys: Iterable[str], then: object) -> JsonObject:
-    """Overlay the attributes that differ from what ``source`` said on a copy of ``source``."""
+    """Write changed attributes over a copy of ``source``."""
     plain = thaw_object(source)
     for key in keys:
         value = getattr(now, key)
@@ -197,17 +197,17 @@ def write_back(now: object, source: FrozenObject, keys: Iterable[str], then: obj
 
 
 def _triggers(reader: JsonReader, value: object) -> tuple[str, ...]:
-    """The types a list names. One without any text names none, unlike an empty one, which means all."""
+    """Return the types in a list. A list without any text has none, unlike an empty one, which means all."""
     return (reader.texts("injection_trigger") or ("",)) if is_sequence(value) and value else ()
 
 
 def _exact_number(value: object) -> int | float | None:
-    """Take numbers only: where SillyTavern compares strictly, text that looks like a number is not one."""
+    """Accept numbers only: SillyTavern compares strictly, so numeric text is not a number."""
     return None if isinstance(value, str) else as_number(value)
 
 
 def _silent(_message: str) -> None:
-    """The object was read with warnings once already."""
+    """Ignore a warning: the object was already read with warnings."""
 
 
 _PROMPT_KEYS = tuple(field.name for field in dataclasses.fields(PresetPrompt) if field.name != "source")
@@ -232,11 +232,11 @@ RESERVED_IDENTIFIERS = frozenset(
         "emptyUserMessageReplacement",
     }
 )
-"""Identifiers a build uses itself: a preset's prompt of that name is replaced."""
+"""Identifiers that a build uses itself: preset prompts with these names are replaced."""
 
 
 def problems_of(preset: Preset) -> list[str]:
-    """Everything in a preset that is legal and yet does not do what it seems to do, one sentence each."""
+    """Return everything in a preset that is valid but does not do what it seems to, one sentence each."""
     return [problem for check in _CHECKS for problem in check(preset)]
 
 
@@ -285,9 +285,9 @@ def _faults(prompt: PresetPrompt) -> Iterator[str]:
 
 
 def never_sent(prompt: PresetPrompt) -> str | None:
-    """Why SillyTavern never sends a prompt, even if it is switched on; None if it does.
+    """Return why SillyTavern never sends a prompt, even if it is enabled; None if it does.
 
-    It places its own prompts by name, and of all others those whose ``system_prompt`` is false.
+    It sends its own prompts by name, and others only if their ``system_prompt`` is false.
     """
     if prompt.in_chat:
         depth = prompt.injection_depth

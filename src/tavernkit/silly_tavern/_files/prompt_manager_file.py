@@ -22,7 +22,7 @@ def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
         kind: ``full`` or ``character``.
 
     Raises:
-        InvalidPresetError: There is no such kind.
+        InvalidPresetError: The kind is unknown.
     """
     if kind not in KINDS:
         raise InvalidPresetError(f"a prompt export is one of {', '.join(KINDS)}, not {kind!r}")
@@ -32,7 +32,7 @@ def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
 
 
 def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-    """Take the prompts of an export into a preset: imported ones win, the order is laid over the old one by place.
+    """Import the prompts of an export into a preset: imported ones win, the order replaces the old one by position.
 
     Args:
         preset: The preset to change; a new one is returned.

@@ -1,4 +1,4 @@
-"""The user's ``settings.json``: what of it shapes a prompt."""
+"""The parts of the user's ``settings.json`` that affect prompts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
 
 @dataclass(frozen=True, slots=True)
 class AutoSwipe:
-    """When a reply is swiped at once: it is too short, or holds too many of some words."""
+    """When a reply is swiped automatically: if it is too short, or has too many of some words."""
 
     words: tuple[str, ...] = ()
     threshold: int = 2
@@ -41,7 +41,7 @@ class AutoSwipe:
 
 @dataclass(frozen=True, slots=True)
 class AutoContinue:
-    """When a reply is continued at once: it is shorter than a number of tokens."""
+    """When a reply is continued automatically: if it is shorter than a number of tokens."""
 
     target_length: int = 400
     chat_completion: bool = False
@@ -49,10 +49,10 @@ class AutoContinue:
 
 @dataclass(frozen=True, slots=True)
 class PowerUser:
-    """The switches of ``power_user`` that shape a prompt."""
+    """The switches of ``power_user`` that affect prompts."""
 
     collapse_newlines: bool = False
-    """Make one line break of several."""
+    """Collapse several line breaks into one."""
     pin_examples: bool = False
     """Keep example dialogue even if messages of the chat do not fit."""
     strip_examples: bool = False
@@ -76,7 +76,7 @@ class PowerUser:
     tokenizer: int = BEST_MATCH
     """SillyTavern's number of the tokenizer for text completion; 99 for the best match."""
     token_padding: int = 64
-    """Tokens of the context that text completion keeps free."""
+    """Tokens of the context that text completion leaves unused."""
     request_token_probabilities: bool = False
     """Ask for probabilities of tokens."""
     trim_spaces: bool = True
@@ -92,9 +92,9 @@ class PowerUser:
     continue_on_send: bool = False
     """An empty message continues the last reply."""
     auto_swipe: AutoSwipe | None = None
-    """When a reply is swiped at once; None if that is off."""
+    """When a reply is swiped automatically; None if disabled."""
     auto_continue: AutoContinue | None = None
-    """When a reply is continued at once; None if that is off."""
+    """When a reply is continued automatically; None if disabled."""
     reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
     """The reasoning template and its switches."""
     instruct: InstructTemplate = field(default_factory=lambda: InstructTemplate(enabled=False))
@@ -148,14 +148,14 @@ class PowerUser:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a user has set. Every key of the file is in ``source``; parts that other modules read are kept as JSON."""
+    """The user's settings. Every key of the file is in ``source``; parts that other modules read are kept as JSON."""
 
     username: str = "User"
     """The user's name."""
     user_avatar: str = ""
     """The file name of the persona's picture, which is its id."""
     power_user: PowerUser = field(default_factory=PowerUser)
-    """Switches that shape a prompt."""
+    """Switches that affect prompts."""
     note: NoteSettings = field(default_factory=NoteSettings)
     """Defaults of the author's note."""
     persona: Persona = field(default_factory=Persona)
@@ -163,9 +163,9 @@ class Settings:
     main_api: str = CHAT_COMPLETION_API
     """The kind of API: ``openai`` for chat completion, else text completion."""
     preset: Preset = field(default_factory=Preset.default)
-    """The chat-completion settings in force."""
+    """The active chat-completion settings."""
     max_context: int = DEFAULT_MAX_CONTEXT
-    """Tokens of the context of text completion, the reply included."""
+    """Tokens of the context of text completion, including the reply."""
     amount_gen: int = DEFAULT_AMOUNT_GEN
     """Tokens kept for the reply of text completion."""
     world_info: WorldInfoSettings = field(default_factory=WorldInfoSettings)
@@ -224,17 +224,16 @@ class Settings:
 
     @classmethod
     def fresh(cls) -> Settings:
-        """The settings that SillyTavern ships, which differ from what it takes for a missing key.
+        """Return the settings that SillyTavern ships, which differ from its defaults for missing keys.
 
-        Their API is the AI Horde, so that builds are for text completion. ``source`` is empty: no file of the user's
-        was read.
+        Their API is the AI Horde, so builds are for text completion. ``source`` is empty, because no file was read.
         """
         content = resources.files("tavernkit.silly_tavern").joinpath("data", "fresh_settings.json").read_text("utf-8")
         return replace(cls.from_json(json.loads(content)), source=EMPTY_OBJECT)
 
     @property
     def text_backend(self) -> TextBackend:
-        """The text-completion backend, as far as files say: never connected."""
+        """The text-completion backend in the files."""
         reader = JsonReader(self.source, "settings", _ignore)
         if self.main_api == "novel":
             return TextBackend(main_api="novel", model=reader.reader("nai_settings").text("model_novel", "clio-v1"))
@@ -246,12 +245,12 @@ class Settings:
 
     @property
     def extension_settings(self) -> FrozenObject:
-        """The settings of extensions, as the file has them."""
+        """The settings of extensions, unchanged."""
         found = self.source.get("extension_settings")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
     def of_extension(self, name: str) -> FrozenObject | None:
-        """The settings of one extension, empty if there are none; nothing if the extension is switched off."""
+        """Return the settings of one extension, empty if there are none; None if the extension is disabled."""
         settings = self.extension_settings
         switched_off = settings.get("disabledExtensions")
         if is_sequence(switched_off) and name in switched_off:
@@ -280,11 +279,11 @@ def _auto_continue(reader: JsonReader) -> AutoContinue | None:
 
 
 def _ignore(_message: str) -> None:
-    """Take a warning about a part of the settings that is looked up, not read."""
+    """Ignore a warning about settings that are only looked up."""
 
 
 def _context(reader: JsonReader) -> ContextTemplate:
-    """The context template in force, with its switches that live beside it."""
+    """Return the active context template, with its switches in the settings."""
     live = reader.object("context")
     template = ContextTemplate.from_json(live, warn=reader.warn) if live else ContextTemplate(use_stop_strings=True)
     return template.replace(
@@ -295,7 +294,7 @@ def _context(reader: JsonReader) -> ContextTemplate:
 
 
 def _system_prompt(reader: JsonReader) -> SystemPrompt:
-    """The system prompt in force; it was a part of the instruct template once."""
+    """Return the active system prompt; it was once part of the instruct template."""
     instruct = reader.reader("instruct")
     legacy = instruct.optional_text("system_prompt")
     if legacy is not None:
@@ -304,7 +303,7 @@ def _system_prompt(reader: JsonReader) -> SystemPrompt:
 
 
 def _persona(power_user: Mapping[str, object], warn: Warn) -> Persona:
-    """The persona in force: the live copy, not the stored description of the avatar."""
+    """Return the active persona: the live copy, not the stored description of the avatar."""
     reader = JsonReader(power_user, "settings.power_user", warn)
     return Persona(
         description=reader.text("persona_description"),

@@ -1,4 +1,4 @@
-"""Template files of any kind, recognised by their keys, and master files that hold several."""
+"""Template files of any kind, recognised by their keys, and master files with several."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START_REPLY_WITH = "srw"
 
 @dataclass(frozen=True, slots=True)
 class TemplateBundle:
-    """What a template file, or a master file, holds; ``preset`` (samplers) and unknown sections are kept as read."""
+    """The content of a template file or master file; ``preset`` (samplers) and unknown sections are kept as read."""
 
     instruct: InstructTemplate | None = None
     """The instruct template."""
@@ -70,7 +70,7 @@ class TemplateBundle:
             warn: Called with each warning.
 
         Raises:
-            FileFormatError: There is no template in it.
+            FileFormatError: The file contains no template.
         """
         if not is_mapping(data):
             raise FileFormatError(f"a template file is a JSON object, not {type(data).__name__}")
@@ -98,7 +98,7 @@ class TemplateBundle:
         )
 
     def to_json(self) -> JsonObject:
-        """The file as it was read, with what was changed since. A bundle of one's own becomes a master file."""
+        """Return the file with all changes and unknown keys. A new bundle becomes a master file."""
         parts: dict[str, JsonObject] = {}
         for name, template in (
             ("instruct", self.instruct),
@@ -136,5 +136,5 @@ def _system_prompt(sections: Mapping[str, Mapping[str, object]], warn: Warn) -> 
 
 
 def kind_of(data: Mapping[str, object]) -> str | None:
-    """The kind of a bare template by its keys, or nothing for a master file."""
+    """Return the kind of a single template by its keys; None for a master file."""
     return next((kind for kind, keys in SECTION_KEYS.items() if all(key in data for key in keys)), None)

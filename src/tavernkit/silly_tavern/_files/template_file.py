@@ -1,4 +1,4 @@
-"""What SillyTavern's template files have in common: one JSON object, read and written back without loss."""
+"""Base of SillyTavern's template files: one JSON object, read and written back without loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TemplateFile:
     kind: ClassVar[str] = "template"
     error: ClassVar[type[FileFormatError]] = FileFormatError
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Texts that a key may have; the first one stands in for any other."""
+    """The allowed values of keys; the first one replaces invalid values."""
 
     name: str = ""
     """What the template is called."""
@@ -59,7 +59,7 @@ class TemplateFile:
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:
-        """Read parsed JSON; ``name`` counts when the object has none.
+        """Read parsed JSON; ``name`` is used if the object has none.
 
         Args:
             data: The parsed file.
@@ -76,16 +76,16 @@ class TemplateFile:
 
     @classmethod
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
-        """The object as today's version would have written it."""
+        """Return the object in the current format."""
         return {key: thaw(value) for key, value in data.items()}
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
-        """The keys that count."""
+        """Return the known keys."""
         return tuple(_defaults(cls))
 
     def to_json(self) -> JsonObject:
-        """The template as a file has it: what was read, with what was changed since."""
+        """Return the template in file format, with all changes and unknown keys."""
         if not self.source:
             return {"name": self.name, **{key: thaw(getattr(self, key)) for key in self.field_names()}}
         then = type(self).from_json(self.source, name=self.name, warn=_silent)
@@ -97,7 +97,7 @@ class TemplateFile:
         return {**self.migrated(self.source), **changed} if changed else thaw_object(self.source)
 
     def dumps(self) -> str:
-        """The template as text, laid out like SillyTavern's export."""
+        """Return the template as text, formatted like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
     @checked
@@ -136,4 +136,4 @@ def _name_key(data: Mapping[str, object]) -> str:
 
 
 def _silent(_message: str) -> None:
-    """What is read here was read with warnings before."""
+    """Ignore a warning: the same data was already read with warnings."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HelperCall:
-    """A helper's arguments, and the block it stands for (none if it is called for a value)."""
+    """A helper's arguments, and its block (None if it is called for a value)."""
 
     name: str
     params: tuple[object, ...]
@@ -36,7 +36,7 @@ class HelperCall:
         return self.params[0]
 
     def then(self, frame: Frame, *names: object) -> None:
-        """Render the block's body; ``names`` are what it may call its values with ``as |…|``."""
+        """Render the block's body; ``names`` are the values for its names in ``as |…|``."""
         self._render(self.block.program if self.block is not None else None, frame, names)
 
     def otherwise(self) -> None:
@@ -52,7 +52,7 @@ class HelperCall:
 
 
 Helper: TypeAlias = Callable[[HelperCall], object]
-"""Renders a block, or gives a value."""
+"""Renders a block, or returns a value."""
 
 
 def if_helper(call: HelperCall) -> None:
@@ -87,7 +87,7 @@ def each_helper(call: HelperCall) -> None:
 
 
 def lookup_helper(call: HelperCall) -> object:
-    """A member of a value by a name that is worked out; what is false is given back as it is."""
+    """Return a member of a value by a computed name; false values are returned unchanged."""
     if call.params and not truthy(call.params[0]):
         return call.params[0]
     if len(call.params) != 2:

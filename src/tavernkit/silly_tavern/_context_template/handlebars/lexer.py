@@ -1,4 +1,4 @@
-"""Cuts a template into text and the tokens of its tags."""
+"""Splits a template into text and the tokens of its tags."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("id", rf"[^\s\ufeff!\"#%-,./;->@\[-^`{{-~]+{_AFTER_NAME}"),
     ("segment", r"\[(?:[^\]\\]++|\\\]|\\)*\]"),
 )
-"""Kinds of tokens inside tags; the first one that fits counts."""
+"""Kinds of tokens inside tags; the first match counts."""
 
 _TOKEN = re.compile("|".join(f"(?P<t{number}>{pattern})" for number, (_, pattern) in enumerate(_RULES)))
 _KINDS = tuple(kind for kind, _ in _RULES)
@@ -64,7 +64,7 @@ class Token:
 
 
 def tokens(template: str) -> Iterator[Token]:
-    r"""Cut a template. ``\{{`` is text up to the next tag; ``\\{{`` is a backslash and a tag."""
+    r"""Split a template. ``\{{`` is text up to the next tag; ``\\{{`` is a backslash and a tag."""
     position = 0
     while position < len(template):
         opening = template.find("{{", position)
@@ -86,7 +86,7 @@ def tokens(template: str) -> Iterator[Token]:
 
 
 def _tag(template: str, position: int) -> Generator[Token, None, int]:
-    """The tokens of the tag that begins here; returns where it ends."""
+    """Read the tokens of the tag that begins here; return where it ends."""
     raw = False
     while True:
         found = _TOKEN.match(template, position)

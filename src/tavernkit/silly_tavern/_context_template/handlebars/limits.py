@@ -1,4 +1,4 @@
-"""Limits of a template: each well above honest use."""
+"""Limits of templates, well above normal use."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ MAX_TEMPLATE_CHARS = 1_000_000
 """A longer template is refused."""
 
 MAX_NESTING = 64
-"""Blocks and subexpressions may be nested this deep."""
+"""How deeply blocks and subexpressions may be nested."""
 
 MAX_RENDER_STEPS = 20_000
-"""How many tags and bodies of blocks one rendering may run: loops in loops end here."""
+"""How many tags and bodies of blocks one rendering may run, to stop nested loops."""
 
 MAX_OUTPUT_CHARS = 20_000_000
-"""How many characters one rendering may give: repeating long values in loops ends here."""
+"""How many characters one rendering may produce, to stop loops over long values."""
 
 MAX_CACHED_TEMPLATES = 64
 """How many compiled templates are kept."""

@@ -14,7 +14,7 @@ _SCOPED = re.compile(r"^\.|this\b", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """True if a tag takes the blanks before and after it away (``~``)."""
+    """Whether a tag removes the white space before and after it (``~``)."""
 
     before: bool = False
     after: bool = False
@@ -25,7 +25,7 @@ NO_STRIP = Strip()
 
 @dataclass(slots=True)
 class Content:
-    """Literal text. ``value`` is what is left of ``original`` after tags have taken blanks away."""
+    """Literal text. ``value`` is ``original`` without the white space that tags remove."""
 
     original: str
     value: str
@@ -35,7 +35,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A text, number, truth value or nothing, written out in a tag."""
+    """A literal text, number, boolean or null in a tag."""
 
     value: str | float | bool | None
     original: str
@@ -52,18 +52,18 @@ class Path:
 
     @property
     def is_name(self) -> bool:
-        """True if it is one plain name, which may be a helper's; an ``@`` before it does not matter."""
+        """True if it is a single name, which may be a helper's; an ``@`` before it does not matter."""
         return len(self.parts) == 1 and not self.up and not self.scoped
 
     @property
     def scoped(self) -> bool:
-        """True if it says itself where to look; Handlebars takes every name that ends in ``this`` for one that does."""
+        """True if it is a scoped path; Handlebars treats every name that ends in ``this`` as one."""
         return _SCOPED.search(self.original) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a tag or a pair of parentheses holds: a name and, for helpers, arguments."""
+    """The content of a tag or parentheses: a name and, for helpers, arguments."""
 
     path: Path
     params: Sequence[Expression]
@@ -81,7 +81,7 @@ Expression: TypeAlias = "Literal | Path | Call"
 
 @dataclass(frozen=True, slots=True)
 class Mustache:
-    """A tag that gives a value."""
+    """A tag with a value."""
 
     call: Call
     strip: Strip
@@ -89,7 +89,7 @@ class Mustache:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment, of which only its place on the line matters."""
+    """A comment, of which only the position on the line matters."""
 
     strip: Strip
 
@@ -105,7 +105,7 @@ class Program:
 
 @dataclass(slots=True)
 class Block:
-    """A tag with something inside."""
+    """A block tag with its body."""
 
     call: Call
     program: Program | None

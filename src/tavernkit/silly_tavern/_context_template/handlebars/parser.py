@@ -1,4 +1,4 @@
-"""Makes the tree of a template."""
+"""Parses a template into a tree."""
 
 from __future__ import annotations
 

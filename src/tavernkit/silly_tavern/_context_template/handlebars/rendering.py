@@ -29,7 +29,7 @@ NO_NAMES: Mapping[str, object] = {}
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a rendered template, and the parameter it is the text of, if it is one."""
+    """A part of a rendered template, and its parameter, if it comes from one."""
 
     text: str
     parameter: str | None = None
@@ -37,27 +37,28 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a tag is: the contexts around it, innermost first, the data of loops, and names given to values."""
+    """The scope of a tag: the contexts around it, innermost first, the data of loops, and named values."""
 
     contexts: tuple[object, ...]
     data: tuple[Mapping[str, object], ...]
     names: Mapping[str, object] = field(default_factory=lambda: NO_NAMES)
 
     def inside(self, context: object, data: Mapping[str, object] | None = None) -> Frame:
-        """The frame of a body with another context; the same value again does not count as a level."""
+        """Return the frame of a body with another context; the same value again is not a new level."""
         contexts = self.contexts if context == self.contexts[0] else (context, *self.contexts)
         return replace(self, contexts=contexts, data=self.data if data is None else (data, *self.data))
 
     def naming(self, names: Mapping[str, object]) -> Frame:
-        """The frame of a body that gave names to its values."""
+        """Return the frame of a body with named values."""
         return replace(self, names={**self.names, **names})
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names in a template mean that are not parameters.
+    """The meaning of names that are not parameters.
 
-    ``missing`` gives the text of one that is not a helper either. With ``strict`` such a name may not have arguments.
+    ``missing`` returns the text of a name that is not a helper either. With ``strict``, such a name may not have
+    arguments.
     """
 
     missing: Callable[[str], str | None]
@@ -81,7 +82,7 @@ class Rendering:
         return self.pieces
 
     def error(self, message: str, position: int) -> InvalidContextTemplateError:
-        """An error at a place of the template."""
+        """Return an error at a position of the template."""
         return template_error(message, self._template, position)
 
     def run(self, program: Program, frame: Frame) -> None:
@@ -114,13 +115,13 @@ class Rendering:
             self.pieces.append(Piece(written, parameter))
 
     def count(self, position: int) -> None:
-        """Count a step; too many end the rendering."""
+        """Count a step; raise if there are too many."""
         self._steps += 1
         if self._steps > MAX_RENDER_STEPS:
             raise self.error(f"the template runs more than {MAX_RENDER_STEPS} tags", position)
 
     def _value_of_call(self, call: Call, frame: Frame) -> object:
-        """The value of a tag: of a helper, of a parameter, or of the macro of that name."""
+        """Return the value of a tag: of a helper, a parameter, or the macro of that name."""
         self.count(call.position)
         helper = self._helper(call.path)
         if helper is not None:
@@ -129,7 +130,7 @@ class Rendering:
         return self._not_callable(call, value) if call.has_arguments else self._or_missing(value, call.path)
 
     def _value_of_subexpression(self, call: Call, frame: Frame) -> object:
-        """The value of parentheses, which can only hold a helper."""
+        """Return the value of parentheses, which can only contain a helper."""
         if call.has_arguments or self._helper(call.path) is not None:
             return self._value_of_call(call, frame)
         self.count(call.position)
@@ -171,7 +172,7 @@ class Rendering:
         self._section(block, self._or_missing(value, call.path), frame)
 
     def _section(self, block: Block, value: object, frame: Frame) -> None:
-        """A block under a value's name: its body, with the value as context, unless there is no value."""
+        """Render a block by a value's name: its body, with the value as context, unless there is no value."""
         if value is False or value is None:
             if block.inverse is not None:
                 self.run(block.inverse, frame)
@@ -205,7 +206,7 @@ class Rendering:
         return value
 
     def _lookup_data(self, path: Path, frame: Frame) -> object:
-        """``@name``: what a loop knows, ``@root`` the parameters; ``@../name`` is what an outer loop knows."""
+        """Look up ``@name``: data of a loop, ``@root`` the parameters; ``@../name`` is data of an outer loop."""
         if not path.parts:
             return None
         name, *rest = path.parts

@@ -22,13 +22,13 @@ class Template:
 
     @classmethod
     def compile(cls, text: str) -> Template:
-        """Parse a template, or find it parsed; a malformed one raises ``InvalidContextTemplateError``."""
-        if len(text) > MAX_CACHED_CHARS or type(text) is not str:  # a traced one is not for other builds
+        """Parse a template, or return the cached one; a malformed one raises ``InvalidContextTemplateError``."""
+        if len(text) > MAX_CACHED_CHARS or type(text) is not str:  # traced templates are not shared between builds
             return cls(text, parse(text))
         return _CACHE.get_or_make(text, lambda: cls(text, parse(text)))
 
     def render(self, texts: Mapping[str, str], missing: Callable[[str], str]) -> list[Piece]:
-        """Fill in the parameters. ``missing`` is asked for every other name."""
+        """Fill in the parameters. ``missing`` is called with every other name."""
         return Rendering(self.text, Names(missing)).start(self.program, parameters(texts))
 
 

@@ -1,4 +1,4 @@
-"""Values in a template, with JavaScript's idea of them."""
+"""Values in a template, with JavaScript's semantics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tavernkit._values import is_mapping
 
 
 class ParameterText(str):
-    """The text of a parameter; remembers which one, so that a rendering can say where its characters came from."""
+    """The text of a parameter, with its name, so that a rendering knows where its characters came from."""
 
     __slots__ = ("parameter", "text")
 
@@ -30,7 +30,7 @@ def parameters(texts: Mapping[str, str]) -> dict[str, object]:
 
 
 def member(value: object, name: str) -> object:
-    """A member of a value: of an object by its key, of a text its length or a character; else nothing."""
+    """A member of a value: of an object by its key, of a text its length or a character; else undefined."""
     if is_mapping(value):
         return value.get(name)
     if isinstance(value, str):

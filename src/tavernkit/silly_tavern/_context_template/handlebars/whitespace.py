@@ -1,4 +1,4 @@
-"""The blanks that tags take away: with ``~``, and around block tags and comments alone on their lines."""
+"""The white space that tags remove: with ``~``, and around block tags and comments on their own lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*\r?\n?")
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What a statement does to the text around it, and which of its ends may be alone on a line."""
+    """How a statement affects the text around it, and which of its ends may be alone on a line."""
 
     strip: Strip
     opens_line: bool = False
@@ -31,7 +31,7 @@ class _Around:
 
 
 def remove_whitespace(program: Program) -> None:
-    """Take the blanks away, in the order Handlebars does; a text that lost some keeps the rest of its line."""
+    """Remove white space in the order of Handlebars; a text that lost some keeps the rest of its line."""
     _program(program, root=True)
 
 
@@ -113,7 +113,7 @@ def _last_body(block: Block) -> list[Statement]:
 
 
 def _inverse_bodies(inverse: Program | None) -> tuple[list[Statement] | None, list[Statement] | None]:
-    """The first and the last body of a chain of ``else if``; of a plain ``else`` the same one twice."""
+    """Return the first and the last body of a chain of ``else if``; for a plain ``else`` the same one twice."""
     if inverse is None:
         return None, None
     if not inverse.chained:
@@ -132,7 +132,7 @@ def _chosen(first: list[Statement] | None, other: list[Statement]) -> list[State
 
 
 def _ends_line(body: Sequence[Statement], index: int, *, root: bool) -> bool:
-    """True if what is before a place ends with a line break and blanks; the start of a template counts too."""
+    """Return True if the text before a position ends with a line break and spaces, or is empty."""
     if index == 0:
         return root
     before = body[index - 1]
@@ -143,7 +143,7 @@ def _ends_line(body: Sequence[Statement], index: int, *, root: bool) -> bool:
 
 
 def _begins_line(body: Sequence[Statement], index: int, *, root: bool) -> bool:
-    """True if what is after a place begins with blanks and a line break; the end of a template counts too."""
+    """Return True if the text after a position begins with spaces and a line break, or is empty."""
     if index + 1 >= len(body):
         return root
     after = body[index + 1]
