@@ -124,7 +124,7 @@ class Generation:
             line["swipe_id"] = shown
 
     def _take(self, plan: ChatPlan, generation_type: str) -> None:
-        """Apply the changes of a build: the user's line, the first message, variables, timed lore, the history's cut."""
+        """Apply the changes of a build: the user's line, the first message, variables, timed lore, the cut."""
         state, lines = self._state, self._state.lines
         before = len(state.before)
         if generation_type == "regenerate":

@@ -170,7 +170,7 @@ def allowed_scripts(
         settings: The settings.
         card: The character.
         avatar: The character's file.
-        preset: Another preset of chat completion than that of the settings.
+        preset: Another chat-completion preset than that of the settings.
         warn: Called with each warning.
     """
     extensions, name = _preset_scripts(settings, preset)
@@ -190,7 +190,7 @@ def _preset_scripts(settings: Settings, preset: Preset | None = None) -> tuple[M
 
     Args:
         settings: The settings, whose API decides which preset is active.
-        preset: Another preset of chat completion than that of the settings.
+        preset: Another chat-completion preset than that of the settings.
     """
     if settings.main_api == CHAT_COMPLETION_API:
         chosen = preset if preset is not None else settings.preset
