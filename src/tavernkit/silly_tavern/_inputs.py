@@ -1,4 +1,4 @@
-"""What a SillyTavern build can be given."""
+"""The inputs of a SillyTavern build."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     """Inputs of ``build()`` and ``Builder``. A build needs ``character``, or ``group`` and ``members``."""
 
     character: Character | Bundle | None
-    """The card; in a group the speaker's. A loaded file (``tk.load``) will do."""
+    """The card; in a group the speaker's. A loaded file (``tk.load``) also works."""
     history: HistoryInput
     """The chat so far. The header of a ``ChatFile`` counts as ``chat_metadata``."""
     preset: Preset | None
@@ -52,15 +52,15 @@ class SillyTavernInputs(CommonInputs, total=False):
     settings: Settings
     """SillyTavern's ``settings.json`` as far as prompts depend on it."""
     persona: Persona | None
-    """The persona's text and place; by default the user's own text in the place that the settings say."""
+    """The persona's text and place; by default the user's own text at the place in the settings."""
     avatar: str | None
     """The file name of the card, which books and notes are linked to; ``<name>.png`` by default."""
     chat_metadata: ChatMetadata | Mapping[str, object] | None
     """The chat's header: author's note, variables, timed effects, overrides."""
     chat_id: str | None
-    """The chat's file name without its ending."""
+    """The chat's file name without its extension."""
     greeting: int | None
-    """Ask for the card's first message (0) or an alternative (from 1): the plan has it, expanded."""
+    """Put the card's first message (0) or an alternative (from 1) on the plan, expanded."""
     authors_note: Mapping[str, object]
     """Put the author's note elsewhere for this build: ``position``, ``depth``, ``role``."""
     group: Group | None
@@ -84,7 +84,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     use_embedded_book: bool
     """Use the lorebook inside the card (the default)."""
     forced_world_info: Sequence[Mapping[str, object]]
-    """Entries that fire whatever the chat says."""
+    """Entries that fire regardless of the chat."""
     tags: Sequence[str]
     """The character's tags, for entries that are limited to some."""
     extension_prompts: Sequence[ExtensionPrompt | Mapping[str, object]]
@@ -116,28 +116,28 @@ class SillyTavernInputs(CommonInputs, total=False):
     skip_world_info_registration: bool
     """Scan lore and leave it out of the prompt."""
     tool_recursion: int
-    """How many rounds of tool calls came before this build."""
+    """The number of previous rounds of tool calls."""
     dry_run: bool
-    """Build as SillyTavern does for its token counter: nothing is sent or remembered."""
+    """Build as SillyTavern does for its token counter: nothing is sent or stored."""
     strategy: str
     """How the prompt is made to fit: ``reference`` (SillyTavern's way), ``group_order``, ``priority``, or ``cache``,
-    which cuts the history in larger steps, so that many prompts begin alike."""
+    which cuts the history in larger steps, so that many prompts begin the same way."""
     lore: str
-    """Where lore goes that fires by key: ``reference`` (SillyTavern's places), or ``freeze``: into the history where it
-    fired, once, to stay there."""
+    """Where lore goes that fires by key: ``reference`` (SillyTavern's places), or ``freeze``: permanently into the
+    history where it fired."""
     volatile: str
     """Where notes, depth injections and texts with random or time macros go: ``reference`` (SillyTavern's places), or
-    ``tail``: behind the history."""
+    ``tail``: after the history."""
     cache_profile: CacheProfile | str | None
-    """The provider whose prices ``strategy="cache"`` reckons with; that of the preset's source by default."""
+    """The provider whose prices ``strategy="cache"`` uses; that of the preset's source by default."""
     expected_turns: int
-    """How many more turns ``strategy="cache"`` reckons with; by default as many as there were."""
+    """How many more turns ``strategy="cache"`` expects; by default as many as there were."""
     on_overflow: str
-    """``error`` raises when what must be in the prompt does not fit; ``return`` gives SillyTavern's prompt."""
+    """``error`` raises if required parts of the prompt do not fit; ``return`` gives SillyTavern's prompt."""
     macro_registry: MacroRegistry | None
     """The macros: ``default_registry()`` with yours. The legacy engine, which settings may choose, has only its own."""
     lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None
-    """Decides which World Info entries are active, instead of a ``WorldInfoEngine``."""
+    """Decides which World Info entries are active, instead of ``WorldInfoEngine``."""
     macro_memory: MacroMemory | None
     """The macros' state besides variables."""
     timezone: tzinfo
@@ -147,12 +147,12 @@ class SillyTavernInputs(CommonInputs, total=False):
     measure_media: Measure | None
     """Measures pictures for their token cost."""
     attachments: Mapping[str, str]
-    """Texts of attached files and of the Data Bank, by the URL that chat lines have for them."""
+    """Texts of attached files and of the Data Bank, by their URL in chat lines."""
     media: Mapping[str, str] | None
-    """Pictures, videos and sounds as ``data:`` URLs, by the URL that chat lines have for them."""
+    """Pictures, videos and sounds as ``data:`` URLs, by their URL in chat lines."""
     vectors: VectorResults | None
-    """What searches of Vector Storage found."""
+    """Results of Vector Storage searches."""
     tokenizers: TokenizerFiles | str | PathLike[str] | None
-    """A folder of tokenizer files for models whose vocabulary does not ship with TavernKit."""
+    """A folder of tokenizer files for models whose vocabulary is not shipped with TavernKit."""
     model_list: Sequence[Mapping[str, object]]
-    """OpenRouter's list of models, which says which tokenizer a model uses."""
+    """OpenRouter's list of models, with the tokenizer of each."""

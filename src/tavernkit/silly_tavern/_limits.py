@@ -1,20 +1,20 @@
-"""Limits of chat building: each well above honest use, each reported when it is hit."""
+"""Limits of builds, well above normal use; hitting one is reported."""
 
 from __future__ import annotations
 
 MAX_INJECTION_DEPTH = 10_000
-"""The deepest place in the chat that SillyTavern looks at for injections (inclusive)."""
+"""The deepest position in the chat that SillyTavern uses for injections (inclusive)."""
 
 MAX_CHAT_FILE_BYTES = 512 * 1024 * 1024
 """A chat file larger than this is not read."""
 MAX_CHAT_LINES = 100_000
-"""Of a longer chat only the last lines are read; the others stay in the file as they are."""
+"""In a longer chat only the last lines are read; the others stay in the file."""
 
 MAX_ATTACHMENT_BYTES = 64 * 1024 * 1024
 """A file that is attached to a chat and larger than this is not read."""
 
 TOKEN_CACHE_SIZE = 16_384
-"""How many texts a builder remembers the token count of."""
+"""How many token counts a builder caches."""
 
 HISTORY_MEMORIES = 256
 """For how many names and models a builder remembers the messages of chats."""
@@ -35,25 +35,25 @@ BYTES_OF_A_MESSAGE = 2000
 """What a message takes besides its text."""
 
 LONG_TEXT_CHARACTERS = 4096
-"""Longer texts are remembered by their digest, and their blocks are made again, so that caches stay small."""
+"""Longer texts are cached by digest, and their blocks are not cached, so that caches stay small."""
 
 CACHED_SCRIPT_LISTS = 64
-"""How many lists of regex scripts a builder remembers results of."""
+"""For how many lists of regex scripts a builder caches results."""
 
 CACHED_SCRIPT_CHARACTERS = 32_000_000
-"""Characters of the texts of which a builder remembers what regex scripts make of them."""
+"""Total characters of texts whose regex script results a builder caches."""
 
 EMBEDDED_BOOKS = 64
-"""How many cards' embedded books a builder keeps converted."""
+"""How many converted books of cards a builder caches."""
 
 MACRO_REGISTRIES = 8
-"""How many registries of macros a builder keeps an engine for."""
+"""For how many macro registries a builder keeps an engine."""
 
 MAX_PRESET_BYTES = 64 * 1024 * 1024
 """How large a preset file may be."""
 
 MAX_SETTINGS_BYTES = 256 * 1024 * 1024
-"""How large ``settings.json`` may be: it keeps all prompts, scripts and variables of its user."""
+"""How large ``settings.json`` may be: it has all prompts, scripts and variables of its user."""
 
 MAX_GROUP_BYTES = 64 * 1024 * 1024
 """How large a group file may be."""

@@ -1,4 +1,4 @@
-"""The order of a build, at a glance: one table for chat completion, one for text completion."""
+"""The order of a build: one table for chat completion, one for text completion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHAT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
     InjectionStep(),  # what is in the chat at a depth, or next to the main prompt
     CompilationStep(),  # control prompts, tools, nudges, examples: the layout is complete
     MacroExpansionStep(),  # the texts that are expanded last
-    PlanAssemblyStep(),  # the budget decides, as it does in SillyTavern; the plan and the request's fields
+    PlanAssemblyStep(),  # the budget is applied, as in SillyTavern; the plan and the request's fields
     TrimmingStep(),  # reports what was left out; refuses a prompt that lacks what it must have
 )
 """SillyTavern's chat completion. Every editing method gives a new pipeline for ``Builder.with_pipeline``."""
@@ -50,7 +50,7 @@ TEXT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
     TextInjectionStep(),  # what is in the chat at a depth, and post-history instructions
     TextCompilationStep(),  # the chat as text, and the line that the reply follows
     TextMacroExpansionStep(),  # the texts that are expanded last
-    TextPlanAssemblyStep(),  # the budget decides; the text and its stop strings
+    TextPlanAssemblyStep(),  # the budget is applied; the text and its stop strings
     TextTrimmingStep(),  # reports what was left out
 )
 """SillyTavern's text completion (``dialect="text"``)."""

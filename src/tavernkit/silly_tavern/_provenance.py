@@ -1,4 +1,4 @@
-"""Where the pieces of a prompt came from, in words for people."""
+"""Provenance: readable descriptions of where pieces of a prompt came from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLES: Mapping[str, str] = {
     "bias": "Start Reply With",
     "send_if_empty": "Replace Empty Message",
 }
-"""What people call SillyTavern's own prompts, by identifier."""
+"""Readable names of SillyTavern's own prompts, by identifier."""
 
 CARD_FIELD = "a field of the card"
 CARD_OR_CHAT = "a field of the card, or the chat's own"

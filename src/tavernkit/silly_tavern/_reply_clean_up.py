@@ -1,4 +1,4 @@
-"""What a build knows that the clean-up of its reply needs."""
+"""The inputs for cleaning up a reply, from a build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outlives a build: engines and what they have compiled, counted and made."""
+"""Services that outlive a build: engines and their caches."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class Services:
         self._lock = threading.Lock()
 
     def macros_of(self, registry: MacroRegistry | None) -> MacroEngine:
-        """The engine that expands with a registry, and remembers what it has parsed."""
+        """Return the engine of a macro registry, cached."""
         if registry is None:
             return self.macro_engine
         # An id is enough: the engine keeps the registry alive.
         return self._engines.get_or_make(id(registry), lambda: MacroEngine(registry))
 
     def counter(self, rule: CountingRule, files: TokenizerFiles | None, warn: Warn) -> MessageCounter:
-        """The counter of a rule, with the counts it remembers."""
+        """Return the counter of a rule, with its cached counts."""
         key = (rule, files)
         with self._lock:
             if key not in self._counters:
@@ -81,14 +81,14 @@ class Services:
             return self._counters[key]
 
     def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
-        """The messages made of chat lines with these names and this counter."""
+        """Return the cached messages of chat lines with these names and this counter."""
         key = (counter, names_behavior, user_name, in_group)
         return self._histories.get_or_make(key, lambda: HistoryMemory(self._messages))
 
     def vocabulary(
         self, name: str, files: TokenizerFiles | None, warn: Warn
     ) -> tuple[VocabularyInUse, Callable[[str], int]]:
-        """A vocabulary of text completion, and what counts with it and remembers the counts."""
+        """Return a vocabulary of text completion, and a counter with cached counts."""
         key = (name, files)
         with self._lock:
             if key not in self._vocabularies:
@@ -97,7 +97,7 @@ class Services:
             return self._vocabularies[key]
 
     def embedded_book(self, character: Character) -> WorldBook | None:
-        """The book inside a card as a world book, converted once."""
+        """Return the book inside a card as a world book, cached."""
         book = character.character_book
         if book is None:
             return None
@@ -117,7 +117,7 @@ def _size_of_messages(_key: object, messages: list[PlacedMessage]) -> int:
 
 
 def _book_json(book: CharacterBook) -> JsonObject:
-    """A card's book as JSON; an entry made by a program must say that it is on, or SillyTavern takes it for off."""
+    """Return a card's book as JSON; entries must say that they are enabled, or SillyTavern treats them as disabled."""
     entries: list[Json] = []
     for entry in book.entries:
         made: JsonObject = {} if entry.raw else {"enabled": entry.enabled, "insertion_order": entry.insertion_order}
@@ -126,9 +126,9 @@ def _book_json(book: CharacterBook) -> JsonObject:
 
 
 def selected_books(context: SillyTavernContext, services: Services) -> SelectedBooks:
-    """The books by where they come from.
+    """Return the books by source.
 
-    A card's embedded book counts as the character's, as after its import, unless a book of its name is there already.
+    A card's embedded book counts as the character's, as after its import, unless a book with its name already exists.
     """
     character = list(context.character_books)
     if context.use_embedded_book and context.card is not None:

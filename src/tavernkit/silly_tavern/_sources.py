@@ -1,4 +1,4 @@
-"""Where the texts of a SillyTavern build stand: its inputs, with every text that can get into a prompt traced."""
+"""The sources of a SillyTavern build: its inputs, with every text that can be in a prompt traced."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _PRESET_TEXTS = (
 )
 _METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
 NEWEST_LINES = 8
-"""How many of the newest lines of a chat are traced in any case: macros such as ``{{lastMessage}}`` give them."""
+"""How many of the newest lines of a chat are always traced, because macros such as ``{{lastMessage}}`` use them."""
 
 SHORT_CHAT = 40
 """How many of the newest lines a build for a source map has at most, if that gives the same texts."""
@@ -70,7 +70,7 @@ _SUMMARY = "memory"
 """The key of a summary of the chat, which is kept with a line."""
 
 _BUILT_IN = "SillyTavern's own"
-"""The name of texts that no file of the user's has."""
+"""The name of texts that are in no file of the user's."""
 
 
 def traced_context(
@@ -82,16 +82,16 @@ def traced_context(
     variables: VariablesStore,
     copies: TracedCopies,
 ) -> SillyTavernContext:
-    """Return the context of a build with its texts traced, which neither warns nor refuses.
+    """Return the context of a build with traced texts, without warnings or checks.
 
     Args:
         context: The context.
         lines: The chat as the build saw it.
-        kept: The indices of the lines that the chat is to have.
+        kept: The indices of the lines to keep.
         wanted: The indices of the lines that are traced.
-        numbers: The random numbers that it has drawn, if they are the application's.
+        numbers: The random numbers drawn so far, if they are the application's.
         variables: The variables as the build saw them.
-        copies: Traced copies of inputs that were made before.
+        copies: Cached traced copies of inputs.
     """
     chat = _chat_name(context)
     return context.replace(
@@ -134,7 +134,7 @@ def traced_context(
 
 
 class _Attachments(Mapping[str, str]):
-    """The texts of files, each traced when it is asked for: a folder reads them only then."""
+    """The texts of files, traced on demand."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
@@ -150,12 +150,12 @@ class _Attachments(Mapping[str, str]):
 
 
 class LineTexts:
-    """Gives lines of the chat, traced to their places in it."""
+    """Returns lines of the chat, traced to their places in it."""
 
     def __init__(
         self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: ChatPlan, before: Mapping[int, KnownLine]
     ) -> None:
-        """Look which lines are in a plan as they stand.
+        """Find the lines that are in a plan unchanged.
 
         Args:
             context: The inputs of the build.
@@ -174,7 +174,7 @@ class LineTexts:
         # In a text prompt, the first message that is shown may be written in another way.
         self._first = next((index for index, line in enumerate(lines) if not line.is_system), 0)
         self.changed = {0, self._first, *range(max(count - NEWEST_LINES, 0), count)}
-        """Lines that are in the plan in another form, have a summary with them, or are among the newest."""
+        """Lines that are in the plan in another form, have a summary, or are among the newest."""
         self.changed.update([index for index, line in enumerate(lines) if line.extra and _SUMMARY in line.extra])
         self.others: list[tuple[int, Block]] = []
         """The other blocks that are sent, with their places in the plan."""
@@ -213,7 +213,7 @@ class LineTexts:
     def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the lines that a prompt is made of besides those that are known, as they stand, or not in it at all.
 
-        All of them, if what the build did may depend on how many there are.
+        All of them, if the result may depend on how many there are.
 
         Args:
             context: The inputs of the build.
@@ -235,14 +235,14 @@ class LineTexts:
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
-        """Return True if a block is a line of the chat as it stands, or what the user says now."""
+        """Return True if a block is an unchanged line of the chat, or the user's new message."""
         index = line_of_block(block)
         if index is None or index >= len(self.lines):
             return id(block) in self.whole
         return block.content == self.lines[index].mes
 
     def of_block(self, block: Block) -> str:
-        """Return the text of a block; if it is a line of the chat as it stands, with its place."""
+        """Return the text of a block; for an unchanged line of the chat, with its place."""
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
@@ -270,7 +270,7 @@ class LineTexts:
 
 
 def turn_inputs(context: SillyTavernContext, plan: ChatPlan, texts: LineTexts) -> TurnInputs | None:
-    """Return what a plan has in common with the next one; None if its texts may come from more than that.
+    """Return the inputs that a plan shares with the next one; None if its texts may have other sources.
 
     Args:
         context: The inputs.
@@ -289,22 +289,22 @@ def _words(line: object) -> object:
 
 
 def place_of(block: Block, lines: Sequence[int] | None = None) -> object:
-    """Return what a block shares with that of another build: its line, or its slot.
+    """Return the place of a block, comparable between builds: its line, or its slot.
 
     Args:
         block: The block.
-        lines: The lines that the build had, if those were not all.
+        lines: The lines of the build, if it did not have all.
     """
     index = line_of_block(block)
     if index is None:
         return block.slot
     if not lines:
         return index
-    return lines[index] if index < len(lines) else lines[-1] + 1 + index - len(lines)  # what the user says now
+    return lines[index] if index < len(lines) else lines[-1] + 1 + index - len(lines)  # the user's new message
 
 
 def line_of_block(block: Block) -> int | None:
-    """Return the index of the chat line that a block is made of; None if it is made of something else."""
+    """Return the index of a block's chat line; None if it is not made from one."""
     source = block.source
     if block.token_budget_group != "history" or not is_mapping(source) or source.get("kind") != "history":
         return None
@@ -317,7 +317,7 @@ def _chat_name(context: SillyTavernContext) -> str:
 
 
 class EntryTexts:
-    """Gives the texts of lore entries, traced to their books."""
+    """Returns the texts of lore entries, traced to their books."""
 
     def __init__(self, context: SillyTavernContext, services: Services) -> None:
         self._context = context
@@ -344,7 +344,7 @@ class EntryTexts:
         return trace(entry.content, origin, len(written) - len(entry.content))
 
     def _place(self, entry: Entry) -> tuple[str, str]:
-        """The book of an entry and where it is there; one of a card's own book is in the card."""
+        """Return the book of an entry and its place there; for a card's own book, the place in the card."""
         if self._places is None:
             self._places = {
                 id(raw): (book, index, key)
@@ -363,7 +363,7 @@ class EntryTexts:
 
 
 def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) -> T:
-    """A copy whose texts of these names are traced."""
+    """Return a copy with these fields traced."""
     changes: dict[str, object] = {}
     for each in names:
         text: object = getattr(value, each)
@@ -399,7 +399,7 @@ def _preset(preset: Preset, kind: str = "preset", where: str = "") -> Preset:
 
 
 def _template(template: T, kind: str, pointer: str) -> T:
-    """A template of text completion, with all its texts traced."""
+    """Return a template of text completion with all texts traced."""
     names = [
         each.name
         for each in dataclasses.fields(template)  # pyright: ignore[reportArgumentType]  # every template is a dataclass

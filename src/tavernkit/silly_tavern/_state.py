@@ -1,4 +1,4 @@
-"""What the steps of a SillyTavern build hand each other, and what its macros see."""
+"""The state that the steps of a SillyTavern build share, and the environment of its macros."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def macro_environment(
     random: Callable[[], float],
     budget: BuildBudget,
 ) -> MacroEnvironment:
-    """The environment at the start of a build; the turn, the outlets and the input change later."""
+    """Return the macro environment at the start of a build; the turn, the outlets and the input change later."""
     metadata, settings, preset = context.metadata, context.settings, context.active_preset
     power_user = settings.power_user
     reroll = metadata.get("pick_reroll_seed")
@@ -108,13 +108,13 @@ class SillyTavernState(BuildState[SillyTavernContext]):
     def __init__(self, context: SillyTavernContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = services if services is not None else Services()
-        """What outlives a build: the engines and what they remember."""
+        """Services that outlive the build: engines and their caches."""
         self.numbers = DrawnNumbers(context.random) if context.random is not None and context.seed is None else None
-        """The random numbers of the application, if it gives them."""
+        """The application's random numbers, if given."""
         self.random = self.random_numbers()
         """Random numbers of this build, one stream for macros and lore."""
         self.memory = context.memory.copy()
-        """What macros remember of the chat; kept here until the turn is received."""
+        """The macros' state; kept here until the reply has arrived."""
         self._counter: MessageCounter | None = None
         self._text_counter: TextCounter | None = None
         self.counting_note = ""
@@ -132,26 +132,26 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.core: list[CoreMessage] = []
         """prepare: the messages that may go into the prompt, oldest first."""
         self.continued_text = ""
-        """prepare: the newest visible message as the prompt has it."""
+        """prepare: the newest visible message as it is in the prompt."""
         self.read_examples: Callable[[SillyTavernState, str, ExampleBlock], list[ExampleBlock]] = _no_examples
         """prepare: reads example dialogue for chat or text completion."""
         self.examples: list[ExampleBlock] = []
         """prepare, lore: example dialogue, of the card and of lore."""
         self.extensions = ExtensionPrompts()
-        """prepare, lore: the registry of extension prompts, note, persona and lore at depth included."""
+        """prepare, lore: the registry of extension prompts, including note, persona and lore at depth."""
         self.note: AuthorsNote | None = None
         """prepare: the author's note of this turn."""
         self.vector_calls: list[VectorCall] = []
         self.vector_texts: list[str] = []
-        """lore: what Vector Storage asks an index for."""
+        """lore: the searches of Vector Storage."""
         self.forced_lore: list[JsonObject] = []
         """lore: entries that Vector Storage found."""
         self.lore_result: WorldInfoResult | None = None
-        """lore: what the scan gave."""
+        """lore: the result of the scan."""
         self.lore_sources = LoreSources()
         """lore: where the entries of the scan came from."""
         self.read_entry: ReadEntry = attrgetter("content")
-        """Gives the text of a lore entry."""
+        """Returns the text of a lore entry."""
         self.outlets: Mapping[str, str] = {}
         """lore: texts for ``{{outlet::name}}``."""
         self.prompt_entries = PromptCollection(())
@@ -159,31 +159,31 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.pinned_groups: dict[str, Prompt] = {}
         """pinned_groups: the built-in prompts by identifier."""
         self.draft = TextDraft()
-        """text completion: the prompt while it is put together; every step writes its part."""
+        """text completion: the draft of the prompt; every step writes its part."""
         self.assembled_text: AssembledText | None = None
-        """text completion, plan_assembly: what found its place and what did not."""
+        """text completion, plan_assembly: what was placed and what was not."""
         self.frozen_lines: list[FrozenLine] = []
         """lore: lines of the history that are lore, old ones and those of this turn."""
         self.active_lore: frozenset[str] = frozenset()
-        """lore: identities of the entries that fired now and stand in the history."""
+        """lore: ids of the entries that fired now and are in the history."""
         self.moved: list[Moved] = []
-        """lore, injection: what is elsewhere than in SillyTavern's prompt."""
+        """lore, injection: what was moved from its place in SillyTavern's prompt."""
         self.layout: Layout | None = None
-        """injection: begun with the chat and what is injected; compilation completes it."""
+        """injection: started with the chat and injections; compilation completes it."""
         self.assembled: Assembled | None = None
-        """plan_assembly: what found its place, what did not, what is left of the budget."""
+        """plan_assembly: what was placed, what was not, and the rest of the budget."""
         self.trim_report: TrimReport | None = None
         """trimming: what did not fit."""
 
     def random_numbers(self) -> Callable[[], float]:
-        """Return the random numbers of the inputs as they are now: hooks may have changed them."""
+        """Return the random numbers of the current inputs, which hooks may have changed."""
         context, numbers = self.context, self.numbers
         if numbers is not None and context.seed is None and context.random is numbers.source:
             return numbers
         return context.random_source
 
     def new_macros(self) -> Substitution:
-        """Bind the macro engine to the inputs as they are now."""
+        """Bind the macro engine to the current inputs."""
         lines = tuple(self.context.log.lines)
         environment = macro_environment(
             self.context, lines, self.variables, self.memory, self.random, self.build_budget
@@ -199,7 +199,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         )
 
     def need_layout(self) -> Layout:
-        """The layout; the step that begins it must have run.
+        """Return the layout; the step that creates it must have run.
 
         Raises:
             PipelineError: The step has not run.

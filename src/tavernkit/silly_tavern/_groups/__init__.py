@@ -1,4 +1,4 @@
-"""Group chats: who speaks, and one card out of many."""
+"""Group chats: who speaks, and joined cards."""
 
 from tavernkit.silly_tavern._groups.activation import ActivationInput, MissingGroupMemberError, activate
 from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards

@@ -15,22 +15,22 @@ from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._groups.group import Group, GroupMember
 
 Random = Callable[[], float]
-"""Gives numbers from 0 (included) to 1 (not included)."""
+"""Returns numbers from 0 (included) to 1 (not included)."""
 
 PASSED_ON_TYPES = frozenset({"swipe", "impersonate", "quiet", "continue"})
 _WORD = re.compile(r"\b\w+\b", re.ASCII)
 
 
 class MissingGroupMemberError(TavernKitError):
-    """A swipe or continue has no speaker: the last speaker is not among the characters."""
+    """A swipe or continue has no speaker, because the last speaker is not among the characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationInput:
-    """What decides about the speakers of a turn.
+    """The inputs for choosing the speakers of a turn.
 
     ``characters`` are all known ones, members or not. ``random`` wins over ``seed``; one of them makes a decision
-    repeatable. ``forced`` is the avatar of the one who must speak.
+    repeatable. ``forced`` is the avatar of the member who must speak.
     """
 
     group: Group
@@ -172,7 +172,7 @@ class _Turn:
             members = set(self.given.group.members)
             namesakes = (c.avatar for c in self.given.characters if c.name == last.name and c.avatar in members)
             found += [avatar for avatar in (next(namesakes, None),) if avatar is not None]
-        # Not de-duplicated: a persona with the name of the last speaker lets that one generate twice.
+        # Not de-duplicated: with a persona named like the last speaker, that member generates twice.
         return self.because("last speaker", [avatar for avatar in found if avatar in self.by_avatar])
 
     def banned_name(self) -> str | None:
@@ -214,5 +214,5 @@ class _Turn:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case; only ASCII letters, digits and underscores make words."""
+    """Return the words of a text in lower case; only ASCII letters, digits and underscores count."""
     return [word.lower() for word in _WORD.findall(text)]

@@ -1,4 +1,4 @@
-"""One card out of many: the fields of a group's members joined."""
+"""Joins the fields of a group's members into one card."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = "<START>"
 _FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
 
 JoinedField: TypeAlias = Literal["description", "personality", "scenario", "mes_example"]
-"""A field of a card that groups join."""
+"""A card field that groups join."""
 
 _TITLES: dict[JoinedField, str] = {
     "description": "Description",
@@ -43,7 +43,7 @@ class JoinedFields:
 def merge_cards(
     chat: GroupChat, *, expand: ExpandCardText, scenario_override: str = "", examples_override: str = ""
 ) -> JoinedFields | None:
-    """Join the members' fields; nothing when the group swaps cards. Overrides replace what would be collected."""
+    """Join the members' fields; None if the group swaps cards. Overrides replace the joined texts."""
     if not chat.joins_cards:
         return None
     return JoinedFields(
@@ -55,7 +55,7 @@ def merge_cards(
 
 
 def join_field(chat: GroupChat, field: JoinedField, expand: ExpandCardText, override: str = "") -> str:
-    """Join one field of the members, each between the group's prefix and suffix; the chat's own text wins."""
+    """Join one field of the members, each between the group's prefix and suffix; the chat's own text takes precedence."""
     own = trim(override)
     if own and (text := expand(own, None)):
         return text
@@ -65,7 +65,7 @@ def join_field(chat: GroupChat, field: JoinedField, expand: ExpandCardText, over
 
 
 def group_depth_prompts(chat: GroupChat, *, expand: ExpandCardText) -> list[DepthPrompt]:
-    """The members' own depth prompts; none when the group swaps cards."""
+    """Return the members' own depth prompts; empty if the group swaps cards."""
     if not chat.joins_cards:
         return []
     prompts: list[DepthPrompt] = []

@@ -1,4 +1,4 @@
-"""What belongs to a character besides its card."""
+"""Data of a character besides its card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.silly_tavern._world_info.book import WorldBook
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharacterExtras:
-    """Books, tags and regex scripts of a group's member: they count while the member speaks."""
+    """Books, tags and regex scripts of a group's member, used while the member speaks."""
 
     books: Sequence[WorldBook] = ()
     """Lorebooks linked to the member."""

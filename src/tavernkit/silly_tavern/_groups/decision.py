@@ -1,4 +1,4 @@
-"""An application's decision who speaks, beside that of the group's own rules."""
+"""An application's decision about who speaks, compared with the group's own rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _digest(*values: object) -> str:
 
 
 def reconcile(given: GroupDecision | None, computed: GroupDecision | None, warn: Warn) -> GroupDecision | None:
-    """Take the application's decision; warn where our rules decide otherwise."""
+    """Return the application's decision; warn if the group's rules decide differently."""
     if given is None or computed is None:
         return given or computed
     if tuple(given.activated) != tuple(computed.activated):

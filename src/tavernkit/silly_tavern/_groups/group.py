@@ -1,4 +1,4 @@
-"""A group chat's settings, as SillyTavern's group files have them."""
+"""A group chat's settings, in the format of SillyTavern's group files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GroupMember:
 
     @property
     def talkativeness(self) -> float:
-        """How likely the character speaks up; what is missing or no number counts as one half."""
+        """How likely the character speaks; a missing or invalid value counts as one half."""
         extensions = self.character.extensions
         if "talkativeness" not in extensions:
             return DEFAULT_TALKATIVENESS
@@ -64,7 +64,7 @@ class GroupMember:
 class Group:
     """A group: its members by avatar, who is muted, how speakers are chosen and how cards are joined.
 
-    ``activation_strategy`` is None for a number that SillyTavern does not know: then no one speaks unprompted.
+    ``activation_strategy`` is None for a number that SillyTavern does not know: then nobody speaks unprompted.
     ``source`` keeps the file's own object for ``to_json()``.
     """
 
@@ -124,7 +124,7 @@ class Group:
         return cls.from_json(data)
 
     def to_json(self) -> JsonObject:
-        """The group as its file has it: what was read, with what was changed since."""
+        """Return the group in file format, with all changes and unknown keys."""
         plain = thaw_object(self.source)
         then = Group.from_json(self.source)
         for ours, theirs, encode in _FIELDS:

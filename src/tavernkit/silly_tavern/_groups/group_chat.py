@@ -1,4 +1,4 @@
-"""A group while it talks: its settings, its members' cards, the one who speaks."""
+"""An active group: its settings, its members' cards, and the speaker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.silly_tavern._groups.group import Group, GroupMember
 
 @dataclass(frozen=True, slots=True)
 class GroupChat:
-    """A group with those of its members whose cards are known, in its order; ``speaker`` is an avatar."""
+    """A group with the members whose cards are known, in order; ``speaker`` is an avatar."""
 
     group: Group
     members: tuple[GroupMember, ...] = ()
@@ -19,7 +19,7 @@ class GroupChat:
 
     @classmethod
     def of(cls, group: Group, cards: Mapping[str, Character], speaker: str | None = None) -> GroupChat:
-        """Find the members among cards by avatar; others are left aside."""
+        """Find the members among cards by avatar; others are ignored."""
         return cls(group, tuple(GroupMember(each, cards[each]) for each in group.members if each in cards), speaker)
 
     @property
@@ -35,10 +35,10 @@ class GroupChat:
 
     @property
     def joins_cards(self) -> bool:
-        """True if the members' cards are joined into one; else the speaker's is the only one."""
+        """True if the members' cards are joined; otherwise only the speaker's is used."""
         return self.group.generation_mode != "swap" and bool(self.group.members)
 
     def heard(self, *, with_muted: bool) -> list[GroupMember]:
-        """The members whose cards count: the speaker's always does, muted ones' only if asked for."""
+        """Return the members whose cards are used: always the speaker's, muted ones only on request."""
         muted = frozenset[str]() if with_muted else frozenset(self.group.disabled_members) - {self.speaker}
         return [member for member in self.members if member.avatar not in muted]

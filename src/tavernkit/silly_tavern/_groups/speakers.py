@@ -11,7 +11,7 @@ from tavernkit.silly_tavern._groups.group import GroupMember
 
 
 def decide(context: SillyTavernContext, warn: Warn) -> GroupDecision:
-    """The application's decision, compared with the group's own rules where its seed allows that; else theirs."""
+    """Return the application's decision, compared with the group's rules if its seed allows that; else theirs."""
     if context.group is None:
         raise ConfigError("there is no group to decide for: pass group= and members=", code="NO_GROUP")
     given = context.decision
@@ -33,9 +33,9 @@ def decide(context: SillyTavernContext, warn: Warn) -> GroupDecision:
 
 
 def with_speaker(context: SillyTavernContext, warn: Warn) -> SillyTavernContext:
-    """Let the speaker's card be the character of a group's build; outside a group nothing changes.
+    """Use the speaker's card as the character of a group's build; outside a group nothing changes.
 
-    The decision that was used is the new context's.
+    The new context has the decision that was used.
     """
     if context.group is None or (context.character is not None and context.speaker is None):
         return context

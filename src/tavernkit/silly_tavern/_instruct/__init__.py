@@ -1,1 +1,1 @@
-"""Instruct mode: its templates, the system prompt, and how messages are written with them."""
+"""Instruct mode: its templates, the system prompt, and the format of messages."""

@@ -1,4 +1,4 @@
-"""Example dialogue, written with the sequences of instruct mode."""
+"""Example dialogue in the format of instruct mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _START_LINE = re.compile(f"{START}\n", re.IGNORECASE | re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleNames:
-    """The names of a chat: those that speaker lines have, and those that are written in front of messages."""
+    """The names of a chat: those in speaker lines, and those written before messages."""
 
     user: str
     character: str
@@ -33,7 +33,7 @@ def format_examples(
     heading: str,
     expand: Callable[[str], str],
 ) -> list[list[str]]:
-    """Write blocks (under ``<START>`` lines) as messages: for each block its pieces, the heading one of them.
+    """Write blocks (under ``<START>`` lines) as messages: for each block its pieces, including the heading.
 
     If no block has any speaker line, or examples are not formatted, each block is one piece under the heading.
     """
@@ -46,7 +46,7 @@ def format_examples(
 
 
 def _under(block: str, heading: str) -> str:
-    """Put the heading in the place of the first ``<START>`` line."""
+    """Replace the first ``<START>`` line with the heading."""
     found = _START_LINE.search(block)
     return block if found is None else block[: found.start()] + heading + block[found.end() :]
 
@@ -61,7 +61,7 @@ class _Sequences:
         self._bot = self._prepare(template.output_sequence, template.output_suffix, names.written_character, expand)
 
     def _prepare(self, prefix: str, suffix: str, name: str, expand: Callable[[str], str]) -> tuple[str, str]:
-        # Without macros SillyTavern leaves out the default suffix too.
+        # Without macros SillyTavern also leaves out the default suffix.
         if not self._template.macro:
             return prefix, suffix
         prefix, suffix = (replace_name(expand(text), name) for text in (prefix, suffix))

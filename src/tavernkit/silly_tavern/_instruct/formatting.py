@@ -1,4 +1,4 @@
-"""Messages, the reply line and the story string, written with an instruct template."""
+"""Writes messages, the reply line and the story string with an instruct template."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANY, FIRST, LAST = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message as it goes into the prompt; ``open_end`` is where its text ends and its suffix begins."""
+    """A message in its prompt format; ``open_end`` is where its text ends and its suffix begins."""
 
     text: str
     open_end: int
@@ -64,7 +64,7 @@ class InstructFormatter:
     def reply_line(
         self, name: str, *, impersonate: bool = False, bias: str = "", quiet: bool = False, loud: bool = False
     ) -> str:
-        """Write the line that the reply follows. ``loud`` lets a quiet prompt be answered by the character."""
+        """Write the line before the reply. With ``loud``, the character answers a quiet prompt."""
         template, separator = self.template, self.template.separator
         behavior = template.names_behavior
         named = bool(name) and (behavior == "always" or (self.in_group and behavior == "force"))
@@ -83,7 +83,7 @@ class InstructFormatter:
         return (trim_end(text) if template.wrap else text) + ("" if named else separator)
 
     def story(self, story: str) -> tuple[str, str]:
-        """What goes before and after a story string that is not in the chat. Macros are always expanded here."""
+        """Return what goes before and after a story string outside the chat. Macros are always expanded here."""
         if not story:
             return "", ""
         template = self.template
@@ -119,7 +119,7 @@ class InstructFormatter:
         return template.last_output_sequence or template.output_sequence
 
     def _filler(self, sequence: str) -> str:
-        """The blank that the usual sequence ends with, if the last one lacks it."""
+        """Return the space that the usual sequence ends with, if the last one lacks it."""
         usual, last = self.template.output_sequence, self.template.last_output_sequence
         if not usual or not last or sequence != last:
             return ""

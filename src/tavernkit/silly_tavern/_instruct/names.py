@@ -8,17 +8,17 @@ from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.traced import substitute
 
 NOBODY = "System"
-"""Stands in for the name of a message that has none."""
+"""The default name of a message."""
 
 NAME_MACRO = ("name",)
-"""What macro expansion must leave in a sequence."""
+"""The macro that expansion must leave in a sequence."""
 
 _NAME = "{{name}}"
 _ANY_CASE = re.compile(r"\{\{name\}\}", re.IGNORECASE | re.ASCII)
 
 
 def replace_name(text: str, name: str) -> str:
-    """Put a name into a sequence. ``$&`` and the like in it count, as in a JavaScript replacement."""
+    """Put a name into a sequence. ``$&`` and similar patterns in it are special, as in a JavaScript replacement."""
     if "{{" not in text or _NAME not in text.lower():
         return text
     if type(text) is not str and "$" not in name:

@@ -46,7 +46,7 @@ MARKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("ChatML", ("<|im_start|>user", "<|im_start|>assistant", "<|im_end|>")),
 )
-"""Template names and texts that a chat template must all have to be of that kind; the first one that fits counts."""
+"""Template names and the texts that a chat template must contain; the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def select_for_model(
 ) -> Selection:
     """Choose an instruct template for a model's name.
 
-    A mapping of the user's wins and switches instruct mode on. Else, while it is on: the first preset whose
-    ``activation_regex`` matches, or, if bound to it, the one named as the context template in use. Bound templates
-    come together, under one name, unless a mapping names both.
+    The user's mapping wins and switches instruct mode on. Otherwise, if it is on: the first preset whose
+    ``activation_regex`` matches, or, if bound to it, the one named as the context template in use. Bound templates are
+    selected together by name, unless a mapping names both.
 
     Args:
         model: The model's name.
@@ -104,7 +104,7 @@ def select_for_model(
 
 
 def template_for_chat_template(chat_template: str, sha256: str | None = None) -> str | None:
-    """Name the templates (context and instruct alike) that suit a model's chat template, if any do.
+    """Return the name of the templates (context and instruct) for a model's chat template, if any.
 
     Args:
         chat_template: The model's chat template (Jinja).

@@ -15,6 +15,6 @@ class SystemPrompt(TemplateFile):
     kind: ClassVar[str] = "system prompt"
 
     enabled: bool = True
-    """False if text completion goes without it."""
+    """False if text completion does not use it."""
     content: str = ""
     post_history: str = ""

@@ -14,7 +14,7 @@ from tavernkit.silly_tavern._files.template_file import TemplateFile
 from tavernkit.silly_tavern.errors import InvalidInstructError
 
 NamesBehavior = Literal["none", "force", "always"]
-"""When names are written in front of messages."""
+"""When names are written before messages."""
 
 ADDED_KEYS: Mapping[str, Json] = {
     "input_suffix": "",
@@ -41,7 +41,7 @@ LIVE_ONLY = frozenset({"enabled", "bind_to_context"})
 class InstructTemplate(TemplateFile):
     """Sequences around messages, and the switches of instruct mode.
 
-    A template read from a file is ``enabled``; the live copy in the settings says so itself. ``bind_to_context``
+    A template read from a file is ``enabled``; the live copy in the settings has its own value. ``bind_to_context``
     selects the context template of the same name with it.
     """
 
@@ -98,12 +98,12 @@ class InstructTemplate(TemplateFile):
 
     @classmethod
     def off(cls) -> InstructTemplate:
-        """Instruct mode switched off, with nothing in any sequence."""
+        """Return instruct mode switched off, with empty sequences."""
         return cls(enabled=False, input_sequence="", output_sequence="", wrap=False)
 
     @classmethod
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
-        """The template with today's keys: old ones are renamed or dropped, missing ones added."""
+        """Return the template with current keys: old ones are renamed or dropped, missing ones added."""
         plain = TemplateFile.migrated(data)
         if "separator_sequence" in plain:
             plain["output_suffix"] = plain.pop("separator_sequence") or ""
@@ -117,12 +117,12 @@ class InstructTemplate(TemplateFile):
         return plain
 
     def with_preset(self, preset: InstructTemplate) -> InstructTemplate:
-        """These settings after a preset was selected: what its file does not say stays as it is."""
+        """Return these settings after selecting a preset: values that its file does not have stay unchanged."""
         known = self.migrated(preset.source) if preset.source else preset.to_json()
         taken = {key: getattr(preset, key) for key in self.field_names() if key in known and key not in LIVE_ONLY}
         return self.replace(name=preset.name, **taken)
 
     @property
     def separator(self) -> str:
-        """What stands between a sequence and its text."""
+        """The separator between a sequence and its text."""
         return added("\n", "wrap") if self.wrap else ""

@@ -24,14 +24,14 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 def arity_problem(definition: MacroDefinition, count: int) -> str | None:
-    """Say what is wrong with the number of arguments, if anything is."""
+    """Return what is wrong with the number of arguments, if anything."""
     if definition.accepts(count):
         return None
     return f"takes {definition.arity}, {count or 'none'} given"
 
 
 def type_problem(definition: MacroDefinition, args: Sequence[str]) -> str | None:
-    """Say what is wrong with the types of the arguments, if anything is."""
+    """Return what is wrong with the types of the arguments, if anything."""
     if not definition.typed:
         return None
     for spec, text in zip(definition.args, args, strict=False):
@@ -41,7 +41,7 @@ def type_problem(definition: MacroDefinition, args: Sequence[str]) -> str | None
 
 
 def to_text(value: object) -> str:
-    """Write what a handler gave: nothing is empty, dates are ISO 8601 in UTC, objects and lists compact JSON."""
+    """Convert a handler's result to text: None is empty, dates are ISO 8601 in UTC, objects and lists compact JSON."""
     if isinstance(value, str):
         return value
     if value is None or value is UNDEFINED:
@@ -58,7 +58,7 @@ _FALSE = frozenset(("false", "off", "0"))
 
 
 def dedent(text: str) -> str:
-    """Remove the indentation of the first line that says anything from all lines, and trim the whole."""
+    """Remove the indentation of the first non-blank line from all lines, and trim the result."""
     if "\n" not in text:
         return trim(text)
     lines = text.split("\n")
@@ -70,7 +70,7 @@ def dedent(text: str) -> str:
 
 
 def is_falsy(text: str) -> bool:
-    """Return True if a condition's text means no."""
+    """Return True if a condition's text is falsy."""
     return not text or trim(text).lower() in _FALSE
 
 

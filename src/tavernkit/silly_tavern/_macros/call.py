@@ -1,4 +1,4 @@
-"""What a handler is given: its call, the variables within their limits, and a way to report what is wrong."""
+"""What a handler gets: its call, the variables within their limits, and a way to report problems."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ DiagnosticKind = Literal[
     "ignored",
     "limit",
 ]
-"""The first four are SillyTavern's own; the others are what it lets pass without a word."""
+"""The first four are SillyTavern's own; the others are problems that it ignores silently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One thing that was wrong.
+    """One problem in a text.
 
     ``about`` says what a runtime warning or limit is about (``arity``, ``type``, ``roll``, ``depth``); a syntax
     diagnostic has its ``phase`` (``lexing``, ``parsing``) and how many errors it stands for (``count``).
-    ``position`` is an index into the text as it was given. ``unclosed`` marks a call that lacks its block.
-    ``remaining`` are the macros that are left in a text.
+    ``position`` is an index into the original text. ``unclosed`` marks a call without its block.
+    ``remaining`` are the macros left in a text.
     """
 
     kind: DiagnosticKind
@@ -67,7 +67,7 @@ class Diagnostic:
         return self.message if self.position is None else f"{self.message} (at character {self.position})"
 
     def to_error(self) -> MacroError:
-        """The error that strict mode raises for it."""
+        """Return the error that strict mode raises for it."""
         text = str(self)
         if self.kind == "block" or self.unclosed:
             closing = None if self.about == "closing" else f"{{{{/{self.macro}}}}}"
@@ -85,7 +85,7 @@ class Diagnostic:
 _ERRORS: dict[str, type[MacroError]] = {"syntax": MacroSyntaxError, "unknown_macro": UnknownMacroError}
 
 Report = Callable[[Diagnostic], None]
-"""Takes one diagnostic."""
+"""Receives one diagnostic."""
 
 
 def reporter(warn: Warn, *, strict: bool) -> Report:
@@ -101,17 +101,17 @@ def reporter(warn: Warn, *, strict: bool) -> Report:
 
 
 class MacroFailure(Exception):  # noqa: N818 - it is not an error of the program: the macro stays in the text
-    """Raised by a handler that cannot answer: the macro stays in the text and the reason is reported."""
+    """Raised by a handler that fails: the macro stays in the text and the reason is reported."""
 
 
 class OutOfRoomError(MacroFailure):
-    """Raised where an expansion has hit one of its limits, which is reported already: the macro stays in the text."""
+    """Raised if an expansion has hit a limit, which is already reported: the macro stays in the text."""
 
 
 class MacroCall:
     """One call of a macro: its arguments, how it is written, and the environment.
 
-    ``args`` are the expanded arguments, a block's content being the last one; ``name`` is the name it was called by.
+    ``args`` are the expanded arguments, with a block's content as the last one; ``name`` is the name it was called by.
 
     Args:
         run: The expansion it is part of.
@@ -134,22 +134,22 @@ class MacroCall:
 
     @property
     def environment(self) -> MacroEnvironment:
-        """What the text is expanded against."""
+        """The environment of the expansion."""
         return self.run.environment
 
     @property
     def positional(self) -> Sequence[str]:
-        """The arguments in declared places."""
+        """The declared arguments."""
         return self.args[: len(self.definition.args)]
 
     @property
     def items(self) -> Sequence[str]:
-        """The arguments of the list behind the declared places."""
+        """The list arguments after the declared ones."""
         return self.args[len(self.definition.args) :] if self.definition.list is not None else ()
 
     @property
     def flags(self) -> str:
-        """The flags in front of the name, as written."""
+        """The flags before the name, as written."""
         return self._node.flags
 
     @property
@@ -159,16 +159,16 @@ class MacroCall:
 
     @property
     def raw(self) -> str:
-        """The call as written between its braces, with expanded arguments."""
+        """The call as written, without its braces, with expanded arguments."""
         return self._node.inner_text(self.args)
 
     @property
     def offset(self) -> int:
-        """Where the call starts, in UTF-16 code units of the text that was given."""
+        """The start of the call, in UTF-16 code units of the original text."""
         return self.run.base + self._node.offset
 
     def argument(self, index: int, default: str = "") -> str:
-        """The argument at an index, or the default.
+        """Return the argument at an index, or the default.
 
         Args:
             index: Which argument, from 0.
@@ -185,7 +185,7 @@ class MacroCall:
         return text if "#" in self.flags else dedent(text)
 
     def warn(self, about: str, message: str) -> None:
-        """Report something that was wrong with the call; the macro gives what the handler returns all the same.
+        """Report a problem with the call; the handler's result is still used.
 
         Args:
             about: A short name of the problem, such as ``arity`` or ``type``.
@@ -194,7 +194,7 @@ class MacroCall:
         self._report("runtime_warning", about, message)
 
     def note_ignored(self, about: str, message: str) -> None:
-        """Report something that SillyTavern ignores without a word.
+        """Report something that SillyTavern silently ignores.
 
         Args:
             about: A short name of the problem, such as ``arity`` or ``type``.
@@ -217,7 +217,7 @@ class MacroCall:
 class MeteredVariables:
     """A store that limits how much of long values one expansion may read.
 
-    Every macro that touches a variable reads, parses or copies its value as a whole, and a text may hold very many.
+    Every macro that uses a variable reads, parses or copies its whole value, and a text may have very many.
     """
 
     __slots__ = ("_run", "_store")
@@ -262,7 +262,7 @@ class MeteredVariables:
 
 
 def _size(value: object) -> int:
-    """About how many characters a value has as text."""
+    """Return the approximate length of a value as text."""
     size, waiting = 0, [value]
     while waiting:
         each = waiting.pop()

@@ -1,4 +1,4 @@
-"""What the macros of the card give: its texts trimmed, expanded on their own, joined for groups."""
+"""Values of the card's macros: its texts trimmed, expanded separately, joined for groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEWLINES = re.compile("\n+")
 
 
 class ExpandText(Protocol):
-    """Expands a text as one of its own; ``where`` names it for diagnostics."""
+    """Expands a separate text; ``where`` names it for diagnostics."""
 
     def __call__(
         self,
@@ -37,9 +37,9 @@ class ExpandText(Protocol):
 
 
 class CardMacros:
-    """The card's texts for macros, each made when it is first asked for and then kept: making one can change variables.
+    """The card's texts for macros, each made on first use and cached, because making one can change variables.
 
-    ``user_name`` and ``character_name`` are the names that example dialogue is written with.
+    ``user_name`` and ``character_name`` are the names in example dialogue.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class CardMacros:
 
     @property
     def card(self) -> Character:
-        """The card as written; an empty one when there is none or cards are switched off."""
+        """The unexpanded card; an empty one if there is none or cards are disabled."""
         return (self._environment.character if self._on else None) or _NO_CARD
 
     def description(self) -> str:
@@ -65,11 +65,11 @@ class CardMacros:
         return self._joined("personality")
 
     def scenario(self) -> str:
-        """The scenario, or the chat's own one."""
+        """The scenario, or the chat's own."""
         return self._joined("scenario", self._environment.scenario_override)
 
     def examples_raw(self) -> str:
-        """The example dialogue, or the chat's own one, not formatted."""
+        """The example dialogue, or the chat's own, not formatted."""
         return self._joined("mes_example", self._environment.examples_override)
 
     def persona(self) -> str:
@@ -77,14 +77,14 @@ class CardMacros:
         return self._field("persona", self._environment.persona) if self._on else ""
 
     def system_prompt(self) -> str:
-        """The card's system prompt, or the chat's own one, if the user wants such prompts."""
+        """The card's system prompt, or the chat's own, if the settings prefer it."""
         environment = self._environment
         if not environment.prefer_character_prompt or not self._has_card:
             return ""
         return self._field("system_prompt", environment.system_prompt_override or self.card.system_prompt)
 
     def post_history_instructions(self) -> str:
-        """The card's post-history instructions, if the user wants them."""
+        """The card's post-history instructions, if the settings prefer them."""
         if not self._environment.prefer_character_jailbreak:
             return ""
         return self._field("post_history_instructions", self.card.post_history_instructions)
@@ -98,7 +98,7 @@ class CardMacros:
         return self._field("creator_notes", self.card.creator_notes)
 
     def first_message(self, index: int = 0) -> str:
-        """The first message, or the alternate greeting ``index - 1``; empty when there is none."""
+        """Return the first message, or the alternate greeting ``index - 1``; empty if there is none."""
         if index == 0:
             return self._field("first_mes", self.card.first_mes)
         greetings = self.card.alternate_greetings
@@ -133,7 +133,7 @@ class CardMacros:
         return expanded.replace("\r", "")
 
     def _joined(self, name: JoinedField, override: str = "") -> str:
-        """A field that a group may join; the chat's own text wins."""
+        """Return a field that a group may join; the chat's own text takes precedence."""
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._make_joined(name, override)

@@ -9,14 +9,14 @@ from tavernkit._values import Json, is_object
 from tavernkit.stores._variables import LOCAL
 
 KEY = "variables"
-"""The key of a chat's metadata that holds its variables."""
+"""The key of the variables in a chat's metadata."""
 
 
 class ChatVariables:
     """A ``VariablesStore`` over a chat's metadata and the global variables of the settings.
 
-    Changes go straight into both, so that they are saved with them. As in SillyTavern, reading or writing a local
-    variable gives the metadata its ``variables`` object; asking for one or deleting one does not.
+    Changes go directly into both, so that they are saved with them. As in SillyTavern, reading or writing a local
+    variable creates the ``variables`` object in the metadata; checking or deleting one does not.
     """
 
     def __init__(self, chat_metadata: MutableMapping[str, Json], global_variables: MutableMapping[str, Json]) -> None:
@@ -27,11 +27,11 @@ class ChatVariables:
 
     @property
     def cache_version(self) -> int | None:
-        """Grows with every change."""
+        """Increases with every change."""
         return self._version
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
+        """Return a value, or None if there is none."""
         return self._values(scope).get(name)
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
@@ -41,21 +41,21 @@ class ChatVariables:
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Return True if the name is set, whatever its value."""
+        """Return True if the name is set to any value."""
         if scope != LOCAL:
             return name in self._global
         values = self._metadata.get(KEY)
         return is_object(values) and name in values
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
-        """Remove a value if it is there."""
+        """Remove a value if it exists."""
         with self._lock:
             if self.has(name, scope):
                 del self._values(scope)[name]
                 self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
-        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        """Add to a value: numbers are summed, anything else is joined as text. Returns the new value."""
         with self._lock:
             old = self.get(name, scope)
             new = value if old is None else _sum(old, value)

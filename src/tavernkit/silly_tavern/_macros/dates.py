@@ -55,7 +55,7 @@ _MAX_EPOCH_DIGITS = 15
 
 
 def parse_date(text: str, local: tzinfo) -> datetime | None:
-    """Read a date: ISO 8601, RFC 2822, or as people write it in English. Without a zone it is local."""
+    """Read a date: ISO 8601, RFC 2822, or common English formats. Without a zone it is local."""
     text = text if len(text) <= _MAX_LENGTH else ""
     for pattern in _ISO:
         found = pattern.match(text)
@@ -85,7 +85,7 @@ def parse_send_date(value: str | int | float, local: tzinfo) -> datetime | None:
 
 
 def _checked(make: Callable[[], datetime | None]) -> datetime | None:
-    """What ``make`` gives, or nothing where there is no such date."""
+    """Return the result of ``make``; None if there is no such date."""
     try:
         return make()
     except (ValueError, OverflowError):

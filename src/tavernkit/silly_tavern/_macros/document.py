@@ -1,4 +1,4 @@
-"""Compiled texts: documents made of literal text and nodes."""
+"""Compiled texts: documents of literal text and nodes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._macros.run import Run
 
 Node: TypeAlias = MacroNode | ShorthandNode | StrayTag
-"""What is not literal text."""
+"""A part that is not literal text."""
 
 _SCOPES = {".": "local", "$": "global"}
 
 
 class Document:
-    """A piece of a source that is evaluated as a whole: its macros ``low`` to ``high``, its text ``start`` to ``end``.
+    """A part of a source that is evaluated as a whole: its macros ``low`` to ``high``, its text ``start`` to ``end``.
 
     A negative ``high`` means all macros.
     ``again`` marks a source that is a part of a larger one which was parsed before: malformed text is parsed again at
     each level, and that is counted. An ``operand`` is the value of a shorthand. Parts are made on first use, so that
-    a branch never taken costs nothing.
+    unused branches cost nothing.
     """
 
     __slots__ = (
@@ -94,15 +94,15 @@ class Document:
 
     @property
     def offset(self) -> int:
-        """Where it starts, in UTF-16 code units of the text that was given."""
+        """Where it starts, in UTF-16 code units of the original text."""
         return self.source.offset_at(self.start)
 
     def may_parse(self, run: Run) -> bool:
-        """Count a text that is parsed once more; return True if that may still be done."""
+        """Count a text that is parsed again; return False if the limit is reached."""
         return not self.again or run.take_parsing(self.end - self.start, self.source.position)
 
     def report_syntax(self, run: Run) -> None:
-        """Count its tokens and report the errors of its source: one diagnostic for each phase."""
+        """Count its tokens and report the errors of its source: one diagnostic per phase."""
         source = self.source
         run.budget.tokens += source.parsed.tokens
         if source.parsed.too_long:
@@ -132,7 +132,7 @@ class Document:
         return self._parts
 
     def without_start(self, length: int) -> Document:
-        """The document without its first characters, which must be literal and always as many."""
+        """Return the document without its first characters, which must be literal and of constant length."""
         if self._rest is None:
             start = self.start + length
             if self.again:
@@ -142,7 +142,7 @@ class Document:
         return self._rest
 
     def branches(self, run: Run) -> tuple[Document, Document | None]:
-        """What stands before and behind the ``{{else}}`` that splits the document, if one does."""
+        """Return the parts before and after the ``{{else}}`` that splits the document, if there is one."""
         if not self.may_parse(run):
             return self, None
         if self._branches is None:
@@ -271,7 +271,7 @@ class Document:
         return Part(None, Document(self.registry, self.source, 0, 0, span.start, span.end, operand=span))
 
     def _compile_operand(self, span: Span) -> list[str | Node]:
-        """The value of a shorthand: its macros are evaluated one by one, tags in it do not pair."""
+        """Compile the value of a shorthand: its macros are evaluated one by one, tags in it do not pair."""
         text = self.source.text
         parts: list[str | Node] = []
         cursor = span.start
@@ -285,7 +285,7 @@ class Document:
                 parts.append("{{" + text[macro.start + 2 : macro.end] + "}}")
             else:
                 parts.append(self._macro(macro, -1, -1))
-            # SillyTavern does not know where a macro ends whose `}}` it had to assume: all text behind it is lost, the
+            # SillyTavern does not know where a macro with an assumed `}}` ends: all text after it is lost, but the
             # macros there still run.
             lost = lost or macro.borrowed
             cursor = macro.end

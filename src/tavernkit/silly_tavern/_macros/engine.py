@@ -49,9 +49,9 @@ _LEFT_OVER = re.compile(r"\{\{\s*+([A-Za-z][\w-]*+)[^{}\n]{0,80}\}\}")
 
 
 def left_over_macros(text: str) -> Iterator[tuple[str, str]]:
-    """Find what looks like a macro in an expanded text: its name in lower case, and the whole call.
+    """Find apparent macros in an expanded text: the name in lower case, and the whole call.
 
-    SillyTavern does not expand what a macro gives, so macros can come out of variables and other values.
+    SillyTavern does not expand the results of macros, so variables and other values can contain macros.
     """
     if "{{" in text:
         for found in _LEFT_OVER.finditer(text):
@@ -60,14 +60,14 @@ def left_over_macros(text: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class MacroResult:
-    """An expanded text and everything there was to say about it."""
+    """An expanded text and its diagnostics."""
 
     text: str
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class Expander(ABC):
-    """An engine that expands the macros of texts; ``run()`` is what engines do in their own ways."""
+    """Base of engines that expand macros; each engine implements ``run()``."""
 
     def expand(
         self,
@@ -87,21 +87,21 @@ class Expander(ABC):
     ) -> str:
         """Expand the macros of a text.
 
-        What is wrong with the text is reported and stays in it.
+        Malformed parts are reported and stay in the text.
 
         Args:
             text: The text.
-            environment: What macros can ask about.
+            environment: The data that macros read.
             warn: Called with each warning; by default they are logged.
             strict: Raise an error instead of warning.
-            original: What ``{{original}}`` gives, once.
-            macros: More macros for this text, which win over registered ones.
-            user_name: Stands in for the environment's user name.
-            character_name: Stands in for the environment's character name.
-            group: Stands in for the environment's ``{{group}}``.
+            original: The value of ``{{original}}``, which works once.
+            macros: More macros for this text, which override registered ones.
+            user_name: Replaces the environment's user name.
+            character_name: Replaces the environment's character name.
+            group: Replaces the environment's ``{{group}}``.
             card: False to make the macros of the character card empty.
             leave: Macros that stay without a warning, for callers that replace them themselves.
-            post_process: Changes what each macro gives.
+            post_process: Changes the result of each macro.
 
         Raises:
             MacroError: Something is wrong with the text, in strict mode.
@@ -120,7 +120,7 @@ class Expander(ABC):
         )
         report = reporter(log_warning if warn is None else warn, strict=strict)
         expanded = self.run(text, environment, overrides, report)
-        # Braces that are escaped are meant to stay.
+        # Escaped braces are meant to stay.
         if strict and "\\{" not in text:
             left = [macro for name, macro in left_over_macros(expanded) if name not in leave]
             if left:
@@ -129,12 +129,12 @@ class Expander(ABC):
         return expanded
 
     def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:
-        """Expand a text and give the diagnostics with it instead of reporting them.
+        """Expand a text and return its diagnostics instead of reporting them.
 
         Args:
             text: The text.
-            environment: What macros can ask about.
-            overrides: What this text has instead of the environment's own.
+            environment: The data that macros read.
+            overrides: Values that replace the environment's own.
         """
         if self.is_plain(text):
             return MacroResult(text)
@@ -148,13 +148,13 @@ class Expander(ABC):
 
         Args:
             text: The text.
-            environment: What macros can ask about.
-            overrides: What this text has instead of the environment's own.
+            environment: The data that macros read.
+            overrides: Values that replace the environment's own.
             send: Called with each diagnostic.
         """
 
     def is_plain(self, text: str) -> bool:
-        """Return True if nothing happens when the text is expanded."""
+        """Return True if expanding the text has no effect."""
         return not text
 
 
@@ -195,7 +195,7 @@ def evaluate(document: Document, run: Run) -> str:
 
 
 def _advance(steps: Steps, text: str | None) -> str | tuple[Document, int | None]:
-    """Go on with an evaluation: its result, or the document it asks for next."""
+    """Continue an evaluation: return its result, or the next document it needs."""
     try:
         return next(steps) if text is None else steps.send(text)
     except StopIteration as end:
@@ -213,7 +213,7 @@ def _report_depth(run: Run, node: MacroNode | ShorthandNode) -> None:
 
 
 class MacroEngine(Expander):
-    """Expands texts as SillyTavern's Macros 2.0 do. Thread-safe; keep one, it remembers what it has parsed.
+    """Expands texts like SillyTavern's Macros 2.0. Thread-safe; reuse it, because it caches parsed texts.
 
     >>> from tavernkit.silly_tavern._macros import MacroEnvironment
     >>> MacroEngine().expand("{{user}} meets {{char}}.", MacroEnvironment(user_name="Ann", character_name="Bel"))
@@ -317,7 +317,7 @@ class MacroEngine(Expander):
         return self.complete(evaluate(document, run), run.environment)
 
     def compile(self, text: str, environment: MacroEnvironment) -> Document:
-        """Parse a text, or find it parsed.
+        """Parse a text, or return the cached result.
 
         Args:
             text: The text.
@@ -341,7 +341,7 @@ class MacroEngine(Expander):
         return document
 
     def _compile_traced(self, text: str) -> Document:
-        """Make a document of a traced text. It holds parts of that very text: others share the parser's work only."""
+        """Make a document from a traced text. It is not cached, but shares the cached parse result."""
         made = self._traced.get(text)
         if made is not None:
             return made
@@ -377,9 +377,9 @@ class MacroEngine(Expander):
 
     @property
     def prepares_parts(self) -> bool:
-        """True if a part of a prepared text has to be prepared again: only processors of the user's can ask for it."""
+        """True if parts of a prepared text must be prepared again, which only custom processors can require."""
         return self._preparing is not None
 
     def is_plain(self, text: str) -> bool:
-        """Return True if a text can hold nothing to expand."""
+        """Return True if a text contains nothing to expand."""
         return super().is_plain(text) or (self._preparing is None and self._completing is None and is_plain(text))

@@ -33,7 +33,7 @@ class AuthorsNotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionSettings:
-    """What the expressions extension knows. ``last`` maps a character's name to its latest sprite label."""
+    """Values of the expressions extension. ``last`` maps a character's name to its latest sprite label."""
 
     fallback: str = ""
     show_emoji: bool = False
@@ -43,18 +43,18 @@ class ExpressionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionValues:
-    """What SillyTavern's bundled extensions put into macros."""
+    """Values of macros from SillyTavern's bundled extensions."""
 
     enabled: Sequence[str] = ()
     summary: str | None = ""
-    """What the user wrote as the summary; None if the extension is switched off, which takes its macro along."""
+    """The user's own summary; None if the extension is disabled, which also removes its macro."""
     image_prefix: str = ""
     image_negative_prefix: str = ""
     expressions: ExpressionSettings = field(default_factory=ExpressionSettings)
 
 
 Clock = Callable[[], datetime]
-"""Tells the time; the result must know its zone."""
+"""Returns the time; it must have a time zone."""
 
 TEXT_COMPLETION_API = "textgenerationwebui"
 """The ``main_api`` for which ``{{banned}}`` records words."""
@@ -63,7 +63,7 @@ CHAT_COMPLETION_API = "openai"
 """The ``main_api`` of chat completion."""
 
 _CHECKED_APART = ("chat", "variables", "timezone", "random")
-"""Fields that can have many classes: the check of all others depends on their classes alone."""
+"""Fields whose values can have many classes: checks of all others depend on the class alone."""
 
 NO_INSTRUCT = InstructTemplate.off()
 NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
@@ -73,7 +73,7 @@ NO_REASONING_MARKS = ReasoningSettings(prefix="", suffix="", separator="")
 
 @dataclass(slots=True, kw_only=True)
 class MacroMemory:
-    """What macros remember of a chat besides variables. The application keeps one a chat; expansion writes to it."""
+    """The macros' state of a chat besides variables. The application keeps one per chat; expansion writes to it."""
 
     chat_id_hash: int | float | str | None = None
     banned_words: list[str] = field(default_factory=list[str])
@@ -84,18 +84,18 @@ class MacroMemory:
         return dataclasses.replace(self, banned_words=list(self.banned_words))
 
     def generation_started(self, kind: str | None = None, *, dry_run: bool = False) -> None:
-        """Note the start of a generation, for ``{{lastGenerationType}}``; a dry run does not count."""
+        """Record the start of a generation, for ``{{lastGenerationType}}``; dry runs do not count."""
         if not dry_run:
             self.last_generation_type = kind or "normal"
 
     def chat_changed(self) -> None:
-        """Forget what belonged to the chat that was open before."""
+        """Drop the state of the previous chat."""
         self.chat_id_hash = None
         self.last_generation_type = ""
 
 
 def system_clock() -> datetime:
-    """Return the real time; pass another clock where results must be the same each time."""
+    """Return the real time; use another clock for repeatable results."""
     return datetime.now(UTC)
 
 
@@ -103,9 +103,9 @@ def system_clock() -> datetime:
 class MacroEnvironment:
     """Everything that macros read.
 
-    The two things they write are ``variables`` and ``memory``. ``random`` gives numbers from 0 up to but not
-    including 1; pass ``random.Random(seed).random`` where results must be the same each time. ``overrides`` of the
-    chat (``scenario_override`` and so on) win over the card when they are not empty.
+    The two things they write are ``variables`` and ``memory``. ``random`` returns numbers from 0 up to but not
+    including 1; pass ``random.Random(seed).random`` for repeatable results. Overrides of the chat
+    (``scenario_override`` and so on) replace the card's texts if they are not empty.
 
     >>> MacroEnvironment(user_name="Ann", character_name="Bel").character_name
     'Bel'
@@ -116,7 +116,7 @@ class MacroEnvironment:
     character_name: str = ""
     """The character's name."""
     character: Character | None = None
-    """The card; None if no one is selected."""
+    """The card; None if there is none."""
     persona: str = ""
     """The description of the user's persona."""
     group: GroupChat | None = None
@@ -125,11 +125,11 @@ class MacroEnvironment:
     chat: Sequence[ChatMessage] = ()
     """The lines of the chat, oldest first."""
     chat_id: str | None = None
-    """The chat's file name without its ending."""
+    """The chat's file name without its extension."""
     main_chat: FrozenJson = None
     """The chat that this one branched from."""
     pick_reroll_seed: int | float | str | None = None
-    """Changes what ``{{pick}}`` gives in this chat."""
+    """Changes the results of ``{{pick}}`` in this chat."""
     scenario_override: str = ""
     examples_override: str = ""
     """Replaces the card's example dialogue, if not empty."""
@@ -174,26 +174,26 @@ class MacroEnvironment:
     prefer_character_jailbreak: bool = True
     """True if the card's post-history instructions replace the preset's."""
     collapse_newlines: bool = False
-    """True to make one line break of several."""
+    """True to collapse several line breaks into one."""
 
     clock: Clock = system_clock
-    """Says what time it is."""
+    """Returns the current time."""
     timezone: tzinfo = UTC
     """The time zone that date macros use."""
     random: Callable[[], float] = random.random
     budget: BuildBudget | None = field(default=None, repr=False, compare=False)
-    """What all texts of one build may still do together; None for no limit."""
+    """The shared budget of all texts of a build; None for no limit."""
 
     _places: dict[str, tuple[int, object, int | None]] = field(
         default_factory=dict[str, tuple[int, object, int | None]], init=False, repr=False, compare=False
     )
 
     def place_in_chat(self, name: str, find: Callable[[], int | None]) -> int | None:
-        """Return the index of a line of the chat, which is looked for once as long as the chat does not go on.
+        """Return the index of a line of the chat, cached until the chat continues.
 
         Args:
-            name: The name to remember the place by.
-            find: Looks for the line.
+            name: The cache key.
+            find: Finds the line.
         """
         chat = self.chat
         length, last = len(chat), chat[-1] if chat else None
@@ -207,7 +207,7 @@ class MacroEnvironment:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def get_var(self, name: str, scope: str = "local") -> Json:
-        """Read a variable; nothing when it is not set.
+        """Read a variable; None if it is not set.
 
         Args:
             name: The variable.

@@ -1,7 +1,7 @@
 """The tokens of a macro text.
 
 A stack of modes drives the lexer; in each mode the first rule that matches wins. Runs of words and other characters
-inside an argument or a shorthand value are one token here: no rule of the grammar tells them apart, except that error
+inside an argument or a shorthand value are one token here: no rule of the grammar distinguishes them, except that error
 recovery drops exactly one of them (``is_single_token()``).
 """
 
@@ -79,7 +79,7 @@ _RULES = tuple(
         rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<RUN>{_VALUE_RUN}(?:[{_WS}]++{_VALUE_RUN})*+))",
     )
 )
-# What a token does to the stack of modes: how many modes it leaves and which one it enters.
+# The effect of a token on the stack of modes: how many modes it leaves and which one it enters.
 _MOVES: dict[int, tuple[int, int | None]] = {
     OPEN: (0, _HEAD),
     CLOSE: (1, None),
@@ -93,18 +93,18 @@ _MOVES: dict[int, tuple[int, int | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Parallel lists of kinds and spans, closed by an ``END``; ``errors`` are positions of characters skipped."""
+    """Parallel lists of kinds and spans, ending with an ``END``; ``errors`` are positions of skipped characters."""
 
     kinds: list[int]
     starts: list[int]
     ends: list[int]
     errors: list[int]
     too_many: bool = False
-    """True if the text has too many and counts as having none."""
+    """True if the text has too many tokens and counts as having none."""
 
 
 def tokenize(text: str) -> Tokens:
-    """Cut a text into tokens. Every text can be cut; what no rule fits is skipped and noted as an error."""
+    """Split a text into tokens. This never fails; characters that match no rule are skipped and recorded as errors."""
     tokens = Tokens([], [], [], [])
     add_kind, add_start, add_end = tokens.kinds.append, tokens.starts.append, tokens.ends.append
     modes = [_TEXT_MODE]
@@ -118,7 +118,7 @@ def tokenize(text: str) -> Tokens:
             continue
         found = _RULES[mode].match(text, position)
         if found is None:
-            # Only the text mode takes every character; the others give up and leave the rest to the mode below.
+            # Only the text mode accepts every character; the others end and leave the rest to the mode below.
             modes.pop()
             position = _BLANKS.match(text, position).end()  # pyright: ignore[reportOptionalMemberAccess]  # always fits
             continue

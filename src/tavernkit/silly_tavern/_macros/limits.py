@@ -1,12 +1,12 @@
-"""Limits of macro expansion: each well above honest use, each reported when it is hit."""
+"""Limits of macro expansion, well above normal use; hitting one is reported."""
 
 from __future__ import annotations
 
 MAX_DEPTH = 2_000
-"""How deep blocks and arguments may be nested."""
+"""How deeply blocks and arguments may be nested."""
 
 MAX_RESOLVE_DEPTH = 16
-"""How deep handlers may expand texts that call handlers that expand texts."""
+"""How deeply handlers may expand texts that call handlers."""
 
 MAX_STEPS = 250_000
 """How many macros one expansion may run."""
@@ -18,13 +18,13 @@ MAX_PARSED_CHARS = 1_000_000
 """How many characters one expansion may parse beyond its own text: malformed blocks are parsed again at each level."""
 
 MAX_TOKENS = 1_000_000
-"""A text with more tokens stays as it is: the parser's memory is in proportion to them."""
+"""A text with more tokens is not expanded, because the parser's memory is proportional to them."""
 
 STEPS_OF_A_REPORT = 3
-"""What a report of a problem counts in a build besides its macro: a macro that fails costs several that run."""
+"""The cost of reporting a problem, besides its macro: a failing macro costs as much as several that run."""
 
 FREE_TOKENS_OF_A_STEP, TOKENS_OF_A_STEP = 8, 2
-"""Tokens that belong to a macro that ran; so many others, in text that is malformed, count as a macro in a build."""
+"""This many tokens outside of macros that ran, in malformed text, count as a macro in a build."""
 
 MAX_CACHED_TEXTS = 2_048
 MAX_CACHED_TRACED_TEXTS = 256
@@ -38,7 +38,7 @@ MAX_CACHED_CHARS = 1_000_000
 """A longer text is parsed each time it is expanded."""
 
 MAX_CACHED_CHARS_IN_ALL = 4_000_000
-"""How many characters of text an engine keeps parsed; then it starts again."""
+"""How many characters of parsed text an engine keeps before it clears its cache."""
 
 MAX_CACHED_DRAWS = 4_096
 """How many ``{{pick}}`` draws are kept."""
@@ -59,7 +59,7 @@ MAX_VARIABLE_CHARS = 4_000_000
 """How many characters of variables one expansion may read, those of long values only."""
 
 FREE_VARIABLE_CHARS = 256
-"""A longer value counts."""
+"""The length from which a value counts."""
 
 MAX_ARRAY_LENGTH = 100_000
-"""How long an array in a variable may get by writing to an index."""
+"""The maximum length of an array in a variable after writing to an index."""

@@ -1,4 +1,4 @@
-"""Times as the Moment library writes them, in English."""
+"""Time formats of the Moment library, in English."""
 
 from __future__ import annotations
 
@@ -167,8 +167,8 @@ _TOKENS: dict[str, Callable[[datetime], str]] = {
     "yyy": lambda time: f"{time.year:03}",
     "yyyy": lambda time: f"{time.year:04}",
 }
-# Moment takes `w|` for a token it does not know. Hmm and its like come before H, which would take their first letter;
-# of the rest the longest token wins.
+# Moment treats `w|` as an unknown token. Hmm and similar tokens come before H, which would match their first letter;
+# otherwise the longest token wins.
 _TOKEN = re.compile(
     rf"({_LITERAL})|\\?[wW]\||\\?("
     + "|".join(sorted(_TOKENS, key=lambda token: (token[1:3] != "mm" or token[0] not in "Hh", -len(token))))
@@ -179,8 +179,8 @@ _TOKEN = re.compile(
 def format_time(time: datetime, pattern: str) -> str:
     """Write a time in a pattern of Moment's tokens; text in ``[brackets]`` is literal.
 
-    Moment finds its tokens with a pattern in which ``.`` stands for the rest: line breaks outside of brackets vanish,
-    and a format with nothing else in it fails.
+    Moment finds its tokens with a pattern in which ``.`` matches the rest: line breaks outside of brackets are lost,
+    and a format with only line breaks fails.
 
     Args:
         time: The time to write.
@@ -222,7 +222,7 @@ _SCALE = (
 
 
 def humanize(milliseconds: float) -> str:
-    """Say how long a duration is, roughly: ``a few seconds``, ``3 hours``, ``a month``."""
+    """Return a duration in rough words: ``a few seconds``, ``3 hours``, ``a month``."""
     span = abs(milliseconds)
     if js_round(span / 1000) <= 44:
         return "a few seconds"
@@ -239,5 +239,5 @@ def humanize(milliseconds: float) -> str:
 
 
 def relative(milliseconds: float) -> str:
-    """Say how far a time lies ahead or back: ``in 3 hours``, ``3 hours ago``."""
+    """Return a relative time: ``in 3 hours``, ``3 hours ago``."""
     return f"in {humanize(milliseconds)}" if milliseconds > 0 else f"{humanize(milliseconds)} ago"

@@ -1,4 +1,4 @@
-"""The nodes of a compiled text and what evaluating each of them does."""
+"""The nodes of a compiled text, and their evaluation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._macros.source import Source
 
 Steps: TypeAlias = "Generator[tuple[Document, int | None], str, str]"
-"""An evaluation that asks for documents (with a new base for their offsets, or none) and is sent their texts."""
+"""A generator that yields documents to evaluate (with a new base of offsets, or None) and receives their texts."""
 
 ControlFlow: TypeAlias = "Callable[[MacroNode, Run], Steps]"
-"""Evaluates a macro that decides itself which of its arguments are evaluated."""
+"""Evaluates a macro that decides which of its arguments are evaluated."""
 
 
 class Part:
-    """An argument or a block: plain text, or a document to evaluate. Its text is cut out only when it is needed."""
+    """An argument or a block: plain text, or a document to evaluate. Its text is sliced on demand."""
 
     __slots__ = ("_text", "document")
 
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(slots=True)
 class StrayTag:
-    """A tag that stays in the text: a closing tag that closes nothing, or an opening one that can have no block."""
+    """A tag that stays in the text: an unmatched closing tag, or an opening one that cannot have a block."""
 
     source: str
     name: str
@@ -57,7 +57,7 @@ class StrayTag:
     closing: bool
 
     def value(self, run: Run) -> str:
-        """Report it and give its text."""
+        """Report it and return its text."""
         what = "closes nothing" if self.closing else "cannot have a block"
         run.report(
             Diagnostic(
@@ -74,8 +74,8 @@ class StrayTag:
 class MacroNode:
     """A call of a macro.
 
-    ``frame`` is the call as written, cut at its arguments; ``target`` the registered name and definition; ``span``
-    where the call is in its source, with its block.
+    ``frame`` is the call as written, split at its arguments; ``target`` the registered name and definition; ``span``
+    its position in the source, including its block.
     """
 
     __slots__ = ("args", "content", "flags", "frame", "key", "name", "offset", "position", "simple", "span", "target")
@@ -118,7 +118,7 @@ class MacroNode:
         return self.content is not None
 
     def value(self, run: Run) -> str:
-        """Evaluate a call that has nothing to ask for."""
+        """Evaluate a call without documents to evaluate."""
         args = [part.text for part in self.args]
         if self.content is not None:
             args.append(self._block(self.content.text))
@@ -151,7 +151,7 @@ class MacroNode:
         return args
 
     def _written_args(self) -> Sequence[str]:
-        """Return the arguments as they are written; blocks inside each other would keep a copy of their text each."""
+        """Return the arguments as written; not cached, because nested blocks would each keep a copy of their text."""
         parts = self.args if self.content is None else (*self.args, self.content)
         return LazySequence(len(parts), lambda index: parts[index].text)
 
@@ -161,13 +161,13 @@ class MacroNode:
         return dedent(text)
 
     def _find(self, run: Run) -> tuple[str, MacroDefinition] | None:
-        """The macro that is called: one given for this expansion, else the registered one."""
+        """Return the called macro: one given for this expansion, else the registered one."""
         if run.dynamic is not None and self.key in run.dynamic:
             return self._dynamic_target(run, run.dynamic[self.key]) or self.target
         return self.target
 
     def _call(self, run: Run, target: tuple[str, MacroDefinition] | None, args: Sequence[str]) -> str:
-        """Call the handler, or keep the text where that is not possible."""
+        """Call the handler, or keep the text if that is not possible."""
         if target is None:
             if self.key not in run.overrides.leave:
                 self._report(run, "unknown_macro", "", f"unknown macro {{{{{self.name}}}}} stays as text")
@@ -227,7 +227,7 @@ class MacroNode:
         return None
 
     def inner_text(self, args: Sequence[str]) -> str:
-        """The call as written, without its outer braces, with its arguments replaced; the block goes with it."""
+        """Return the call as written, without its outer braces, with replaced arguments, including the block."""
         frame = self.frame
         pieces = [frame[0]]
         for index in range(1, len(frame)):
@@ -239,7 +239,7 @@ class MacroNode:
         return join("", pieces)
 
     def keep(self, args: Sequence[str]) -> str:
-        """The text that stays when the macro cannot run."""
+        """Return the text that stays if the macro cannot run."""
         return "{{" + self.inner_text(args) + "}}"
 
     def _report(

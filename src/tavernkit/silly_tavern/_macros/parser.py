@@ -1,7 +1,7 @@
 """The grammar of macro texts, with SillyTavern's way of recovering from errors.
 
-Nothing is ever refused. A macro that is not closed is *incomplete*: its characters are text, the complete macros inside
-it still count. The parser keeps its own stack, so that depth of nesting costs memory, not recursion.
+Every text can be parsed. An unclosed macro is *incomplete*: its characters are text, but complete macros inside it
+still count. The parser has its own stack, so that nesting costs memory, not recursion.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ParsedText:
 
     @property
     def clean(self) -> bool:
-        """True if there was no error at all."""
+        """True if there were no errors."""
         return not self.lexing_errors and not self.parsing_errors
 
 
@@ -88,9 +88,9 @@ _ARG_TOKENS = OPEN | RUN | COLON | PUNCTUATION
 _LOOSE_ARG_TOKENS = _ARG_TOKENS | DOUBLE_COLON
 _VALUE_TOKENS = OPEN | RUN
 
-# Where a broken macro ends and the rule around it goes on, by what is around it.
+# Where a broken macro ends and the outer rule continues, by context.
 _RESUME = (_STARTS_ITEM, _ARG_TOKENS, _LOOSE_ARG_TOKENS, _VALUE_TOKENS)
-# What may stand behind a macro, so that a missing `}}` can be assumed in front of it.
+# What may follow a macro, so that a missing `}}` can be assumed before it.
 _FOLLOW = (_STARTS_ITEM, _LOOSE_ARG_TOKENS, _LOOSE_ARG_TOKENS, _VALUE_TOKENS)
 _FOLLOWS_VARIABLE = STEP | OPERATOR | CLOSE
 
@@ -181,7 +181,7 @@ class _Parser:
         if kind == DOUBLE_COLON:
             frame.content = _IN_ARG
             frame.mask |= DOUBLE_COLON
-            # The loop that reads arguments takes each `::` as the start of the next one.
+            # The loop that reads arguments treats each `::` as the start of the next one.
             return
         if not kind & _LOOSE_ARG_TOKENS:
             self.close(frame)
@@ -245,7 +245,7 @@ class _Parser:
         frame.macro.end = end
 
     def close(self, frame: _Frame) -> None:
-        """Take the ``}}``; where it is missing, assume it, drop one token in front of it, or resume further on."""
+        """Read the ``}}``; if it is missing, assume it, drop one token before it, or resume later."""
         kinds, at = self.kinds, self.at
         if kinds[at] != CLOSE:
             self.note_error()
@@ -265,7 +265,7 @@ class _Parser:
         return self.kinds[at] != RUN or is_single_token(self.text[self.starts[at] : self.ends[at]])
 
     def finish(self) -> None:
-        """Leave the innermost macro and hand it to what is around it."""
+        """Leave the innermost macro and add it to the outer one."""
         macro = self.frames.pop().macro
         if not self.frames:
             self.items.append(macro)
@@ -276,7 +276,7 @@ class _Parser:
             outer.span.macros.append(macro)
 
     def resume(self, *, inside: bool) -> None:
-        """Skip to the first token that any open rule can go on with, and leave the rules that cannot.
+        """Skip to the first token with which any open rule can continue, and leave the rules that cannot.
 
         ``inside`` is True if the error is in the body of the innermost macro, which a ``}}`` ends.
         """

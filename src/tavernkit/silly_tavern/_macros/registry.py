@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._macros.nodes import ControlFlow
 
 ArgumentType = Literal["string", "integer", "number", "boolean"]
-"""What an argument must look like. It reaches the handler as text whatever its type."""
+"""The type of an argument. The handler always gets text."""
 
 Handler: TypeAlias = Callable[["MacroCall"], object]
-"""Computes what a macro gives: text, or a value that is written as JavaScript would write it."""
+"""Computes the result of a macro: text, or a value that is converted as in JavaScript."""
 
 MacroNames: TypeAlias = Sequence[str] | AbstractSet[str]
 """Names of macros, in any order."""
@@ -31,7 +31,7 @@ _TYPES: frozenset[str] = frozenset(get_args(ArgumentType))
 
 @dataclass(frozen=True, slots=True)
 class MacroArgument:
-    """One positional argument. With several ``types``, one of them must fit."""
+    """One positional argument. With several ``types``, one of them must match."""
 
     name: str
     """What the argument is called in messages."""
@@ -47,12 +47,12 @@ class MacroArgument:
 
 @dataclass(frozen=True, slots=True)
 class MacroListArgument:
-    """Any number of arguments behind the positional ones."""
+    """Any number of arguments after the positional ones."""
 
     min: int = 0
-    """The fewest arguments."""
+    """The minimum number of arguments."""
     max: int | None = None
-    """The most arguments; None for no limit."""
+    """The maximum number of arguments; None for no limit."""
     name: str = "items"
     """What they are called in messages."""
 
@@ -61,9 +61,9 @@ class MacroListArgument:
 class MacroDefinition:
     """A macro: how it is called and what computes it.
 
-    ``delayed`` arguments reach the handler as they are written; it expands them itself with ``call.resolve``. With
+    ``delayed`` arguments are passed to the handler unexpanded; it expands them itself with ``call.resolve``. With
     ``strict_args`` a call with wrong arguments stays in the text; otherwise it only warns. ``hidden_aliases`` work
-    but are not listed. Macros that steer evaluation, such as ``if``, have a ``control`` instead of a handler.
+    but are not listed. Macros that control evaluation, such as ``if``, have a ``control`` instead of a handler.
     """
 
     name: str
@@ -80,7 +80,7 @@ class MacroDefinition:
     category: str = "misc"
     """The heading under which help texts list it."""
     description: str = ""
-    """What it gives, for help texts."""
+    """What it returns, for help texts."""
     returns: str = "string"
     """The type of its value, for help texts."""
     example: str = ""
@@ -138,7 +138,7 @@ class MacroDefinition:
         return (*self.aliases, *self.hidden_aliases)
 
     def accepts(self, count: int) -> bool:
-        """Return True if a call may have so many arguments."""
+        """Return True if a call may have this many arguments."""
         if self.list is None:
             return self.required <= count <= len(self.args)
         beyond = count - len(self.args)
@@ -150,7 +150,7 @@ class MacroDefinition:
 
     @property
     def arity(self) -> str:
-        """How many arguments it takes, in words."""
+        """The number of arguments, in words."""
         least = self.required + (self.list.min if self.list else 0)
         if self.list is None:
             most: int | None = len(self.args)
@@ -172,7 +172,7 @@ class MacroDefinition:
 
 
 class MacroRegistry:
-    """Macros by name and alias, whatever their case. Thread-safe; a later registration wins, with a warning.
+    """Macros by name and alias, ignoring case. Thread-safe; a later registration wins, with a warning.
 
     >>> registry = MacroRegistry()
     >>> @registry.macro("shout", args=[MacroArgument("text")], description="The text in capitals.")
@@ -243,12 +243,12 @@ class MacroRegistry:
         return register
 
     def get(self, name: str) -> MacroDefinition | None:
-        """The macro of that name or alias, or nothing."""
+        """Return the macro with that name or alias, or None."""
         found = self._names.get(name.lower())
         return None if found is None else found[1]
 
     def lookup(self, key: str) -> tuple[str, MacroDefinition] | None:
-        """The registered spelling and the macro of a lower-case name, or nothing."""
+        """Return the registered spelling and the macro of a lower-case name, or None."""
         return self._names.get(key)
 
     def has(self, name: str) -> bool:
@@ -256,7 +256,7 @@ class MacroRegistry:
         return name.lower() in self._names
 
     def remove(self, name: str) -> None:
-        """Remove a macro with all its names, if it is there."""
+        """Remove a macro with all its names, if it exists."""
         with self._lock:
             found = self._names.get(name.lower())
             if found is not None:
@@ -271,7 +271,7 @@ class MacroRegistry:
         return twin
 
     def describe(self) -> list[MacroDefinition]:
-        """Every macro once, by category and name: what a reference page or the command line prints."""
+        """Return all macros by category and name, for reference pages and the command line."""
         return sorted(self, key=lambda each: (each.category, each.name.lower()))
 
     def __iter__(self) -> Iterator[MacroDefinition]:

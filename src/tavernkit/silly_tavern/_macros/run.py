@@ -1,4 +1,4 @@
-"""The state of one expansion, whichever engine runs it."""
+"""The state of one expansion, for both engines."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ DynamicMacro: TypeAlias = "str | int | float | bool | Handler | MacroDefinition"
 """What a macro passed for one expansion may be: a text, a handler without arguments, or a definition."""
 
 PostProcess: TypeAlias = Callable[[str], str]
-"""Changes what each macro gives, before it goes into the text."""
+"""Changes the result of each macro, before it goes into the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What one expansion has instead of the environment's own: names, the text for ``{{original}}``, more macros.
+    """Values of one expansion that replace the environment's own: names, the text for ``{{original}}``, more macros.
 
-    ``leave`` names macros (in lower case) that the caller replaces itself: they stay in the text without a warning.
+    ``leave`` lists macros (in lower case) that the caller replaces itself: they stay in the text without a warning.
     """
 
     user_name: str | None = None
@@ -58,13 +58,13 @@ class Overrides:
     macros: Mapping[str, DynamicMacro] | None = None
     """More macros for this expansion, by name."""
     post_process: PostProcess | None = None
-    """Changes what each macro gives."""
+    """Changes the result of each macro."""
     leave: MacroNames = ()
 
 
 @dataclass(slots=True)
 class Budget:
-    """What an expansion has used of its limits, nested ones included; ``reported`` are limits it has hit."""
+    """How much of its limits an expansion has used, including nested ones; ``reported`` are limits it has hit."""
 
     steps: int = 0
     produced: int = 0
@@ -77,18 +77,18 @@ class Budget:
     reported: set[str] = field(default_factory=set[str])
 
     def fits(self, length: int) -> bool:
-        """Count characters that a macro gave; return True if there is room for them."""
+        """Count the characters of a macro's result; return True if they fit."""
         self.produced += length
         return self.produced <= MAX_OUTPUT_CHARS
 
     @property
     def spent(self) -> bool:
-        """True if there is no room for anything more."""
+        """True if the budget is used up."""
         return self.produced > MAX_OUTPUT_CHARS
 
     @property
     def work(self) -> int:
-        """What it counts in a build, in steps. Not what it took: that depends on what was parsed before."""
+        """Its cost in a build, in steps. It does not depend on what is cached."""
         other = max(0, self.tokens - FREE_TOKENS_OF_A_STEP * self.steps) // TOKENS_OF_A_STEP
         return self.steps + STEPS_OF_A_REPORT * self.reports + other
 
@@ -136,11 +136,11 @@ class Expansion(ABC):
 
     @abstractmethod
     def expand_inside(self, text: str) -> str:
-        """Expand a text as a part of this expansion."""
+        """Expand a text as part of this expansion."""
 
     @abstractmethod
     def beside(self, text: str, overrides: Overrides, where: str) -> Expansion:
-        """An expansion of another text, within the limits of this one."""
+        """Return an expansion of another text, within the limits of this one."""
 
     @property
     def cards(self) -> CardMacros:
@@ -156,7 +156,7 @@ class Expansion(ABC):
         )
 
     def report(self, diagnostic: Diagnostic) -> None:
-        """Report a problem, at its place in the original text."""
+        """Report a problem, at its position in the original text."""
         self.budget.reports += 1
         changes: dict[str, object] = {}
         if diagnostic.position is not None:
@@ -172,7 +172,7 @@ class Expansion(ABC):
     def report_limit(
         self, about: str, message: str, *, macro: str = "", position: int | None = None, count: int = 1
     ) -> None:
-        """Report a limit that was hit, once an expansion."""
+        """Report a limit that was hit, once per expansion."""
         if about not in self.budget.reported:
             self.budget.reported.add(about)
             self.report(
@@ -180,7 +180,7 @@ class Expansion(ABC):
             )
 
     def take_output(self, length: int, position: int | None = None, macro: str = "") -> bool:
-        """Count what a macro gave; return True if there is still room for it."""
+        """Count the result of a macro; return True if it fits."""
         if self.budget.fits(length):
             return True
         message = f"the macros of one expansion give more than {MAX_OUTPUT_CHARS} characters; the rest stays as text"
@@ -203,7 +203,7 @@ class Expansion(ABC):
         return self._text_hash
 
     def resolve(self, text: str, offset: int) -> str:
-        """Expand a text for a handler: a complete expansion inside this one, based at the offset of its call."""
+        """Expand a text for a handler: a complete expansion inside this one, with offsets based at its call."""
         if not text or not self._enter("a handler"):
             return text
         base, self.base = self.base, offset
@@ -223,7 +223,7 @@ class Expansion(ABC):
         card: bool = True,
         leave: MacroNames = (),
     ) -> str:
-        """Expand a text as one of its own, apart from the text of this expansion but within its limits."""
+        """Expand a separate text, within the limits of this expansion."""
         if not text or not self._enter(where):
             return text
         overrides = Overrides(user_name=user_name, character_name=character_name, card=card, leave=leave)
@@ -267,15 +267,15 @@ class Run(Expansion):
             self.dynamic = {name.lower(): macro for name, macro in overrides.macros.items()}
 
     def expand_inside(self, text: str) -> str:
-        """Expand a text as a part of this expansion."""
+        """Expand a text as part of this expansion."""
         return self.engine.resolve(text, self)
 
     def beside(self, text: str, overrides: Overrides, where: str) -> Run:
-        """An expansion of another text, within the limits of this one."""
+        """Return an expansion of another text, within the limits of this one."""
         return Run(self.engine, self.environment, overrides, self.send, text, budget=self.budget, where=where)
 
     def take_step(self, position: int, macro: str = "") -> bool:
-        """Count one macro; return True if it may still run."""
+        """Count one macro; return True if it may run."""
         self.budget.steps += 1
         if self.budget.steps <= MAX_STEPS:
             return True
@@ -284,7 +284,7 @@ class Run(Expansion):
         return False
 
     def take_parsing(self, length: int, position: int) -> bool:
-        """Count text that is parsed once more; return True if that may still be done."""
+        """Count text that is parsed again; return False if the limit is reached."""
         self.budget.parsed += length
         if self.budget.parsed <= MAX_PARSED_CHARS:
             return True
@@ -296,7 +296,7 @@ class Run(Expansion):
 
 
 def refused(text: str, budget: BuildBudget, send: Report) -> str:
-    """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
+    """Keep a text unexpanded because its build has used up its budget; reported once per build."""
     if not budget.reported:
         budget.reported = True
         message = "the macros of this build do too much work together: the other texts stay as they are"

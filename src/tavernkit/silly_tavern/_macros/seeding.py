@@ -1,4 +1,4 @@
-"""Remembered hashes and the seeded generator behind ``{{pick}}``, bit for bit."""
+"""Cached hashes and the seeded generator of ``{{pick}}``, bit for bit."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _draws: LRUCache[str, float] = LRUCache(MAX_CACHED_DRAWS)
 
 
 def text_hash(text: str) -> int:
-    """The hash of a text, remembered: the same texts are expanded turn by turn."""
+    """Return the hash of a text, cached, because the same texts are expanded every turn."""
     if len(text) > MAX_HASHED_CHARS:
         return string_hash(text)
     return _hashes.get_or_make(text, lambda: string_hash(text))
 
 
 def place_draw(place: str, ending: str = "") -> float:
-    """The number for a place in a text of a chat, remembered; ``ending`` stands behind the hash in the seed."""
+    """Return the cached number for a position in a text of a chat; ``ending`` follows the hash in the seed."""
     return _draws.get_or_make(place + ending, lambda: seeded_draw(f"{string_hash(place)}{ending}"))
 
 
@@ -66,7 +66,7 @@ class _Arc4:
     """The RC4 stream that makes the bytes."""
 
     def __init__(self, key: list[int]) -> None:
-        # Written for speed, as this is nearly all of the time that a draw takes.
+        # Optimised for speed, because this takes nearly all of the time of a draw.
         state = list(range(_WIDTH))
         j = 0
         for i, byte in zip(range(_WIDTH), key * (_WIDTH // len(key) + 1), strict=False):
@@ -75,7 +75,7 @@ class _Arc4:
             state[i] = state[j]
             state[j] = moved
         j = 0
-        for i in _ONE_ROUND:  # the first bytes are thrown away
+        for i in _ONE_ROUND:  # the first bytes are discarded
             moved = state[i]
             j = (j + moved) & 255
             state[i] = state[j]

@@ -68,7 +68,7 @@ class ShorthandNode:
         return self._with_operand(run, "" if self.operand is None else trim(self.operand.text), left)
 
     def steps(self, run: Run) -> Steps:
-        """Evaluate the operand, where the operator needs it, and apply the operator."""
+        """Evaluate the operand, if the operator needs it, and apply the operator."""
         try:
             current = self._without_operand(run)
             left = self._left_side(run)
@@ -76,25 +76,25 @@ class ShorthandNode:
             return self.source
         if current is not None:
             return current
-        assert self.operand is not None  # else it is simple
+        assert self.operand is not None  # otherwise it is simple
         assert self.operand.document is not None
         return self._with_operand(run, trim((yield self.operand.document, None)), left)
 
     def _without_operand(self, run: Run) -> str | None:
-        """What ``||`` and ``??`` give when the variable says enough."""
+        """Return the result of ``||`` and ``??`` if the variable alone decides it."""
         store = run.variables
         if self.operator in ("||", "||="):
             current = variables.read(store, self.name, self.scope)
             return None if variables.is_false(current) else to_text(current)
         if self.operator in ("??", "??="):
-            # Unlike ||, these ask first whether the variable exists, and asking leaves no empty store behind.
+            # Unlike ||, these first check whether the variable exists, which does not create an empty store.
             if not variables.exists(store, self.name, self.scope):
                 return None
             return to_text(variables.read(store, self.name, self.scope))
         return None
 
     def _left_side(self, run: Run) -> Json:
-        """Read what a comparison compares: before its operand is evaluated, which may change the variable."""
+        """Read the left side of a comparison before its operand is evaluated, which may change the variable."""
         if self.operator in ("==", "!=") or self.operator in _COMPARISONS:
             return variables.read(run.variables, self.name, self.scope)
         return None

@@ -17,10 +17,10 @@ from tavernkit.silly_tavern._macros.registry import MacroRegistry
 
 
 class Source:
-    """A text and the macros at its top, in order; parsed when they are first asked for.
+    """A text and its top-level macros, in order; parsed on first use.
 
-    ``position`` and ``offset`` say where the text starts in the text that was given to the engine, in characters and
-    in UTF-16 code units.
+    ``position`` and ``offset`` are where the text starts in the engine's original text, in characters and in UTF-16
+    code units.
     """
 
     __slots__ = ("_astral", "_closers", "_else", "_macros", "_parsed", "_partners", "offset", "position", "text")
@@ -38,59 +38,59 @@ class Source:
 
     @property
     def parsed(self) -> ParsedText:
-        """What the parser says."""
+        """The parse result."""
         if self._parsed is None:
             self._parsed = parse(plain(self.text))
         return self._parsed
 
     def take_parsed(self, same: Source) -> None:
-        """Take what the parser says of an equal text."""
+        """Use the parse result of an equal text."""
         self._parsed = same.parsed
 
     @property
     def clean(self) -> bool:
-        """True if there is no error in the text, so that its parts parse on their own as they do here."""
+        """True if the text has no errors, so that its parts parse separately as they do here."""
         return self.parsed.clean
 
     @property
     def top(self) -> list[ParsedMacro]:
-        """The macros that are in no other, complete or not."""
+        """The macros that are not inside another one, complete or not."""
         return self.parsed.macros
 
     @property
     def macros(self) -> list[ParsedMacro]:
-        """The complete macros that are in no other complete one."""
+        """The complete macros that are not inside another complete one."""
         if self._macros is None:
             self._macros = self.top if self.clean else flatten(self.top)
         return self._macros
 
     def trusts(self, macro: ParsedMacro) -> bool:
-        """Return True if the macros inside this one are what its arguments parse to on their own."""
+        """Return True if the macros inside this one equal those of its arguments when parsed separately."""
         return macro.clean and not self.parsed.lexing_errors
 
     def part(self, macros: list[ParsedMacro]) -> Source:
-        """The same text seen as having only these macros: those of one argument."""
+        """Return the same text with only these macros: those of one argument."""
         part = Source(self.text, position=self.position, offset=self.offset)
         part._parsed = ParsedText(self.text, macros, [], [])
         part._astral = self._find_astral()
         return part
 
     def offset_at(self, index: int) -> int:
-        """The offset of a character in the text that was given, in UTF-16 code units."""
+        """Return the offset of a character in the original text, in UTF-16 code units."""
         astral = self._find_astral()
         return self.offset + index + (bisect_left(astral, index) if astral else 0)
 
     def _find_astral(self) -> list[int]:
-        """Where characters are that take two code units."""
+        """Return the positions of characters with two code units."""
         if self._astral is None:
             text = self.text
             self._astral = [] if is_basic(text) else [at for at, each in enumerate(text) if each > "\uffff"]
         return self._astral
 
     def partners(self, registry: MacroRegistry) -> list[int]:
-        """For each tag that can open a block, the index of the tag that closes it, and the other way round.
+        """For each tag that can open a block, the index of its closing tag, and vice versa.
 
-        -1 stands for none. Only tags of the same spelling pair, whatever their case.
+        -1 means none. Only tags with the same name pair, ignoring case.
         """
         if self._partners is None:
             self._partners = self._match_tags(registry)
@@ -102,7 +102,7 @@ class Source:
         return name.lower() in self._closers
 
     def closers(self, key: str) -> Sequence[int]:
-        """The closing tags with a name, once the tags are matched."""
+        """Return the unmatched closing tags with a name."""
         return self._closers.get(key, ())
 
     def _match_tags(self, registry: MacroRegistry) -> list[int]:
@@ -142,7 +142,7 @@ class Source:
         return candidates[found] if found < len(candidates) and candidates[found] < high else -1
 
     def _index_else(self) -> tuple[list[int], dict[int, list[int]]]:
-        """Depth of nested ``if`` in front of each macro, and where there is an ``else`` at each depth."""
+        """Index the depth of nested ``if`` before each macro, and the ``else`` at each depth."""
         depths: list[int] = []
         by_depth: dict[int, list[int]] = {}
         depth = 0
@@ -161,7 +161,7 @@ class Source:
 
 
 class FreeClosers:
-    """The closing tags of one level that a tag which can have no block may still take."""
+    """The closing tags of one level that are still available for tags that cannot have a block."""
 
     def __init__(self, source: Source, high: int, registry: MacroRegistry) -> None:
         self._source = source
@@ -172,13 +172,13 @@ class FreeClosers:
         self._free: dict[str, list[int]] = {}
 
     def claim(self, key: str, opener: int) -> int | None:
-        """Take the first closing tag behind ``opener`` that does not close a tag behind it. Ask from left to right."""
+        """Take the first closing tag after ``opener`` that does not close a later tag. Call from left to right."""
         waiting, free = self._waiting.setdefault(key, []), self._free.setdefault(key, [])
         while waiting and waiting[0][0] < opener:
             heappush(free, heappop(waiting)[1])
         while free and free[0] < opener:
             heappop(free)
-        # Only as many are looked at as it takes: blocks inside each other have the same ones before them.
+        # Only as many as necessary are checked: nested blocks share the ones before them.
         closers, partners = self._source.closers(key), self._partners
         at = max(self._looked_at.get(key, 0), bisect_left(closers, opener))
         while not free and at < len(closers) and closers[at] < self._high:
@@ -216,15 +216,15 @@ TextProcessor: TypeAlias = Callable[[str, MacroEnvironment], str]
 """Changes a whole text."""
 
 ELSE_MARKER = "\x00\x1fELSE\x1f\x00"
-"""What ``{{else}}`` gives; it splits the branches of an ``if`` and is removed at the end."""
+"""The result of ``{{else}}``; it splits the branches of an ``if`` and is removed at the end."""
 
 DEFAULT_PRIORITY = 100
-"""The priority of a processor that says nothing; 0 to 50 are the engine's own."""
+"""The default priority of a processor; 0 to 50 are the engine's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A processor of one's own. Lower priorities run first; equal ones in the order they were given."""
+    """A custom processor. Lower priorities run first; equal ones in the order given."""
 
     process: TextProcessor
     priority: int = DEFAULT_PRIORITY
@@ -243,7 +243,7 @@ _TRIM = re.compile(r"\{\{trim\}\}", re.IGNORECASE | re.ASCII)
 
 
 def rewrite_legacy_time(text: str) -> str:
-    """Write ``{{time_UTC+2}}`` as ``{{time::UTC+2}}``."""
+    """Rewrite ``{{time_UTC+2}}`` as ``{{time::UTC+2}}``."""
     return substitute(_LEGACY_TIME, _modern_time, text) if "{{" in text else text
 
 
@@ -275,13 +275,13 @@ def remove_trims(text: str) -> str:
 
 
 def remove_else_markers(text: str) -> str:
-    """Remove what stray ``{{else}}`` left."""
+    """Remove the marks of stray ``{{else}}``."""
     return text.replace(ELSE_MARKER, "") if "\x00" in text else text
 
 
 def is_plain(text: str) -> bool:
     """Return True if there is nothing to expand in a text, and nothing to process."""
-    # One character is found many times faster than two, and most texts have none of these.
+    # Searching for one character is many times faster than for two, and most texts have none of these.
     if "{" in text and "{{" in text:
         return False
     if "\\" in text and ("\\{" in text or "\\}" in text):
@@ -300,7 +300,7 @@ def complete(text: str) -> str:
 
 
 class Positions:
-    """Finds where a position of the prepared text lies in the text as it was given."""
+    """Maps positions of the prepared text to the original text."""
 
     def __init__(self, text: str) -> None:
         self._starts: list[int] = []
@@ -313,12 +313,12 @@ class Positions:
             self._shifts.append(shift)
 
     def original(self, position: int) -> int:
-        """The position in the text as it was given."""
+        """Return the position in the original text."""
         return position - self._shifts[bisect_left(self._starts, position)]
 
 
 def arrange(own: Sequence[tuple[int, Callable[[str], str]]], added: Iterable[Processor]) -> tuple[TextProcessor, ...]:
-    """Put the engine's own processors and the added ones into the order of their priorities."""
+    """Sort the engine's own processors and the added ones by priority."""
     every = [(priority, _ignoring_environment(process)) for priority, process in own]
     every += [(each.priority, each.process) for each in added]
     return tuple(process for _, process in sorted(every, key=lambda each: each[0]))

@@ -21,7 +21,7 @@ _BIAS_MACRO = ("bias",)
 
 
 class Substitution:
-    """Expands texts of one build. ``environment`` is exchanged as the build learns more (the chat, the outlets)."""
+    """Expands texts of one build. ``environment`` changes during the build (the chat, the outlets)."""
 
     __slots__ = ("_engine", "_extra", "_in_sequences", "_report", "_skips_plain_text", "_usual", "environment")
 
@@ -50,9 +50,9 @@ class Substitution:
         return self._expand(text, self._usual)
 
     def card(self, text: str, character_name: str | None = None) -> str:
-        """Expand a text of a card: card macros are empty in it, carriage returns go, newlines collapse if that is set.
+        """Expand a text of a card: card macros are empty, carriage returns removed, newlines collapsed if configured.
 
-        ``character_name`` stands in for ``{{char}}``. ``{{original}}`` stays until the text takes another's place.
+        ``character_name`` replaces ``{{char}}``. ``{{original}}`` stays until the text replaces another.
         """
         if not text:
             return text
@@ -63,7 +63,7 @@ class Substitution:
         return text.replace("\r", "")
 
     def with_original(self, text: str, original: str) -> str:
-        """Expand a text in which ``{{original}}`` stands for the text it replaces."""
+        """Expand a text in which ``{{original}}`` is the text it replaces."""
         return self._expand(text, Overrides(macros=self._extra, original=original))
 
     def typed(self, text: str) -> str:
@@ -77,15 +77,15 @@ class Substitution:
         return self._expand(text, self._in_sequences)
 
     def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:
-        """Expand a text with macros of its own."""
+        """Expand a text with additional macros."""
         return self._expand(text, Overrides(macros={**(self._extra or {}), **macros}))
 
     def leaves(self, text: str) -> bool:
-        """Return True if expanding the text is certain to do nothing, without a look at what it says."""
+        """Return True if expanding the text certainly has no effect, without parsing it."""
         return self._skips_plain_text and "{" not in text and "<" not in text and "\\" not in text
 
     def is_plain(self, text: str) -> bool:
-        """Return True if nothing happens when the text is expanded."""
+        """Return True if expanding the text has no effect."""
         return self._engine.is_plain(text)
 
     def in_script(
@@ -112,5 +112,5 @@ class Substitution:
         return self._engine.run(text, self.environment, overrides, self._report)
 
     def change(self, **changes: object) -> None:
-        """Let later texts see a changed environment."""
+        """Change the environment of later texts."""
         self.environment = self.environment.replace(**changes)

@@ -16,13 +16,13 @@ from tavernkit.silly_tavern._macros.source import Positions
 def macro_tree(engine: MacroEngine, text: str, environment: MacroEnvironment) -> TreeNode:
     """Return how the engine reads a text: literal text, macros with their arguments, blocks with their bodies.
 
-    Nothing is evaluated. A tree has at most ``MAX_TREE_NODES`` nodes in ``MAX_TREE_DEPTH`` levels; what is deeper has
-    no nodes of its own.
+    Nothing is evaluated. A tree has at most ``MAX_TREE_NODES`` nodes in ``MAX_TREE_DEPTH`` levels; deeper parts have no
+    nodes.
 
     Args:
-        engine: Its parser and its macros, which decide what has a block.
+        engine: The engine, whose macros decide what has a block.
         text: The text.
-        environment: What processors of the engine get.
+        environment: The environment for the engine's processors.
     """
     text = plain(text)
     run = Run(engine, environment, Overrides(), _ignore, text)
@@ -30,7 +30,7 @@ def macro_tree(engine: MacroEngine, text: str, environment: MacroEnvironment) ->
 
 
 def _ignore(diagnostic: Diagnostic) -> None:
-    """What is wrong with a text is reported when it is expanded."""
+    """Ignore a problem: it is reported when the text is expanded."""
 
 
 class _TreeMaker:
@@ -66,7 +66,7 @@ class _TreeMaker:
         start, end = node.position, node.position + len(node.source)
         if isinstance(node, StrayTag):
             return self._node("tag", start, end, node.name)
-        if not isinstance(node, MacroNode):  # a shorthand, whose operand ends in front of its braces
+        if not isinstance(node, MacroNode):  # a shorthand, whose operand ends before its braces
             operand = () if node.operand is None else (self._part("argument", node.operand, end - 2, depth, ends=True),)
             return self._node("macro", start, end, f"{node.scope} {node.name} {node.operator}".strip(), operand)
         children: list[TreeNode] = []
@@ -77,7 +77,7 @@ class _TreeMaker:
             at += len(part.text)
         if node.content is None:
             return self._node("macro", start, end, node.name, tuple(children))
-        # The body begins behind the opening tag, which ends where its frame does.
+        # The body begins after the opening tag, which ends with its frame.
         children.append(self._part("body", node.content, at + len(node.frame[-1]) + 2, depth))
         return self._node("block", start, end, node.name, tuple(children))
 

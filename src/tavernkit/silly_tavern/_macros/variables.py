@@ -40,13 +40,13 @@ def exists(store: VariablesStore, name: str, scope: str) -> bool:
 
 
 def write(store: VariablesStore, name: str, value: Json, scope: str) -> None:
-    """Store a value as it is."""
+    """Store a value unchanged."""
     _require_name(name)
     store.set(name, value, scope)
 
 
 def add(store: VariablesStore, name: str, operand: str | float, scope: str) -> Json:
-    """Add to a variable: append to a JSON array, add numbers, or join as text. Returns what it is now."""
+    """Add to a variable: append to a JSON array, add numbers, or join as text. Returns the new value."""
     _require_name(name)
     current = read(store, name, scope)
     array = _parse(current)
@@ -71,7 +71,7 @@ def delete(store: VariablesStore, name: str, scope: str) -> None:
 
 
 def read_key(store: VariablesStore, name: str, key: str, scope: str) -> Json:
-    """Read one value out of a JSON array or object; of a value that is not JSON, the whole."""
+    """Read one value of a JSON array or object; if the variable is not JSON, the whole value."""
     if not store.has(name, scope):
         read(store, name, scope)
         return ""
@@ -88,7 +88,7 @@ def read_key(store: VariablesStore, name: str, key: str, scope: str) -> Json:
 
 
 def write_key(store: VariablesStore, name: str, key: str, value: str, scope: str) -> bool:
-    """Write one value into a JSON array or object and store it as JSON; return True if that was possible."""
+    """Write one value to a JSON array or object and store it as JSON; return False if that is not possible."""
     _require_name(name)
     parsed = _parse(store.get(name, scope))
     if parsed is None:
@@ -106,7 +106,7 @@ def write_key(store: VariablesStore, name: str, key: str, value: str, scope: str
 
 
 def is_false(value: Json) -> bool:
-    """Return True if ``||`` takes its other side: empty, zero, null, false, or text that says so."""
+    """Return True if ``||`` uses its right side: empty, zero, null, false, or text that means one of these."""
     if isinstance(value, str):
         return not value or trim(value).lower() in ("false", "off", "0")
     return not truthy(value)
@@ -133,7 +133,7 @@ def _plain(value: str | float) -> str | int | float:
 
 
 def _parse(value: Json) -> Json | Undefined:
-    """``JSON.parse`` of the value's text; undefined where that throws."""
+    """Return ``JSON.parse`` of the value's text; undefined if that throws."""
     try:
         return json_parse(to_string(value))
     except JSError:

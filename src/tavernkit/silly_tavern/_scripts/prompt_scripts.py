@@ -15,14 +15,14 @@ from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexS
 
 
 class ScriptMemory:
-    """Remembers what scripts make of a text in every context. Thread-safe."""
+    """Caches results of scripts that do not depend on the context. Thread-safe."""
 
     def __init__(self) -> None:
         self.stretches = ScriptStretches(CACHED_SCRIPT_CHARACTERS)
         self._lists: LRUCache[Hashable, object] = LRUCache(CACHED_SCRIPT_LISTS)
 
     def list_of(self, scripts: Sequence[RegexScript]) -> object:
-        """One object for all lists of scripts that do the same."""
+        """Return one shared object for equal lists of scripts."""
         return self._lists.get_or_make(tuple(map(_what_it_does, scripts)), object)
 
 
@@ -31,7 +31,7 @@ def _what_it_does(script: RegexScript) -> Hashable:
 
 
 class PromptScripts:
-    """Regex scripts bound to a build's macros, by what a text is. ``memory`` is what they made of texts before."""
+    """Regex scripts bound to a build's macros, by what a text is. ``memory`` caches earlier results."""
 
     def __init__(self, scripts: RegexScripts, macros: Substitution, warn: Warn, memory: ScriptMemory) -> None:
         self._scripts = scripts
@@ -80,14 +80,14 @@ class PromptScripts:
             made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
             return made, self._varied + self._budget.incidents != before
 
-        if type(text) is not str:  # a traced text: what is remembered of equal texts came from elsewhere
+        if type(text) is not str:  # a traced text: cached results of equal texts have other sources
             for place in range(len(scripts)):
                 text = run(place, text)[0]
             return text
         return self._memory.stretches.run(same, len(scripts), text, run, self._budget) if text and scripts else text
 
     def _scripts_for(self, placement: RegexPlacement, depth: float | None) -> tuple[Sequence[RegexScript], object]:
-        """The prompt-stage scripts for a text and what tells them from others; depths between two limits are alike."""
+        """Return the prompt-stage scripts for a text and their cache key; depths between two limits are equivalent."""
         alike = (
             placement,
             None if depth is None else (bisect_right(self._min_depths, depth), bisect_left(self._max_depths, depth)),
@@ -104,5 +104,5 @@ class PromptScripts:
         return self._macros.in_script(text, character=character, escape=escape)
 
     def _tell(self, message: str) -> None:
-        self._varied += 1  # a text that was warned about is done again the next time, to be warned about again
+        self._varied += 1  # texts with warnings are not cached, so that the warnings are repeated
         self._warn(message)

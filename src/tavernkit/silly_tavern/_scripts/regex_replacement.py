@@ -1,4 +1,4 @@
-"""What a regex script finds and what it puts there: patterns, references, trim strings and macros."""
+"""Find and replace of regex scripts: patterns, references, trim strings and macros."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tavernkit._text.traced_regex import groups_of
 from tavernkit.errors import TavernKitError
 
 MAX_RESULT_CHARACTERS = 10_000_000
-"""The longest text that a script may make. One that makes more is not applied."""
+"""The maximum length of a script's result. Scripts with longer results are not applied."""
 
 MAX_WORK = 10_000_000
 """How much a script may do in one text: references filled, characters trimmed, macros expanded."""
 
 WORK_OF_A_RUN = 8
-"""How much of that counts as one more run of a script in a build."""
+"""How much of that counts as one run of a script in a build."""
 
 TRIM_WORK = 50
-"""What a trim string counts beside the characters it is looked for in."""
+"""The cost of a trim string, besides the characters that are searched."""
 
 MACRO_WORK = 1000
-"""What a match with macros counts beside the characters they are looked for in."""
+"""The cost of a match with macros, besides the characters that are searched."""
 
 COMPILED_PATTERNS = 1000
 """Parsed pattern texts (SillyTavern's own number) and replacements that are kept."""
@@ -61,7 +61,7 @@ class RegexScriptError(TavernKitError):
 
 @lru_cache(COMPILED_PATTERNS)
 def regex_from_string(text: str) -> JSRegex | None:
-    """Read the pattern of a script, with or without slashes; nothing if it is not a valid regular expression."""
+    """Read the pattern of a script, with or without slashes; None if it is not a valid regular expression."""
     found = _PATTERN.search(text)
     if found is None:
         return None
@@ -75,12 +75,12 @@ def regex_from_string(text: str) -> JSRegex | None:
 
 
 def escape_macro_value(value: str) -> str:
-    """Escape the value of a macro so that it stands for itself in a pattern."""
+    """Escape the value of a macro so that it is literal in a pattern."""
     return _SPECIAL.sub(lambda found: _ESCAPES.get(found[0]) or f"\\{found[0]}", value)
 
 
 class Replacement:
-    """Makes the text that stands for a match."""
+    """Makes the replacement of a match."""
 
     def __init__(
         self, replace_string: str, trim_strings: Sequence[str], *, expand: ExpandScriptText, character: str | None
@@ -126,7 +126,7 @@ class Replacement:
         return self._trimmed(value) if value else ""
 
     def _argument(self, digits: str, match: JSMatch, groups: Sequence[str | None]) -> str | None:
-        """What the number stands for: the match, its groups, then the offset and the whole text, as in the program."""
+        """Return the value of a number: the match, its groups, then the offset and the whole text."""
         significant = digits.lstrip("0") or "0"
         number = int(significant) if len(significant) <= 4 else len(groups) + 3
         if number < len(groups):
@@ -154,10 +154,10 @@ class Replacement:
 
 @lru_cache(maxsize=COMPILED_PATTERNS)
 def _split_references(replace_string: str) -> Sequence[str | None]:
-    """Cut a replacement into text, number, name, text, number, name, and so on to a last text."""
+    """Split a replacement into text, number, name, text, number, name, and so on up to a last text."""
     template = _MATCH_MACRO.sub("$0", replace_string)
     pieces: list[str | None] = []
-    # Behind the last ">" there are no names, and looking for the end of each would take quadratic time.
+    # After the last ">" there are no names, and searching for the end of each would take quadratic time.
     at, end = 0, template.rfind(">") + 1
     for found in _REFERENCE.finditer(template, 0, end):
         pieces += (template[at : found.start()], found[1], found[2])

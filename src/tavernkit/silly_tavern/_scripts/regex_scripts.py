@@ -28,7 +28,7 @@ _DISPLAY, _SEND_AS = 0, 4
 
 
 class RegexPlacement(IntEnum):
-    """What a text is, as scripts see it."""
+    """The kind of a text, for scripts."""
 
     USER_INPUT = 1
     AI_OUTPUT = 2
@@ -38,7 +38,7 @@ class RegexPlacement(IntEnum):
 
 
 class MacroMode(IntEnum):
-    """What becomes of macros in the pattern."""
+    """How macros in the pattern are treated."""
 
     NONE = 0
     RAW = 1
@@ -69,7 +69,7 @@ class RegexScript:
     prompt_only: bool
     """True to change only what is sent."""
     run_on_edit: bool
-    """True to run when a message is edited, too."""
+    """True to also run when a message is edited."""
     macro_mode: MacroMode
     """True if macros in the pattern are expanded, and escaped."""
     min_depth: float | None
@@ -78,11 +78,11 @@ class RegexScript:
     """The largest depth of messages that it runs on; None for any."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "trim_strings", tuple(self.trim_strings))  # what is remembered of scripts is hashed
+        object.__setattr__(self, "trim_strings", tuple(self.trim_strings))  # cached by hash
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
-        """Read a script; fields of the wrong type count as SillyTavern counts them."""
+        """Read a script; fields of the wrong type are treated as in SillyTavern."""
         require("data", data, Mapping)
         raw = thaw_object(data)
         trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
@@ -105,7 +105,7 @@ class RegexScript:
         )
 
     def to_json(self) -> JsonObject:
-        """A copy of the JSON object, with every field it came with."""
+        """Return a copy of the JSON object, with all original fields."""
         return thaw_object(self.raw)
 
     def applies_to(
@@ -138,17 +138,17 @@ class RegexScript:
         strict: bool = False,
         budget: ScriptBudget | None = None,
     ) -> str:
-        """Apply the script to a text, whatever it is meant for.
+        """Apply the script to any text.
 
-        What cannot be done leaves the text as it is and is reported.
+        On errors, the text stays unchanged and a warning is given.
 
         Args:
             text: The text.
             expand: Expands the macros in the script's own texts.
-            character: The name that ``{{char}}`` stands for in trim strings.
+            character: The value of ``{{char}}`` in trim strings.
             warn: Called with each warning.
             strict: Raise an error instead of warning.
-            budget: What all texts of a build share.
+            budget: The shared budget of all texts of a build.
 
         Raises:
             RegexScriptError: The script cannot be run, in strict mode.
@@ -159,7 +159,7 @@ class RegexScript:
 def applies(
     script: RegexScript, placement: int, *, is_markdown: bool, is_prompt: bool, is_edit: bool, depth: float | None
 ) -> bool:
-    """Return True if a script is meant for a text, as ``RegexScript.applies_to()`` does for programs."""
+    """Return True if a script is meant for a text, like ``RegexScript.applies_to()``, but without checks."""
     if script.markdown_only or script.prompt_only:
         wanted = (script.markdown_only and is_markdown) or (script.prompt_only and is_prompt)
     else:
@@ -184,7 +184,7 @@ def run_script(
     strict: bool = False,
     budget: ScriptBudget | None,
 ) -> str:
-    """Apply a script to a text, as ``RegexScript.run()`` does for programs."""
+    """Apply a script to a text, like ``RegexScript.run()``, but without checks."""
     if script.disabled or not script.find_regex or not text:
         return text
     budget = ScriptBudget() if budget is None else budget
@@ -224,7 +224,7 @@ def run_script(
 class RegexScripts:
     """The scripts of a build: global ones run first, then those of the preset, then those of the character.
 
-    The latter two count only where the user has allowed them; ``enabled`` is the switch of the whole extension.
+    The latter two run only if the user has allowed them; ``enabled`` is the switch of the whole extension.
     """
 
     global_: tuple[RegexScript, ...] = ()
@@ -259,7 +259,7 @@ class RegexScripts:
             avatar: The character's file name, by which its scripts are allowed.
             preset: The selected preset's file.
             preset_name: Its name, by which its scripts are allowed.
-            api: The API whose presets count.
+            api: The API of the preset.
             warn: Called with each warning.
         """
         allowed_presets = extension_settings.get("preset_allowed_regex")
@@ -275,7 +275,7 @@ class RegexScripts:
 
     @property
     def active(self) -> tuple[RegexScript, ...]:
-        """The scripts that count, in the order in which they run."""
+        """Return the active scripts, in the order in which they run."""
         if not self.enabled:
             return ()
         preset = self.preset if self.preset_allowed else ()
@@ -296,11 +296,10 @@ class RegexScripts:
         strict: bool = False,
         budget: ScriptBudget | None = None,
     ) -> str:
-        """Run the scripts that are meant for a text, each on what the one before made of it.
+        """Run the scripts that apply to a text, each on the result of the one before.
 
-        ``depth`` is the distance from the last message, where there is one; ``character`` the speaker's name, where
-        it is not the current character; ``budget`` is what all texts of a build share. What is not text becomes empty
-        text.
+        ``depth`` is the distance from the last message, if any; ``character`` the speaker's name, if it is not the
+        current character; ``budget`` is shared by all texts of a build. Values that are not text become empty text.
 
         Args:
             text: The text.
@@ -313,7 +312,7 @@ class RegexScripts:
             character: The speaker's name.
             warn: Called with each warning.
             strict: Raise an error instead of warning.
-            budget: What all texts of a build may still do.
+            budget: The shared budget of all texts of a build.
         """
         if not isinstance(text, str):
             return ""
@@ -328,7 +327,7 @@ class RegexScripts:
 
 
 def read_scripts(value: object, where: str, warn: Warn = log_warning) -> tuple[RegexScript, ...]:
-    """Read a list of scripts; what is not an object is reported and left out."""
+    """Read a list of scripts; items that are not objects are reported and left out."""
     scripts: list[RegexScript] = []
     for index, item in enumerate(value if is_sequence(value) else ()):
         if is_mapping(item):
@@ -339,7 +338,7 @@ def read_scripts(value: object, where: str, warn: Warn = log_warning) -> tuple[R
 
 
 def migrate_script(value: Mapping[str, object], *, new_id: Callable[[], str]) -> JsonObject:
-    """Bring a global script of an older version up to date, as SillyTavern does when it loads its settings.
+    """Migrate a global script of an older version, as SillyTavern does when it loads its settings.
 
     Args:
         value: The script's JSON object.
@@ -366,7 +365,7 @@ def _text(value: Json) -> str:
 
 
 def _limit(value: Json, floor: float) -> float | None:
-    """A depth limit, or nothing if it is null, no number, or below its floor."""
+    """Return a depth limit; None if it is null, not a number, or below its minimum."""
     number = math.nan if value is None else to_number(value)
     return number if number >= floor else None
 

@@ -1,1 +1,1 @@
-"""The nine steps of a build, one a module."""
+"""The steps of a build."""

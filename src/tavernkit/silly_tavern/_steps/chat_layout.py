@@ -39,10 +39,10 @@ from tavernkit.silly_tavern._state import SillyTavernState
 
 
 class EntriesStep(Step[SillyTavernState, NoConfig]):
-    """Takes the preset's prompts that are active for this generation, in order, and expands each.
+    """Collects the preset's prompts that are active for this generation, in order, and expands each.
 
-    A prompt is active when it is switched on, its trigger names the generation and its ``conditions`` hold (these are
-    our own addition to the format). Prompts that are not active are reported as omissions. In text completion there
+    A prompt is active if it is enabled, its trigger includes the generation type and its ``conditions`` are met (these
+    are our own addition to the format). Prompts that are not active are reported as omissions. In text completion there
     are the examples and the system prompt instead. Reads ``context``, ``core``, ``examples`` and ``macros``; writes
     ``prompt_entries``, or ``draft``.
     """
@@ -99,7 +99,7 @@ def _conditions(state: SillyTavernState) -> EntryConditions:
 
 
 class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
-    """Puts the texts every prompt has a place for into the prompt list.
+    """Puts the built-in texts into the prompt list.
 
     Reads ``lore_result``, ``card``, ``quiet_prompt``, ``turn`` and ``extensions``; writes ``prompt_entries`` and
     ``pinned_groups``.
@@ -129,9 +129,9 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
 
 
 class InjectionStep(Step[SillyTavernState, NoConfig]):
-    """Makes the history of the core chat and of everything that is in it at a depth.
+    """Makes the history from the core chat and everything at a depth of it.
 
-    With ``volatile="tail"`` what is at a depth, and prompts that change by themselves, go behind the chat. Reads
+    With ``volatile="tail"``, texts at a depth and prompts that change by themselves go after the chat. Reads
     ``prompt_entries``, ``extensions``, ``frozen_lines`` and ``core``; writes ``layout`` (history, prefill,
     around_main), or ``draft``.
     """
@@ -173,7 +173,7 @@ def _in_chat(prompt: Prompt) -> InChatPrompt:
 
 
 def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[InChatPrompt]) -> None:
-    """Prompts beside the main prompt go where it goes: into the chat with it, or nowhere if it is nowhere."""
+    """Prompts next to the main prompt follow it: into the chat, or out of the prompt."""
     main = state.prompt_entries.get(MAIN)
     for prompt in around_main(state.prompt_entries):
         if main is None:
@@ -199,7 +199,7 @@ def _without_main(prompt: Prompt) -> Omission:
 
 
 def _take_prefill(state: SillyTavernState, layout: Layout, newest_first: list[HistoryEntry]) -> None:
-    """Continuing by prefill takes the newest message out before depths are counted."""
+    """Remove the newest message before depths are counted, for continuing by prefill."""
     preset = state.context.active_preset
     if state.context.prompt_type != "continue" or not preset.continue_prefill or not state.core:
         return
@@ -244,8 +244,8 @@ class CompilationStep(Step[SillyTavernState, NoConfig]):
 class MacroExpansionStep(Step[SillyTavernState, NoConfig]):
     """Binds the texts that are expanded last: separators, the nudge to continue, and the history.
 
-    Card, lore and preset texts were expanded by the steps that took them, in SillyTavern's order. What is left is
-    expanded when the assembly reaches it, newest message first, because macros of what does not fit never run.
+    Card, lore and preset texts were expanded by the steps that took them, in SillyTavern's order. The rest is expanded
+    when the assembly reaches it, newest message first, because macros of texts that do not fit never run.
     Reads ``context`` and ``layout``; writes ``layout``, or ``draft``.
     """
 

@@ -1,4 +1,4 @@
-"""World Info: the scan, and where its texts go."""
+"""World Info: the scan, and the placement of its texts."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tavernkit.silly_tavern._world_info.scan_input import ScanData, ScanInput, S
 
 
 class LoreStep(Step[SillyTavernState, NoConfig]):
-    """Scans World Info and gives the lore its places.
+    """Scans World Info and places the lore.
 
     Reads what ``prepare`` wrote. Writes ``lore_result``, ``lore_sources`` and ``outlets``, and changes ``examples``,
-    ``extensions`` and ``note``. With ``lore="freeze"``, what fired by key goes to ``frozen_lines``.
+    ``extensions`` and ``note``. With ``lore="freeze"``, lore that fired by key goes to ``frozen_lines``.
     """
 
     name = "lore"
@@ -58,7 +58,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
             self.strip_examples(state)
 
     def scan_input(self, state: SillyTavernState) -> ScanInput:
-        """Return what the scan is given; its budget is a share of the context without the reply."""
+        """Return the input of the scan; its budget is a share of the context without the reply."""
         context = state.context
         return scan_input(state, context.max_context - context.max_response, state.counter.lore)
 
@@ -68,7 +68,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
 
 
 def scan_input(state: SillyTavernState, max_context: int, count_tokens: Callable[[str], int]) -> ScanInput:
-    """Return what the scan is given: the chat newest first, the card, and what extensions let it see."""
+    """Return the input of the scan: the chat newest first, the card, and texts of extensions."""
     context, card = state.context, state.card
     settings = context.settings.world_info
     return ScanInput(

@@ -1,4 +1,4 @@
-"""The plan: what fits finds its place."""
+"""Assembles the plan within the budget."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BlockCache = LRUCache[object, Block]
 def make_blocks(
     placed: Sequence[tuple[MessageCollection, PlacedMessage]], cache: BlockCache | None = None
 ) -> list[Block]:
-    """Make the blocks of messages, in order. Plain chat messages that were made before are taken from ``cache``."""
+    """Make the blocks of messages, in order. Blocks of plain chat messages are cached in ``cache``."""
     seen: Counter[str] = Counter()
     blocks: list[Block] = []
     for collection, message in placed:
@@ -112,8 +112,8 @@ def _message_metadata(message: PlacedMessage) -> FrozenObject:
 class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
     """Runs SillyTavern's budgeted assembly over the layout and makes the plan, with the request's fields.
 
-    With the ``reference`` strategy the budget decides here, as it does in SillyTavern; with ``cache`` too, but the
-    history is cut in larger steps; with another everything is placed and the trimming step decides. Reads ``layout``
+    With the ``reference`` strategy the budget is applied here, as in SillyTavern; with ``cache`` too, but the history
+    is cut in larger steps; with others, everything is placed and the trimming step decides. Reads ``layout``
     and ``context``; writes ``assembled``, ``blocks``, ``plan`` and ``llm_options``.
     """
 
@@ -128,7 +128,7 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
 
 
 def _refuse_left_over_macros(state: SillyTavernState) -> None:
-    """Raise if macros are left in the finished texts. Only here is it certain: many texts are expanded twice."""
+    """Raise if macros are left in the finished texts. Checked only here: many texts are expanded twice."""
     for block in state.blocks:
         left = [macro for _, macro in left_over_macros(block.content)]
         if left:
@@ -214,7 +214,7 @@ def _plan_chat(state: SillyTavernState) -> None:
 
 
 def _memory(state: SillyTavernState) -> HistoryMemory | None:
-    """Messages of earlier turns under the same names and the same counting."""
+    """Return cached messages of earlier turns with the same names and counter."""
     context = state.context
     if context.token_estimator is not None:  # it may count differently each time
         return None
@@ -223,13 +223,13 @@ def _memory(state: SillyTavernState) -> HistoryMemory | None:
 
 
 def _expand_for_inspector(state: SillyTavernState) -> None:
-    """SillyTavern expands every registered text once more for its prompt inspector: counters in them go up again."""
+    """SillyTavern expands every registered text again for its prompt inspector: counters in them increase again."""
     for prompt in state.extensions:
         state.macros(prompt.value)
 
 
 def _sent_lore(state: SillyTavernState) -> list[tuple[FrozenLine, Block]]:
-    """Lore that is in the prompt as a line of the history."""
+    """Return lore that is in the prompt as a line of the history."""
     if not state.frozen_lines:
         return []
     injected = [each for each in state.need_layout().history if isinstance(each, Injected)]
@@ -250,7 +250,7 @@ def _tokens(block: Block) -> int | None:
 
 
 def _media(state: SillyTavernState) -> Callable[[str], str]:
-    """What gives the ``data:`` URL of a file of the folder."""
+    """Return a function that gives the ``data:`` URL of a file in the folder."""
     media = state.context.media
     if media is None:
         return str
@@ -266,7 +266,7 @@ def _media(state: SillyTavernState) -> Callable[[str], str]:
 
 
 def put_greeting(state: SillyTavernState) -> None:
-    """Put the greeting on the plan that the application asks for."""
+    """Put the requested greeting on the plan."""
     index, card = state.context.greeting, state.context.card
     if index is None or card is None or state.plan is None:
         return

@@ -52,7 +52,7 @@ SHOWN_MESSAGES = 100
 
 
 class PrepareStep(Step[SillyTavernState, NoConfig]):
-    """Makes everything ready that lore can match. Each text's macros run here in the order SillyTavern runs them.
+    """Prepares everything that lore can match. Macros run in SillyTavern's order.
 
     Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note`` and
     ``scripts``.
@@ -62,11 +62,11 @@ class PrepareStep(Step[SillyTavernState, NoConfig]):
     send_empty: ClassVar[bool] = True
     """Send the preset's text when the user sends nothing."""
     tool_lines: ClassVar[bool] = True
-    """Keep the lines of the chat that are about tools, if the model takes them."""
+    """Keep the lines of the chat that are about tools, if the model supports them."""
 
     @staticmethod
     def read_examples(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
-        """Read example dialogue into messages that carry the template's provenance."""
+        """Read example dialogue into messages with the template's provenance."""
         return read_dialogue(state, text, template)
 
     def before(self, state: SillyTavernState) -> None:
@@ -88,15 +88,15 @@ class PrepareStep(Step[SillyTavernState, NoConfig]):
 
 
 ReadExamples: TypeAlias = Callable[[SillyTavernState, str, ExampleBlock], list[ExampleBlock]]
-"""Reads example dialogue into blocks that carry the template's provenance."""
+"""Reads example dialogue into blocks with the template's provenance."""
 
 
 def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, read_examples: ReadExamples) -> None:
-    """Do what comes before lore is scanned.
+    """Prepare everything before the lore scan.
 
     Args:
         state: The workspace of the build.
-        send_if_empty: What is sent when the user sends nothing.
+        send_if_empty: The text to send if the user sends nothing.
         with_tools: Keep the lines of the chat that are about tools.
         read_examples: Reads example dialogue for chat or text completion.
     """
@@ -124,7 +124,7 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
 
 
 def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[ExtensionPrompt]:
-    """What SillyTavern registers when it opens the chat: injects and the summary, from the chat as it is stored."""
+    """Return what SillyTavern registers when it opens the chat: injects and the summary, from the stored chat."""
     context = state.context
     found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
     for inject in found:
@@ -132,7 +132,7 @@ def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[Extens
             state.omit(Omission("inject", inject.key, reason, inject.label))
     settings = context.settings.of_extension(MEMORY_EXTENSION)
     if settings is None:
-        # The macro is the extension's own: it goes, too, and stays in texts as it is.
+        # The macro belongs to the extension: it is removed too, and stays in texts unexpanded.
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=None))
         return found
     known = state.services.chats.know(tuple(context.log.lines), with_tools=with_tools)
@@ -147,7 +147,7 @@ def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[Extens
 
 
 def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty: str) -> None:
-    """Change the chat as the type of generation asks."""
+    """Change the chat as the generation type requires."""
     context = state.context
     scripts = state.scripts
     turn = TurnInput(
@@ -160,7 +160,7 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty
         in_group=context.group is not None,
     )
     if context.generation_type in SENDING_TYPES and not turn.untouched:
-        # The input box is emptied before what was in it is expanded.
+        # The input box is cleared before its text is expanded.
         state.macros.change(input="")
     state.turn = begin_turn(
         chat,
@@ -190,7 +190,7 @@ def read_dialogue(state: SillyTavernState, text: str, template: ExampleBlock) ->
 
 
 def group_names(state: SillyTavernState) -> tuple[str, ...]:
-    """The names of a group's members, in order; none outside a group."""
+    """Return the names of a group's members, in order; empty outside a group."""
     group = state.macros.environment.group
     return group.names if group is not None else ()
 
@@ -253,17 +253,17 @@ def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPromp
 
 
 def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """SillyTavern expands the first message when it shows the chat, and stores it so.
+    """Expand the first message, as SillyTavern does when it shows the chat, and store the result.
 
-    In a group no one is the current character then: ``{{char}}`` and the card's texts are empty. Of a long chat the
-    first message is not shown, so the speaker's generation expands it, as it does a user's or hidden message.
+    In a group there is no current character then: ``{{char}}`` and the card's texts are empty. In a long chat the first
+    message is not shown, so the speaker's generation expands it, like a user's or hidden message.
     """
     if not lines:
         return ()
     first, environment = lines[0], state.macros.environment
     if state.context.group is not None:
         shown = state.context.settings.power_user.chat_truncation
-        # A smaller number than the default is recorded to change nothing.
+        # In the recorded cases, a smaller number than the default changes nothing.
         if first.is_user or first.is_system or (shown > 0 and len(lines) > max(shown, SHOWN_MESSAGES)):
             return tuple(lines)
         state.macros.change(character=None, character_name="")
@@ -274,7 +274,7 @@ def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessa
 
 
 def _expand_first_message(state: SillyTavernState) -> None:
-    """The first message is expanded once more by the generation itself."""
+    """Expand the first message again, as the generation itself does."""
     turn = state.turn
     if turn.chat:
         first = _with_text(turn.chat[0], state.macros(turn.chat[0].mes))
@@ -315,7 +315,7 @@ def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> int:
 
 
 def _search_vectors(state: SillyTavernState) -> None:
-    """Let Vector Storage change the chat and register what was found: files, then lore, then the chat."""
+    """Let Vector Storage change the chat and register its results: files, then lore, then the chat."""
     context = state.context
     settings = context.settings.of_extension(VECTORS_EXTENSION)
     if not settings or context.generation_type == "quiet" or context.dry_run:

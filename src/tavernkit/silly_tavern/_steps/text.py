@@ -41,7 +41,7 @@ class TextLoreStep(LoreStep):
     name = "lore"
 
     def scan_input(self, state: SillyTavernState) -> ScanInput:
-        """Return what the scan is given; its budget is a share of the draft's limit."""
+        """Return the input of the scan; its budget is a share of the draft's limit."""
         return scan_input(state, state.draft.limit, state.text_counter.text)
 
     def strip_examples(self, state: SillyTavernState) -> None:

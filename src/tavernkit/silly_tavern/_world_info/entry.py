@@ -181,7 +181,7 @@ class Entry:
         return sum(1 << bit for bit, name in enumerate(SOURCE_FIELDS) if truthy(raw.get(name, UNDEFINED)))
 
     def to_json(self) -> JsonObject:
-        """A copy of the JSON object, with every field it came with."""
+        """Return a copy of the JSON object, with all original fields."""
         return thaw_object(self.raw)
 
     def __repr__(self) -> str:

@@ -23,12 +23,12 @@ SUBJECTS = (utility, flow, random, card, chat, time, variable, instruct, state, 
 
 
 def silly_tavern_registry(*, warn: Warn = log_warning) -> MacroRegistry:
-    """Exactly the macros of SillyTavern 1.19.0; ``warn`` is called for macros that are registered again."""
+    """Return exactly the macros of SillyTavern 1.19.0; ``warn`` is called for duplicate registrations."""
     return MacroRegistry((definition for subject in SUBJECTS for definition in subject.macros), warn=warn)
 
 
 def default_registry(*, warn: Warn = log_warning) -> MacroRegistry:
-    """The macros of SillyTavern and the few that this library adds."""
+    """Return the macros of SillyTavern and the few that this library adds."""
     registry = silly_tavern_registry(warn=warn)
     for definition in outlets.macros:
         registry.add(definition)

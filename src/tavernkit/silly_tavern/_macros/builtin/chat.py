@@ -13,12 +13,12 @@ macros = MacroRegistry()
 
 
 def last_index(environment: MacroEnvironment) -> int | None:
-    """The index of the newest message; one whose next swipe is being made does not count."""
+    """Return the index of the newest message; a message whose next swipe is being generated does not count."""
     return environment.place_in_chat("last", lambda: _newest(environment.chat, lambda _line: True))
 
 
 def last_text(environment: MacroEnvironment, *, by_user: bool) -> str:
-    """The text of the newest visible message of the user, or of anybody else."""
+    """Return the text of the newest visible message of the user, or of others."""
 
     def wanted(line: ChatMessage) -> bool:
         return line.is_user == by_user and not line.is_system
@@ -34,7 +34,7 @@ def _newest(chat: Sequence[ChatMessage], wanted: Callable[[ChatMessage], bool]) 
 
 
 def last_swipe_count(environment: MacroEnvironment) -> int | None:
-    """How many swipes the newest message has; nothing if it has no list of them."""
+    """Return the number of swipes of the newest message; None if it has no list of them."""
     chat = environment.chat
     return len(chat[-1].swipes) if chat and chat[-1].swipes is not None else None
 

@@ -1,4 +1,4 @@
-"""What SillyTavern's bundled extensions add: notes, summary, expressions, image prefixes."""
+"""Macros of SillyTavern's bundled extensions: notes, summary, expressions, image prefixes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ macros = MacroRegistry()
 
 
 def summary(environment: MacroEnvironment) -> str:
-    """The summary of the chat: what the user wrote, else the newest one that is stored before the last message."""
+    """Return the summary of the chat: the user's own, else the newest one stored before the last message."""
     written = environment.extensions.summary
     if written is not None and trim(written):
         return written

@@ -51,7 +51,7 @@ def choose(node: MacroNode, run: Run) -> Steps:
 
 
 def _resolve(part: Part, node: MacroNode, run: Run) -> Steps:
-    """Expand a part as a text of its own, its offsets based at the ``if``."""
+    """Expand a part as a separate text, with offsets relative to the ``if``."""
     document = part.document
     if document is None or run.engine.prepares_parts:
         return (yield from _resolve_text(part.text, node, run))
@@ -63,7 +63,7 @@ def _resolve(part: Part, node: MacroNode, run: Run) -> Steps:
 
 
 def _resolve_text(text: str, node: MacroNode, run: Run) -> Steps:
-    """Expand a text that is not part of the one being evaluated."""
+    """Expand a text that is not part of the current one."""
     engine = run.engine
     if "{{" not in text and not engine.prepares_parts:
         return engine.complete(text, run.environment)
@@ -79,7 +79,7 @@ def _without_bang(part: Part) -> Part:
 
 
 def _branch(content: Part, run: Run, *, wanted: bool) -> Part | None:
-    """The first branch, or the second one, or nothing where there is no second."""
+    """Return the first branch, or the second one, or an empty text if there is none."""
     document = content.document
     if document is None:
         return content if wanted else None

@@ -28,11 +28,11 @@ SEQUENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "instructFirstUserPrefix": (("instructFirstInput",), ("first_input_sequence", "input_sequence")),
     "instructLastUserPrefix": (("instructLastInput",), ("last_input_sequence", "input_sequence")),
 }
-"""Macro -> its aliases, and the settings it gives: the first one that is not empty."""
+"""Macro -> its aliases and settings: the first one that is not empty is used."""
 
 
 def sequence(settings: InstructTemplate, fields: tuple[str, ...]) -> str:
-    """The first of these settings that is not empty; nothing while instruct mode is off."""
+    """Return the first of these settings that is not empty; empty while instruct mode is off."""
     if not settings.enabled:
         return ""
     return next((text for text in (attrgetter(name)(settings) for name in fields) if text), "")
@@ -75,11 +75,11 @@ def system_prompt(call: MacroCall) -> str:
 
 @macros.macro("exampleSeparator", aliases=("chatSeparator",), category="prompts")
 def example_separator(call: MacroCall) -> str:
-    """The separator in front of blocks of example dialogue."""
+    """The separator before blocks of example dialogue."""
     return call.environment.context.example_separator
 
 
 @macros.macro("chatStart", category="prompts")
 def chat_start(call: MacroCall) -> str:
-    """The line in front of the chat."""
+    """The line before the chat."""
     return call.environment.context.chat_start

@@ -1,4 +1,4 @@
-"""Chance: random choices, choices that last, dice."""
+"""Random choices, stable choices, and dice."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DICE = re.compile(r"([1-9][0-9]*)?d([1-9][0-9]*)([+-][0-9]+)?\Z", re.IGNORECASE
 
 
 def split_commas(text: str) -> list[str]:
-    r"""Cut a text at its commas; ``\,`` is a comma that stays."""
+    r"""Split a text at commas; ``\,`` is a literal comma."""
     pieces = text.replace("\\,", _ESCAPED_COMMA).split(",")
     return [trim(piece).replace(_ESCAPED_COMMA, ",") for piece in pieces]
 
 
 def chat_hash(environment: MacroEnvironment) -> int | float:
-    """The hash of the chat's name, remembered once it is known."""
+    """Return the hash of the chat's name, cached."""
     memory = environment.memory
     known = memory.chat_id_hash
     if isinstance(known, (int, float)):
@@ -38,13 +38,13 @@ def chat_hash(environment: MacroEnvironment) -> int | float:
 
 
 def chat_name_hash(environment: MacroEnvironment) -> int:
-    """The hash of the name of the chat, or of the one it branched off; a name that is not text has none."""
+    """Return the hash of the name of the chat, or of its parent chat; None if the name is not text."""
     name = environment.chat_id if environment.main_chat is None else environment.main_chat
     return text_hash(name) if isinstance(name, str) else 0
 
 
 def roll_dice(run: Expansion, formula: str) -> int | None:
-    """Throw dice such as ``2d6+1``; nothing for a formula that makes no sense or asks for too many dice."""
+    """Throw dice such as ``2d6+1``; None for an invalid formula or too many dice."""
     found = _DICE.match(formula)
     if found is None or len(found[1] or "") > 6 or int(found[1] or 1) > MAX_DICE or len(formula) > 64:
         return None
@@ -75,7 +75,7 @@ def random(call: MacroCall) -> str:
 
 @macros.macro("pick", list=MacroListArgument(), category="random", example="{{pick::red::green::blue}}")
 def pick(call: MacroCall) -> str:
-    """One of the items; at one place of a text in one chat it is always the same."""
+    """One of the items; always the same at the same place of a text in a chat."""
     choices = _choices(call)
     if not choices:
         return ""

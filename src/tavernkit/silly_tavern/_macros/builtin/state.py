@@ -48,7 +48,7 @@ def last_generation_type(call: MacroCall) -> str:
 
 @macros.macro("hasExtension", args=(MacroArgument("extensionName"),), category="state")
 def has_extension(call: MacroCall) -> object:
-    """True if an extension of this name is installed and on."""
+    """True if an extension with this name is installed and enabled."""
     wanted = _plain(call.args[0])
     installed = {_plain(name) for name in call.environment.extensions.enabled}
     return wanted in installed or f"third-party/{wanted}" in installed
@@ -56,19 +56,19 @@ def has_extension(call: MacroCall) -> object:
 
 @macros.macro("reasoningPrefix", category="prompts")
 def reasoning_prefix(call: MacroCall) -> str:
-    """The mark in front of a model's reasoning."""
+    """The mark before a model's reasoning."""
     return call.environment.reasoning.prefix
 
 
 @macros.macro("reasoningSuffix", category="prompts")
 def reasoning_suffix(call: MacroCall) -> str:
-    """The mark behind a model's reasoning."""
+    """The mark after a model's reasoning."""
     return call.environment.reasoning.suffix
 
 
 @macros.macro("reasoningSeparator", category="prompts")
 def reasoning_separator(call: MacroCall) -> str:
-    """What stands between a model's reasoning and its answer."""
+    """The separator between a model's reasoning and its answer."""
     return call.environment.reasoning.separator
 
 

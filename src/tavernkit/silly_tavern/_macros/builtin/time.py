@@ -16,10 +16,10 @@ from tavernkit.silly_tavern._macros.registry import MacroArgument, MacroRegistry
 macros = MacroRegistry()
 
 INVALID_DATE = "Invalid date"
-"""What a date that cannot be read gives."""
+"""The result for an unreadable date."""
 
 FORMATS = {"time": "h:mm A", "date": "MMMM D, YYYY", "weekday": "dddd", "isotime": "HH:mm", "isodate": "YYYY-MM-DD"}
-"""How the macros without a format of their own write the time."""
+"""The default time format of macros."""
 
 _UTC_OFFSET = re.compile(r"UTC([+-][0-9]+)\Z")
 _MINUTES_FROM = 16
@@ -27,18 +27,18 @@ _MAX_OFFSET_DIGITS = 9
 
 
 def time_at_offset(environment: MacroEnvironment, offset: str) -> str:
-    """The time of day at an offset from UTC: in hours if it is below 16, else in minutes."""
+    """Return the time of day at an offset from UTC: in hours if it is below 16, else in minutes."""
     if len(offset) > _MAX_OFFSET_DIGITS:
         return INVALID_DATE
     number = int(offset)
     minutes = number * 60 if abs(number) < _MINUTES_FROM else number
-    # A zone of datetime is less than a day away; Moment's may be any number of minutes.
+    # A datetime zone is less than a day; Moment's may be any number of minutes.
     shifted = environment.clock().astimezone(UTC) + timedelta(minutes=minutes)
     return format_time(shifted, FORMATS["time"])
 
 
 def idle_duration(environment: MacroEnvironment) -> str:
-    """How long ago the user wrote, not counting the newest message."""
+    """Return how long ago the user wrote, not counting the newest message."""
     index = environment.place_in_chat("idle", lambda: _last_answered(environment.chat))
     line = None if index is None else environment.chat[index]
     if line is None or not line.send_date:
@@ -55,7 +55,7 @@ def _last_answered(chat: Sequence[ChatMessage]) -> int | None:
 
 
 def time_difference(environment: MacroEnvironment, left: str, right: str) -> str:
-    """How far one date lies from another."""
+    """Return the difference between two dates."""
     first, second = parse_date(left, environment.timezone), parse_date(right, environment.timezone)
     if first is None or second is None:
         return INVALID_DATE
@@ -101,7 +101,7 @@ def isodate(call: MacroCall) -> str:
     "datetimeformat", args=(MacroArgument("format"),), category="time", example="{{datetimeformat::DD.MM.YYYY HH:mm}}"
 )
 def datetimeformat(call: MacroCall) -> str:
-    """Date and time in a format of one's own."""
+    """Date and time in a custom format."""
     return format_time(_now(call), call.args[0])
 
 
@@ -118,5 +118,5 @@ def idle_duration_macro(call: MacroCall) -> str:
     example="{{timeDiff::2031-01-01::2031-02-01}}",
 )
 def time_diff(call: MacroCall) -> str:
-    """How far one date lies from another, in words."""
+    """The difference between two dates, in words."""
     return time_difference(call.environment, call.args[0], call.args[1])

@@ -1,4 +1,4 @@
-"""Blanks, comments, outlets and other small things."""
+"""White space, comments, outlets and other small macros."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def noop(_call: MacroCall) -> str:
 
 @macros.macro("trim", args=(MacroArgument("content", optional=True),), category="utility")
 def trim(call: MacroCall) -> str:
-    """Removes the line breaks around it; as a block, gives its content without blanks at the edges."""
+    """Removes the line breaks around it; as a block, returns its trimmed content."""
     return call.args[-1] if call.scoped else "{{trim}}"
 
 
@@ -64,13 +64,13 @@ def reverse(call: MacroCall) -> str:
     "//", args=(MacroArgument("comment"),), hidden_aliases=("comment",), category="utility", example="{{// a note}}"
 )
 def comment(_call: MacroCall) -> str:
-    """A comment: gives nothing, but macros in it are evaluated."""
+    """A comment: returns nothing, but macros in it are evaluated."""
     return ""
 
 
 @macros.macro("banned", args=(MacroArgument("word"),), category="utility", example='{{banned::"delve"}}')
 def banned(call: MacroCall) -> str:
-    """Bans a word for text completion; gives nothing."""
+    """Bans a word for text completion; returns nothing."""
     ban_word(call, call.args[0].removeprefix('"').removesuffix('"'))
     return ""
 

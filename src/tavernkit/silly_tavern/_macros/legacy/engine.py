@@ -1,4 +1,4 @@
-"""The legacy engine: SillyTavern's macros as they were before Macros 2.0, still there as a setting."""
+"""The legacy engine: SillyTavern's macros before Macros 2.0, still available as a setting."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LISTED = 3
 
 
 class LegacyMacroEngine(Expander):
-    """Expands texts as SillyTavern does with Macros 2.0 switched off: pass by pass over the whole text.
+    """Expands texts as SillyTavern does with Macros 2.0 disabled: pass by pass over the whole text.
 
-    What one pass puts into the text the later ones expand again. ``macros`` are macros of extensions; they win over
-    those passed to ``expand()``.
+    Later passes expand the results of earlier ones. ``macros`` are macros of extensions; they override those passed to
+    ``expand()``.
 
     >>> from tavernkit.silly_tavern._macros import MacroEnvironment
     >>> LegacyMacroEngine().expand("<USER> meets {{char}}.", MacroEnvironment(user_name="Ann", character_name="Bel"))
@@ -54,7 +54,7 @@ class LegacyMacroEngine(Expander):
 
 
 def _report_left_over(run: LegacyRun, text: str) -> None:
-    """Report macros that no pass knew, each once, and braces that are not a macro at all."""
+    """Report unknown macros, without duplicates, and braces that are not macros."""
     names = {_NAME_END.split(found[1], maxsplit=1)[0] for found in _LEFT_OVER.finditer(text)}
     for name in sorted(names):
         if name.lower() not in run.overrides.leave:

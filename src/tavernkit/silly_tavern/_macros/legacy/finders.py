@@ -1,7 +1,7 @@
 """Finds calls of legacy macros in a text.
 
-Each finder does what one of SillyTavern's regular expressions does, from left to right, in time that grows with the
-text: a long text full of openings that never close must not keep a build busy.
+Each finder does what one of SillyTavern's regular expressions does, from left to right, in linear time: a long text
+full of unclosed openings must not block a build.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRIM = re.compile(r"\{\{trim\}\}", re.IGNORECASE | re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A call: its span and the texts that its pattern captures."""
+    """A call: its span and the captured texts."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ def exactly(text: str, *, ascii_only: bool = True) -> Finder:
 
 
 def pattern(source: str, *, ascii_only: bool = True) -> Finder:
-    """A regular expression without anything to go back to."""
+    """A regular expression without backtracking."""
     compiled = re.compile(source, re.IGNORECASE | re.ASCII if ascii_only else re.IGNORECASE)
 
     def find(text: str) -> Iterator[Found]:
@@ -56,7 +56,7 @@ def up_to_brace(opening: str, *, may_be_empty: bool = False) -> Finder:
             brace = text.find("}", body)
             if brace < 0:
                 return
-            # A brace that does not close this call does not close any that opens in front of it either.
+            # A brace that does not close this call does not close an earlier one either.
             at = brace + 1
             if text.startswith("}}", brace) and (may_be_empty or brace > body):
                 at = brace + 2

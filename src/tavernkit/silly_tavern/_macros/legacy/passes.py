@@ -1,4 +1,4 @@
-"""The passes of the legacy engine, in their order. Each sees what the passes before it have put into the text."""
+"""The passes of the legacy engine, in order. Each sees the results of the passes before it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _ban(run: LegacyRun, groups: Sequence[str]) -> str:
 
 
 def _choices(body: str) -> list[str]:
-    # The pattern takes one or two colons; of `::` alone the second one is the list.
+    # The pattern matches one or two colons; in `::` alone, the second one is the list.
     if body.startswith(":") and len(body) > 1:
         body = body[1:]
     return body.split("::") if "::" in body else split_commas(body)
@@ -143,7 +143,7 @@ def _random(run: LegacyRun, groups: Sequence[str]) -> str:
 def _pick(run: LegacyRun, groups: Sequence[str]) -> str:
     choices = _choices(groups[0])
     place = f"{to_string(run.chat_hash)}-{run.text_hash}-{run.utf16_offset}"
-    # SillyTavern seeds this generator with a number here; its digits are mixed in with a zero behind them.
+    # SillyTavern seeds this generator with a number here; its digits are mixed in, followed by a zero.
     return choices[int(place_draw(place, "\x00") * len(choices))]
 
 
@@ -154,7 +154,7 @@ MARKERS: Sequence[tuple[Finder, str]] = (
     (exactly("<CHARIFNOTGROUP>"), "group"),
     (exactly("<GROUP>"), "group"),
 )
-"""The markers of old cards and the environment key each stands for."""
+"""The markers of old cards and their environment keys."""
 
 BEFORE_ENVIRONMENT: Sequence[Pass] = (
     Pass("{{roll", up_to_brace(rf"{_OPEN}roll[ :]"), _roll),

@@ -28,7 +28,7 @@ _MAX_PATTERNS = 512
 class LegacyRun(Expansion):
     """An expansion by the legacy engine.
 
-    ``before_pass`` is the text that the running pass goes over and ``at`` where the call is that it answers.
+    ``before_pass`` is the text of the running pass, and ``at`` the position of the current call.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class LegacyRun(Expansion):
         self.chat_hash = self._find_chat_hash()
 
     def beside(self, text: str, overrides: Overrides, where: str) -> LegacyRun:
-        """An expansion of another text, within the limits of this one."""
+        """Return an expansion of another text, within the limits of this one."""
         return LegacyRun(
             self._registered, self.environment, overrides, self.send, text, budget=self.budget, where=where
         )
 
     def make_cards(self) -> CardMacros:
-        """The texts of the card; example dialogue is written with the environment's names, whatever the overrides."""
+        """Return the texts of the card; example dialogue uses the environment's names, not the overrides."""
         names = self.environment.user_name, self.environment.character_name
         return CardMacros(self.environment, self.expand_apart, *names, on=self.overrides.card)
 
@@ -76,7 +76,7 @@ class LegacyRun(Expansion):
         for key in own_keys(values):
             if "{{" not in text:
                 return text
-            # Searching a lower-case copy is cheap, and most keys are not there.
+            # Searching a lower-case copy is cheap, and most keys do not occur.
             if not key.isascii() or f"{{{{{key.lower()}}}}}" in text.lower():
                 text = self._apply(text, _key_finder(key), _ignoring_groups(values[key]))
         for each in AFTER_ENVIRONMENT:
@@ -91,7 +91,7 @@ class LegacyRun(Expansion):
         return self._apply(text, each.find, lambda groups: each.value(self, groups))
 
     def _apply(self, text: str, find: Finder, value: Callable[[Sequence[str]], object]) -> str:
-        """Replace every call that is found. If one fails, the whole pass is given up, as in SillyTavern."""
+        """Replace all calls. If one fails, the whole pass is abandoned, as in SillyTavern."""
         pieces: list[str] = []
         cursor = 0
         self.before_pass = text
@@ -122,14 +122,14 @@ class LegacyRun(Expansion):
 
     @property
     def utf16_offset(self) -> int:
-        """Where the call is, counted as JavaScript counts; calls are measured from one to the next."""
+        """Return the JavaScript offset of the call, counted from the previous one."""
         at, offset = self._measured
         offset += utf16_length(self.before_pass[at : self.at])
         self._measured = (self.at, offset)
         return offset
 
     def _values(self) -> dict[str, Callable[[], object]]:
-        """The keys of the environment in their order. A later value takes the place of an earlier one."""
+        """Return the keys of the environment in order. A later value replaces an earlier one."""
         environment, cards = self.environment, self.cards
         values: dict[str, Callable[[], object]] = {}
         if self.overrides.original is not None:
@@ -224,7 +224,7 @@ class LegacyRun(Expansion):
         return memory.chat_id_hash or 0
 
     def _fire_card(self) -> None:
-        """Expand the card's texts in SillyTavern's order, used or not: macros in them may change variables."""
+        """Expand the card's texts in SillyTavern's order, even unused ones: their macros may change variables."""
         environment, cards = self.environment, self.cards
         if not self.overrides.card:
             return
