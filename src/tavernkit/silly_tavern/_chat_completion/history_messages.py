@@ -61,7 +61,7 @@ _PLAIN_EXTRA = frozenset(
         *("token_count", "bias", "isSmallSys", "time_to_first_token", "tavernkit"),
     }
 )
-"""Keys of a line's ``extra`` that do not matter to the message it becomes."""
+"""Keys of a line's ``extra`` that do not affect its message."""
 
 
 def _never(_text: str) -> bool:

@@ -88,7 +88,7 @@ class PromptCollection:
         return self.prompts[index] if index >= 0 else None
 
     def disabled(self, identifier: str) -> bool:
-        """Return True if the order list switches an identifier off; its first line there decides."""
+        """Return Return True if the order list switches an identifier off; its first line there decides."""
         if self._switches is None:
             self._switches = {each.identifier: each.enabled for each in reversed(self.order)}
         return not self._switches.get(identifier, True)
