@@ -55,7 +55,7 @@ def merge_cards(
 
 
 def join_field(chat: GroupChat, field: JoinedField, expand: ExpandCardText, override: str = "") -> str:
-    """Join one field of the members, each between the group's prefix and suffix; the chat's own text takes precedence."""
+    """Join one field of the members, each between the group's prefix and suffix, unless the chat has its own."""
     own = trim(override)
     if own and (text := expand(own, None)):
         return text
