@@ -185,3 +185,12 @@ async def test_members_of_the_same_name_keep_scripts_of_their_own(start: StartAp
         )
         reply = (await client.post(CHAT, json=says("What is it?"))).json()
     assert [each["text"] for each in reply["tavernkit"]["replies"]] == ["A lamp.", "A candle."]
+
+
+async def test_regenerate_takes_back_one_round_of_two(start: StartApp) -> None:
+    async with crew(start, ScriptedModel(*"abcdefghi")) as client:
+        await client.post(CHAT, json=says("Names?"))
+        session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+        await client.post(f"/api/sessions/{session}/generate", json={})
+        await client.post(f"/api/sessions/{session}/regenerate", json={})
+        assert [text for _, text, _ in await stored(client)] == ["Names?", *"abc", *"ghi"]

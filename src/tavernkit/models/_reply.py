@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
@@ -175,3 +177,18 @@ class Reply:
         if self.refusal:
             message["refusal"] = self.refusal
         return message | thaw_object(self.extra)
+
+
+def join_replies(spoken: Sequence[tuple[str, Reply]]) -> Reply:
+    """Return several replies in one, each after its speaker's name (if there is one), with their costs added."""
+    if not spoken:
+        return Reply(finish_reason="stop")
+    replies = [reply for _, reply in spoken]
+    return dataclasses.replace(
+        replies[-1],
+        text="\n\n".join(f"{name}: {reply.text}" if name else reply.text for name, reply in spoken),
+        reasoning="\n\n".join(reply.reasoning for reply in replies if reply.reasoning),
+        refusal="\n\n".join(reply.refusal for reply in replies if reply.refusal),
+        usage=sum((reply.usage for reply in replies[1:]), replies[0].usage),
+        raw=replies[0].raw if len(replies) == 1 else EMPTY_OBJECT,
+    )

@@ -186,3 +186,23 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def _objects(value: object) -> tuple[FrozenObject, ...]:
     return tuple(freeze_object(each) for each in value if is_mapping(each)) if is_sequence(value) else ()
+
+
+def with_parts_of_user(request: Request, parts: Sequence[FrozenJson]) -> Request:
+    """Return the request with parts (sounds, files) added to the user's last message, if there is one."""
+    messages = list(request.messages or ())
+    at = next((at for at in reversed(range(len(messages))) if _role(messages[at]) == "user"), None)
+    if at is None:
+        return request
+    last = messages[at]
+    if isinstance(last, Message):
+        messages[at] = last.replace(attachments=(*(last.attachments or ()), *parts))
+    else:
+        content = last.get("content")
+        listed = content if is_sequence(content) else [{"type": "text", "text": content}]
+        messages[at] = {**last, "content": [*listed, *parts]}
+    return request.replace(messages=messages)
+
+
+def _role(message: MessageLike) -> object:
+    return message.role if isinstance(message, Message) else message.get("role")

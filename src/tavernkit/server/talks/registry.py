@@ -13,6 +13,7 @@ from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.server.talks import silly_tavern_lines
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
+from tavernkit.server.talks.talk import neutral_line
 from tavernkit.server.turn_request import NewMessage
 from tavernkit.server.vectors import Vectors
 
@@ -57,12 +58,9 @@ class Talks:
 
 
 def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str, avatar: str | None) -> ChatLine:
-    if message.role == "user" and not message.metadata:
-        return talk.user_line(message.content, user_name=user_name, avatar=avatar)
     metadata = message.metadata
-    extra = metadata.get("extra")
     if message.role == "user":
-        name = metadata.get("name")
+        extra, name = metadata.get("extra"), metadata.get("name")
         return talk.user_line(
             message.content,
             user_name=user_name,
@@ -73,7 +71,7 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str,
     is_reply = message.role == "assistant" and not metadata.get("tool_calls")
     if is_reply and not isinstance(talk, SillyTavernTalk):
         return talk.reply_line(message.content)
-    return talk.neutral_line(message.role, message.content, metadata)
+    return neutral_line(message.role, message.content, metadata)
 
 
 def pending_line(lines: Sequence[ChatLine]) -> str | None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import risu_ai
-from tavernkit._turns import Exchange, OnPiece, ToolOutcome, Turn, TurnKind
+from tavernkit._turns import OnPiece, Turn, TurnKind
 from tavernkit._values import JsonObject, LRUCache, freeze_object
 from tavernkit.cards import User
 from tavernkit.errors import TavernKitError
-from tavernkit.models import ModelError, Reply, Request, ToolCall
+from tavernkit.models import ModelError, Reply, Request
 from tavernkit.prompt._plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
@@ -26,11 +26,14 @@ from tavernkit.server.talks.talk import (
     Ask,
     BuiltPrompt,
     Spoken,
+    TalkHost,
     TalkInput,
     TalkResult,
     ask_nobody,
+    calling_line,
     joined_reply,
     model_request,
+    refuse_without_reply,
 )
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
@@ -50,7 +53,6 @@ class RisuTalk:
 
     user_line = staticmethod(lines_of_chats.user_line)
     reply_line = staticmethod(lines_of_chats.reply_line)
-    neutral_line = staticmethod(lines_of_chats.neutral_line)
 
     def __init__(self, build_executor: BuildExecutor) -> None:
         self._build_executor = build_executor
@@ -82,7 +84,7 @@ class RisuTalk:
                     raise
                 return chat.preview(sent, kind=kind, speaker=next(iter(groups.ids_of(given.cast).values()), None))
 
-        plan = await self._build_executor.run(_size(given), preview)
+        plan = await self._build_executor.run(given.size, preview)
         return BuiltPrompt(
             plan=plan, request=host.request(plan), speaker=_speaker(plan) if given.cast.group else given.cast.name
         )
@@ -106,16 +108,13 @@ class RisuTalk:
         """Return the chat before the user's last message, and that message."""
         given = host.given
         lines = lines_of_chats.own_lines(given.lines)
-        if given.kind in ("swipe", "regenerate", "continue"):
-            last = given.lines[-1] if given.lines else None
-            if last is None or last.role != "assistant" or lines_of_chats.NEUTRAL in last.native:
-                raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
+        refuse_without_reply(given, "swipe", "regenerate", "continue")
         sent = lines.pop().content if lines and lines[-1].id == given.pending else ""
         key = (given.cast.key, given.memory)
         builder, may_ask = self._builders.get_or_make(key, lambda: self._make_builder(given.cast, memory=given.memory))
 
         async def work(function: Callable[[], T], /) -> T:
-            return await self._build_executor.run(_size(given), function)
+            return await self._build_executor.run(given.size, function)
 
         chat = risu_ai.Chat(
             host=host,
@@ -191,19 +190,15 @@ async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
             return await chat.generate()
 
 
-class _Host:
-    """Asks the service's model for a chat. The service itself saves when the turn ends."""
+class _Host(TalkHost):
+    """Asks for chats of RisuAI."""
 
-    def __init__(self, given: TalkInput, ask: Ask) -> None:
-        self.given = given
-        self.exchanges: list[Exchange] = []
-        """Replies that are part of the chat."""
-        self._helpers = 0
-        self._ask = ask
-        self._speaker: str | None = None
+    _helpers = 0
+    _speaker: str | None = None
 
-    def request(self, plan: risu_ai.RisuPlan) -> Request:
-        """Return the request of a prompt; the client's options override the preset's."""
+    def request(self, plan: Plan) -> Request:
+        """The request of a prompt: the preset's options, with the client's winning."""
+        assert isinstance(plan, risu_ai.RisuPlan)
         given = self.given
         own = {key: value for key, value in plan.llm_options.items() if key != "model" or given.cast.preset is not None}
         posted = plan.posted_messages(warn=_ignore)
@@ -212,28 +207,22 @@ class _Host:
         before, behind = lines_of_chats.system_messages(given.lines), lines_of_chats.open_exchange(given.lines)
         return model_request([*before, *posted, *behind], own, given)
 
+    def announced(self, plan: Plan) -> str | None:
+        """Who speaks in a round, if it is another than before."""
+        before, self._speaker = self._speaker, _speaker(plan) if groups.is_round(self.given) else None
+        return self._speaker if self._speaker != before else None
+
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Ask the model; the reply is streamed to the client, except for requests outside the chat."""
-        del on_piece
+        """Ask the model; the client hears the reply as it comes, but not what is asked beside the chat."""
         assert isinstance(plan, risu_ai.RisuPlan)
         if self.exchanges and self.exchanges[-1].reply.interrupted:
-            raise ModelError(self.exchanges[-1].reply.interrupted)  # nothing else follows
-        if plan.is_helper:
-            self._helpers += 1
-            if self._helpers > MAX_HELPER_REQUESTS:
-                raise ModelError(f"a turn may send at most {MAX_HELPER_REQUESTS} requests besides those of the chat")
-            return await self._ask(self.request(plan), quiet=True)
-        before, self._speaker = self._speaker, _speaker(plan) if groups.is_round(self.given) else None
-        reply = await self._ask(self.request(plan), speaker=self._speaker if self._speaker != before else None)
-        self.exchanges.append(Exchange(plan=plan, reply=reply))
-        return reply
-
-    async def checkpoint(self) -> None:
-        """Do nothing: the user's message is already stored."""
-
-    async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        """Refuse: clients run their tools themselves."""
-        raise NotImplementedError(call.name)
+            raise ModelError(self.exchanges[-1].reply.interrupted)  # whatever was to follow does not
+        if not plan.is_helper:
+            return await super().ask(plan, on_piece=on_piece)
+        self._helpers += 1
+        if self._helpers > MAX_HELPER_REQUESTS:
+            raise ModelError(f"a turn may send at most {MAX_HELPER_REQUESTS} requests besides those of the chat")
+        return await self._ask(self.request(plan), quiet=True)
 
 
 def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
@@ -271,7 +260,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
     if given.kind in BESIDE:
         lines = given.lines
     elif last.tool_calls:
-        calling = lines_of_chats.calling_line(last)
+        calling = calling_line(last, last.text)
         lines, reply_id = [*lines, calling], calling.id
     else:
         lines, reply_id = _with_reply(given, lines, partial=bool(last.interrupted))
@@ -323,11 +312,8 @@ def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
     )
 
 
-def _size(given: TalkInput) -> tuple[object, ...]:
-    return given.cast.key, len(given.lines).bit_length()
-
-
-def _speaker(plan: risu_ai.RisuPlan) -> str:
+def _speaker(plan: Plan) -> str:
+    assert isinstance(plan, risu_ai.RisuPlan)
     return plan.text_rules.character_name
 
 

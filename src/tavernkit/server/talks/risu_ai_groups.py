@@ -12,8 +12,7 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.swipes import RISU_SPEAKER
-from tavernkit.server.talks.risu_ai_lines import NEUTRAL
-from tavernkit.server.talks.talk import Spoken, TalkInput
+from tavernkit.server.talks.talk import NEUTRAL, Spoken, TalkInput
 
 
 def ids_of(cast: Cast) -> dict[str, str]:

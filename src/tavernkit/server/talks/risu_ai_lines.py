@@ -9,18 +9,15 @@ from collections.abc import Sequence
 from tavernkit import risu_ai
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.dialects import Attachment
-from tavernkit.models import Reply
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
-from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
+from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
-from tavernkit.server.talks.talk import PARTS, TalkInput
+from tavernkit.server.talks.talk import NEUTRAL, PARTS, TalkInput
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
-"""The key of a message's pictures: RisuAI stores them elsewhere."""
-NEUTRAL = "metadata"
-"""A key that only neutral messages have: tool calls and their results. RisuAI's own chats do not have them."""
+"""Where the pictures of a message are kept in it: RisuAI keeps them elsewhere."""
 SYSTEM = "system"
 GREETING, NO_GREETING = "fmIndex", -2
 """The key of a chat's greeting, and a number that does not exist: a chat without one would get the first."""
@@ -66,17 +63,6 @@ def comment_line(chat: str, name: str, line: str) -> ChatLine:
     message = branch_comment(chat, name, line)
     made = new_line("assistant", message.data, {})
     return dataclasses.replace(made, native={**thaw_object(message.to_json()), "chatId": made.id})
-
-
-def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
-    """Return a line with tool calls, a tool result, or a client's system message."""
-    return new_line(role, content, {"role": role, "content": content, NEUTRAL: metadata})
-
-
-def calling_line(reply: Reply) -> ChatLine:
-    """Return a reply with tool calls."""
-    line = neutral_line("assistant", reply.text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
-    return dataclasses.replace(line, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
 def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import silly_tavern as st
-from tavernkit._turns import Exchange, OnPiece, ToolOutcome, Turn
+from tavernkit._turns import Exchange, Turn
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError
-from tavernkit.models import Reply, Request, ToolCall
+from tavernkit.models import Request
 from tavernkit.prompt._plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
@@ -19,21 +19,25 @@ from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
-from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines, earlier_messages, unchanged
+from tavernkit.server.talks.silly_tavern_lines import earlier_messages, lines_after, numbered, unchanged
 from tavernkit.server.talks.talk import (
     BESIDE,
+    NEUTRAL,
     Ask,
     BuiltPrompt,
     LineChange,
     Spoken,
+    TalkHost,
     TalkInput,
     TalkResult,
     ask_nobody,
+    calling_line,
     joined_reply,
+    refuse_without_reply,
     with_parts,
 )
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
-from tavernkit.silly_tavern._conversation.chat_state import ChatState
+from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 from tavernkit.silly_tavern._conversation.renumbering import moved
 
 T = TypeVar("T")
@@ -45,7 +49,6 @@ class SillyTavernTalk:
     """Builds prompts as SillyTavern does and keeps its chats."""
 
     user_line = staticmethod(lines_of_chats.user_line)
-    neutral_line = staticmethod(lines_of_chats.neutral_line)
 
     def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
         self._build_executor = build_executor
@@ -124,12 +127,11 @@ class SillyTavernTalk:
         return BuiltPrompt(plan=plan, request=host.request(plan), speaker=speaker, warnings=host.notes)
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
-        """Run a turn; in a group, for each speaker."""
-        if given.kind in ("swipe", "continue"):
-            lines_of_chats.last_reply(given.lines, given.kind)
+        """Run a turn: in a group each who speaks says what there is to say."""
+        refuse_without_reply(given, "swipe", "continue")
         host = _Host(given, ask)
         stored, chat = self._opened(host)
-        host.state = chat.state
+        host.chat = chat
         begun = [str(line.get("mes") or "") for line in chat.lines]
         interrupted = ""
         try:
@@ -142,14 +144,14 @@ class SillyTavernTalk:
             turn = Turn(kind="send", exchanges=tuple(host.exchanges))
         return _result(given, host, stored, chat, turn, begun, interrupted)
 
-    def _opened(self, host: _Host) -> tuple[StoredLines, st.Chat]:
-        """Return the chat before the user's last message, which is the start of a turn."""
+    def _opened(self, host: _Host) -> tuple[NumberedLines, st.Chat]:
+        """The chat as it was before the user's last message, which is what a turn begins with."""
         given = host.given
         lines = list(given.lines)
         if pending_line(given) is not None and given.kind == "normal":
             lines.pop()
         cut = unchanged(lines, in_group=given.cast.group is not None)
-        stored = StoredLines(lines, cut)
+        stored = numbered(lines[cut:])
         chat = self._chat(host, () if stored.copies else stored.lines, cut)
         if stored.copies:
             chat.state.take_lines(stored.lines, stored.copies, stored.messages)
@@ -162,7 +164,7 @@ class SillyTavernTalk:
         async def work(function: Callable[[], T], /) -> T:
             if given.embed is not None:  # it waits for an upstream
                 return await asyncio.to_thread(function)
-            return await self._build_executor.run(_size(given), function)
+            return await self._build_executor.run(given.size, function)
 
         chat = st.Chat(
             host,
@@ -222,17 +224,11 @@ def _answers_tools(given: TalkInput) -> bool:
     return bool(given.lines) and NEUTRAL in given.lines[-1].native
 
 
-class _Host:
-    """Asks the service's model for a chat. The service itself saves when the turn ends."""
+class _Host(TalkHost):
+    """Asks for chats of SillyTavern."""
 
-    def __init__(self, given: TalkInput, ask: Ask) -> None:
-        self.given = given
-        self.exchanges: list[Exchange] = []
-        self.state: ChatState | None = None
-        """The chat's state, which has the speakers of the round."""
-        self.notes: list[str] = []
-        """Warnings for the client."""
-        self._ask = ask
+    chat: st.Chat | None = None
+    """The chat, which knows the speakers of its round."""
 
     def request(self, plan: Plan) -> Request:
         """Return the request of a prompt; the client's options override the preset's."""
@@ -241,27 +237,16 @@ class _Host:
         request = plan.request(given.dialect, model=given.model or str(own or ""), options=given.options)
         return with_parts(request, given)
 
-    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Ask the model; the reply is streamed to the client."""
-        del on_piece
-        several = self.state is not None and len(self.state.speakers) > 1
-        speaker = _speaker(plan, self.given.cast) if several else None
-        reply = await self._ask(self.request(plan), speaker=speaker)
-        self.exchanges.append(Exchange(plan=plan, reply=reply))
-        return reply
-
-    async def checkpoint(self) -> None:
-        """Do nothing: the user's message is already stored."""
-
-    async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        """Refuse: clients run their tools themselves."""
-        raise NotImplementedError(call.name)
+    def announced(self, plan: Plan) -> str | None:
+        """Who speaks, where several do."""
+        several = self.chat is not None and len(self.chat.state.speakers) > 1
+        return _speaker(plan, self.given.cast) if several else None
 
 
 def _result(
     given: TalkInput,
     host: _Host,
-    stored: StoredLines,
+    stored: NumberedLines,
     chat: st.Chat,
     turn: Turn,
     begun: Sequence[str],
@@ -271,10 +256,12 @@ def _result(
     cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
     plan = last.plan if last is not None else None
     calling = last is not None and bool(last.reply.tool_calls) and given.kind not in BESIDE
-    lines = stored.lines_after(chat.lines, pending_line(given))
+    before = len(chat.state.before)
+    changed = lines_after(given.lines[before:], stored.after(chat.lines), pending_line(given))
+    lines = [*given.lines[:before], *changed]
     if calling and last is not None:
         said = lines.pop() if given.kind in ("normal", "regenerate") else None
-        lines.append(lines_of_chats.calling_line(last.reply, said.content if said is not None else ""))
+        lines.append(calling_line(last.reply, said.content if said is not None else ""))
     spoken: list[Spoken] = []
     if given.kind not in BESIDE:
         answers = lines[len(lines) - len(turn.exchanges) :] if turn.exchanges else []
@@ -333,10 +320,6 @@ def _chosen_speaker(given: TalkInput) -> str | None:
     """Return the member that the client chooses, by its name in the chat."""
     known = given.speaker is not None and given.speaker in given.cast.members
     return given.cast.avatar(given.speaker) if known and given.speaker is not None else given.speaker
-
-
-def _size(given: TalkInput) -> tuple[object, ...]:
-    return given.cast.key, len(given.lines).bit_length()
 
 
 def _speaker(plan: Plan, cast: Cast) -> str:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
-from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw_object
-from tavernkit.models import Reply
-from tavernkit.server.errors import ServiceError
+from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
-from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.server.talks.talk import NEUTRAL
 from tavernkit.silly_tavern._conversation.lines import PERSONA_AVATAR
-
-NEUTRAL = "role"
-"""A key that only neutral messages have: tool calls, tool results, and a client's own data."""
-
-_NUMBER = "tavernkit_line"
-"""The key of the stored line's number in a chat line, during a turn."""
-
-
-def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
-    """Return a line as a message for builders."""
-    return dict(line.native) if NEUTRAL in line.native else st.ChatMessage.from_json(line.native)
+from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 
 
 def user_line(
@@ -40,11 +28,6 @@ def user_line(
         name=name or user_name, mes=text, is_user=True, send_date=now(), extra=extra, force_avatar=avatar
     )
     return new_line("user", text, message.to_json())
-
-
-def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
-    """Return a line with tool calls or a tool result."""
-    return new_line(role, content, {"role": role, "content": content, "metadata": metadata})
 
 
 def is_about_tools(line: ChatLine) -> bool:
@@ -63,21 +46,6 @@ def is_named(line: ChatLine, avatar: str | None) -> bool:
     """Return True if a line says that another user speaks than the one with this avatar."""
     named = line.native.get("force_avatar")
     return bool(named) and (avatar is None or named != PERSONA_AVATAR.format(avatar))
-
-
-def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:
-    """Return the reply that is swiped or continued."""
-    last = lines[-1] if lines else None
-    if last is None or last.role != "assistant" or NEUTRAL in last.native:
-        raise ServiceError(409, f"there is no reply to {kind}", code="no_reply")
-    return last
-
-
-def calling_line(reply: Reply, text: str) -> ChatLine:
-    """Return a reply with tool calls, which the client runs; ``text`` is the text with the calls."""
-    calls: list[Json] = [call.to_dict() for call in reply.tool_calls]
-    native: JsonObject = {"role": "assistant", "content": text, "metadata": {"tool_calls": calls}}
-    return new_line("assistant", text, native, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
 def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -> ChatLine:
@@ -113,79 +81,34 @@ def earlier_messages(lines: Sequence[ChatLine]) -> list[st.ChatMessage]:
     return [line.converted(st.ChatMessage.from_json) for line in lines]
 
 
-class StoredLines:
-    """Converts stored lines to lines of a chat, and back after a turn.
+def numbered(lines: Sequence[ChatLine]) -> NumberedLines:
+    """Stored lines as lines of a chat."""
+    neutral = any(NEUTRAL in line.native for line in lines)
+    return NumberedLines([line.native for line in lines], None if neutral else earlier_messages(lines))
 
-    Lines of the chat have the number of their stored line. Neutral messages about tools become SillyTavern lines, but
-    stay stored as they were.
+
+def lines_after(
+    stored: Sequence[ChatLine], changed: Iterable[tuple[Sequence[int], JsonObject]], sent: ChatLine | None
+) -> list[ChatLine]:
+    """The lines to store after a turn; neutral ones stay stored as they were.
+
+    Args:
+        stored: The lines before.
+        changed: The lines of the chat, each with the places that it had among them.
+        sent: The stored line of what the user has just sent.
     """
-
-    def __init__(self, stored: Sequence[ChatLine], cut: int = 0) -> None:
-        """Convert stored lines.
-
-        Args:
-            stored: The stored lines.
-            cut: How many leading lines are not converted.
-        """
-        self._before = stored[:cut]
-        self.copies: list[JsonObject] = []
-        """The lines as they are stored, if they are none but messages."""
-        self.messages: list[st.ChatMessage] = []
-        """What is made of these."""
-        if not any(NEUTRAL in line.native for line in stored[cut:]):
-            self._sources = [[line] for line in stored[cut:]]
-            self.copies = [{**line.native, _NUMBER: number} for number, line in enumerate(stored[cut:])]
-            self.messages = earlier_messages(stored[cut:])
-            self.lines = [thaw_object(line) for line in self.copies]
-            return
-        self._sources: list[list[ChatLine]] = []
-        log, numbers = ChatLog(), list[int]()
-        unchanged: dict[int, tuple[st.ChatMessage, JsonObject]] = {}
-        for line in stored[cut:]:
-            before = len(log.lines)
-            message = to_message(line)
-            log.append(message)
-            if isinstance(message, st.ChatMessage):
-                unchanged[id(message)] = message, line.native
-            if len(log.lines) == before:  # the result of a call, which is now in the line of the call
-                self._sources[-1].append(line)
-                continue
-            numbers += [len(self._sources)] * (len(log.lines) - before)
-            self._sources.append([line])
-        self.lines: list[JsonObject] = [
-            {**(unchanged[id(message)][1] if id(message) in unchanged else message.to_json()), _NUMBER: number}
-            for message, number in zip(log.lines, numbers, strict=True)
-        ]
-        """The lines of the chat."""
-
-    def lines_after(self, lines: Sequence[JsonObject], sent: ChatLine | None) -> list[ChatLine]:
-        """Return the lines to store.
-
-        Args:
-            lines: The lines of the chat after the turn.
-            sent: The stored line of what the user has just sent.
-        """
-        found: list[ChatLine] = [*self._before]
-        last: object = None
-        for line in lines:
-            number = line.pop(_NUMBER, None)
-            if isinstance(number, int):
-                if number != last:
-                    found += self._changed(self._sources[number], line)
-                last = number
-            elif sent is not None and line.get("is_user"):
-                found.append(_with_native(sent, _sent_native(sent, line)))
-                sent = None
-            else:
-                role = "user" if line.get("is_user") else "assistant"
-                found.append(_with_native(new_line(role, "", {}), line))
-        return found
-
-    def _changed(self, sources: list[ChatLine], line: JsonObject) -> list[ChatLine]:
-        source = sources[0]
-        if NEUTRAL in source.native or source.native == line:
-            return sources
-        return [_with_native(source, line)]
+    found: list[ChatLine] = []
+    for places, line in changed:
+        sources = [stored[place] for place in places]
+        if sources:
+            same = NEUTRAL in sources[0].native or sources[0].native == line
+            found += sources if same else [_with_native(sources[0], line)]
+        elif sent is not None and line.get("is_user"):
+            found.append(_with_native(sent, _sent_native(sent, line)))
+            sent = None
+        else:
+            found.append(_with_native(new_line("user" if line.get("is_user") else "assistant", "", {}), line))
+    return found
 
 
 def _with_native(line: ChatLine, native: JsonObject) -> ChatLine:

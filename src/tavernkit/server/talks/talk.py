@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
-from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, freeze_object, is_list, is_object, thaw
+from tavernkit._turns import Exchange, OnPiece, ToolOutcome
+from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw
 from tavernkit.cards import DEFAULT_LIMITS, Limits
-from tavernkit.dialects._messages import MessageLike
-from tavernkit.models import Reply, Request, ServerFields
+from tavernkit.models import Reply, Request, ServerFields, ToolCall
 from tavernkit.models._parameters import LENGTHS, STANDARD_OPTIONS
-from tavernkit.prompt._message import Message
+from tavernkit.models._reply import join_replies
+from tavernkit.models._request import with_parts_of_user
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, ChatExtras
 from tavernkit.server.limits import CONTEXT_LENGTH
-from tavernkit.server.storage.chats import ChatLine
+from tavernkit.server.storage.chats import PARTIAL, ChatLine, new_line
 from tavernkit.server.vectors import Embed
 
+NEUTRAL = "metadata"
+"""A key that only neutral messages have: tool calls and their results, and what a client brings along."""
 PARTS = "tavernkit_parts"
 """The key of a message's audio and files, in OpenAI's format."""
 
@@ -102,6 +106,11 @@ class TalkInput:
         return own if known is None else min(own, known)
 
     @property
+    def size(self) -> tuple[object, ...]:
+        """What turns have in common that take about the same time to build."""
+        return self.cast.key, len(self.lines).bit_length()
+
+    @property
     def response_length(self) -> int:
         """Return the maximum reply length that the client requests."""
         found = next((value for key in LENGTHS if isinstance(value := self.options.get(key), int)), 0)
@@ -170,21 +179,62 @@ async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet:
     raise NotImplementedError(speaker, quiet)
 
 
+class TalkHost:
+    """Asks the service's model for a chat. Nothing is saved before the turn ends: the service does that itself."""
+
+    def __init__(self, given: TalkInput, ask: Ask) -> None:
+        self.given = given
+        self.exchanges: list[Exchange] = []
+        """The replies that are part of the chat."""
+        self.notes: list[str] = []
+        """What the client gets besides."""
+        self._ask = ask
+
+    def request(self, plan: Plan) -> Request:
+        """The request of a prompt: the preset's options, with the client's winning."""
+        raise NotImplementedError(plan)
+
+    def announced(self, plan: Plan) -> str | None:
+        """Who speaks, if the client is told so before the reply."""
+        raise NotImplementedError(plan)
+
+    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
+        """Ask the model; the client hears the reply as it comes."""
+        del on_piece
+        reply = await self._ask(self.request(plan), speaker=self.announced(plan))
+        self.exchanges.append(Exchange(plan=plan, reply=reply))
+        return reply
+
+    async def checkpoint(self) -> None:
+        """What the user said is stored already."""
+
+    async def call_tool(self, call: ToolCall) -> ToolOutcome:
+        """Clients run their tools themselves."""
+        raise NotImplementedError(call.name)
+
+
+def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
+    """A line that calls tools, or answers a call, or that a client brings along."""
+    return new_line(role, content, {"role": role, "content": content, NEUTRAL: metadata})
+
+
+def calling_line(reply: Reply, text: str) -> ChatLine:
+    """A reply that calls tools, which the client runs; ``text`` is what is beside the calls."""
+    line = neutral_line("assistant", text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
+    return replace(line, status=PARTIAL) if reply.interrupted else line
+
+
+def refuse_without_reply(given: TalkInput, *kinds: TurnKind) -> None:
+    """Refuse turns of these kinds if the chat does not end with a reply."""
+    last = given.lines[-1] if given.lines else None
+    if given.kind in kinds and (last is None or last.role != "assistant" or NEUTRAL in last.native):
+        raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
+
+
 def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = "") -> Reply:
-    """Join all replies of a round: each with its speaker's name first, if ``named``, and their usage added."""
-    if not spoken:
-        return Reply(finish_reason="stop", interrupted=interrupted)
-    last = spoken[-1].reply
-    texts = [f"{each.speaker}: {each.reply.text}" if named else each.reply.text for each in spoken]
-    return replace(
-        last,
-        text="\n\n".join(texts),
-        reasoning="\n\n".join(each.reply.reasoning for each in spoken if each.reply.reasoning),
-        refusal="\n\n".join(each.reply.refusal for each in spoken if each.reply.refusal),
-        usage=sum((each.reply.usage for each in spoken[1:]), spoken[0].reply.usage),
-        raw=last.raw if len(spoken) == 1 else EMPTY_OBJECT,
-        interrupted=interrupted or last.interrupted,
-    )
+    """All replies of a round in one: each with its speaker's name in front, if ``named``."""
+    joined = join_replies([(each.speaker if named else "", each.reply) for each in spoken])
+    return replace(joined, interrupted=interrupted or joined.interrupted)
 
 
 def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], given: TalkInput) -> Request:
@@ -202,19 +252,4 @@ def with_parts(request: Request, given: TalkInput) -> Request:
     said = next((line for line in reversed(given.lines) if line.role == "user"), None)
     extra = said.native.get("extra") if said is not None else None
     parts = extra.get(PARTS) if is_object(extra) else said.native.get(PARTS) if said is not None else None
-    messages = list(request.messages or ())
-    at = next((at for at in reversed(range(len(messages))) if _role(messages[at]) == "user"), None)
-    if not is_list(parts) or not parts or at is None:
-        return request
-    last = messages[at]
-    if isinstance(last, Message):
-        messages[at] = last.replace(attachments=(*(last.attachments or ()), *parts))
-    else:
-        content = thaw(last.get("content"))
-        listed = content if is_list(content) else [{"type": "text", "text": content}]
-        messages[at] = {**last, "content": [*listed, *parts]}
-    return request.replace(messages=messages)
-
-
-def _role(message: MessageLike) -> object:
-    return message.role if isinstance(message, Message) else message.get("role")
+    return with_parts_of_user(request, parts) if is_list(parts) and parts else request

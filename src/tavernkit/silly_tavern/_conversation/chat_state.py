@@ -189,6 +189,7 @@ class ChatState:
             messages: What is made of them.
         """
         self.lines = lines
+        self.round = self.round or chat_lines.last_round(lines)
         self._known.know(lines, copies, messages)
 
     def change_group(self, **changes: object) -> None:
