@@ -353,13 +353,17 @@ class TurnLog:
             return
         chat = opened.chat
         async with self._database.write(together=True) as connection:
-            changes = {"details": result.details, "variables": {"local": result.local_variables}}
+            changes = {"details": result.details, "variables": {"local": result.variables.get("local", {})}}
             placed, position = chats.place_lines(chat, opened.lines, result.lines)
             if not await chats.end_turn(connection, chat, next_position=position, **changes):
                 raise ServiceError(409, "the turn took too long, and another one took over", code="turn_lost")
             await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
             await turns.write_globals(
-                connection, chat.owner, chat.selection.platform, given.global_variables, result.global_variables
+                connection,
+                chat.owner,
+                chat.selection.platform,
+                given.global_variables,
+                result.variables.get("global", {}),
             )
             await turns.update_turn(
                 connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id

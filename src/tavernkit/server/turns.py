@@ -374,7 +374,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult, left_o
     return {
         "status": turns.PARTIAL if reply.interrupted else turns.DONE,
         "kind": request.kind,
-        "text": result.text,
+        "text": reply.text,
         "reasoning": reply.reasoning,
         "refusal": reply.refusal,
         "tool_calls": [call.to_dict() for call in reply.tool_calls],

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tavernkit._values import EMPTY_OBJECT, JsonObject, is_list, is_mapping, thaw, thaw_object
 from tavernkit.cards._bundle import Bundle
-from tavernkit.risu_ai._objects import RisuCharacter
+from tavernkit.errors import Warn
+from tavernkit.risu_ai._objects import RisuCharacter, RisuModule
 
 KEPT_FIELDS = ("chaId", "escapeOutput", "modules")
 """What cards have no place for of a character: its id, which chats name speakers by, and what else shapes prompts."""
@@ -75,6 +76,21 @@ def make_group(
     if is_list(talks):
         said["characterTalks"] = [_talkativeness(each) for each in talks]
     return RisuCharacter.from_json(data | said)
+
+
+def lore_module(module_id: str, name: str, book: object, *, warn: Warn) -> RisuModule:
+    """Make a module that has nothing but the lore of a book, as RisuAI takes lore from elsewhere.
+
+    Args:
+        module_id: The id of the module.
+        name: Its name.
+        book: The book, as SillyTavern or a card has it.
+        warn: Called with each warning.
+    """
+    from tavernkit.risu_ai._lorebook.imports import import_lorebook
+
+    entries = import_lorebook(book, warn=warn)
+    return RisuModule.from_json({"id": module_id, "name": name, "lorebook": entries})
 
 
 def _talkativeness(value: object) -> float:

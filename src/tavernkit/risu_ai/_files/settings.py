@@ -235,6 +235,13 @@ class Settings:
         )
 
 
+def with_newest_summaries(settings: Settings) -> Settings:
+    """Return settings with HypaMemory on: of all summaries the newest that fit, which needs no embeddings."""
+    ratios = {"recentMemoryRatio": 1, "similarMemoryRatio": 0, "preserveOrphanedMemory": True}
+    raw = {**settings.raw, "hypaV3": True, "hypaV3Presets": [{"name": "", "settings": ratios}], "hypaV3PresetId": 0}
+    return settings.replace(raw=freeze_object(raw))
+
+
 def _frozen_list(value: object) -> tuple[FrozenJson, ...]:
     return tuple(value) if is_sequence(value) else ()  # pyright: ignore[reportReturnType]  # JSON in, JSON out
 

@@ -8,11 +8,13 @@ from typing import TypeVar
 
 from tavernkit import risu_ai
 from tavernkit._turns import OnPiece, Turn, TurnKind
-from tavernkit._values import JsonObject, LRUCache, freeze_object
+from tavernkit._values import JsonObject, LRUCache
 from tavernkit.cards import User
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.prompt._plan import Plan
+from tavernkit.risu_ai._files.kept_fields import lore_module
+from tavernkit.risu_ai._files.settings import with_newest_summaries
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
@@ -31,11 +33,9 @@ from tavernkit.server.talks.talk import (
     TalkResult,
     ask_nobody,
     calling_line,
-    joined_reply,
     model_request,
     refuse_without_reply,
 )
-from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
 
 T = TypeVar("T")
@@ -144,7 +144,10 @@ class RisuTalk:
             "members": groups.members_of(cast),
             "preset": preset,
             "settings": settings,
-            "modules": [_module(number, book) for number, book in enumerate(cast.books)],
+            "modules": [
+                lore_module(f"tavernkit-book-{number}", book.name or "", book.to_json(), warn=_ignore)
+                for number, book in enumerate(cast.books)
+            ],
             "say_nothing": False,
         }
         if cast.persona is not None:
@@ -153,17 +156,10 @@ class RisuTalk:
         context = builder.make_context()
         if memory:
             owner = dataclasses.replace(context.owner, raw={**context.owner.raw, "supaMemory": True})
-            inputs = {"character": owner, "settings": with_hypa_memory(settings), "memory": risu_ai.MemoryModels()}
+            inputs = {"character": owner, "settings": with_newest_summaries(settings), "memory": risu_ai.MemoryModels()}
             return builder.replace(**inputs), True
         cards = any(each.raw.get("triggerscript") for each in (context.owner, *context.members))
         return builder, cards or any(module.raw.get("trigger") for module in modules)
-
-
-def with_hypa_memory(settings: risu_ai.Settings) -> risu_ai.Settings:
-    """Return the settings with HypaMemory on, using the newest summaries that fit, because there are no embeddings."""
-    ratios = {"recentMemoryRatio": 1, "similarMemoryRatio": 0, "preserveOrphanedMemory": True}
-    raw = {**settings.raw, "hypaV3": True, "hypaV3Presets": [{"name": "", "settings": ratios}], "hypaV3PresetId": 0}
-    return settings.replace(raw=freeze_object(raw))
 
 
 async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
@@ -171,7 +167,7 @@ async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
     match given.kind:
         case "regenerate":
             return await chat.regenerate()
-        case "swipe" if speaker is not None:  # RisuAI repeats the whole round; here the last reply gets another swipe
+        case "swipe" if speaker is not None:  # RisuAI has a whole round again; here the last reply gets another
             chat.delete(-1)
             return await chat.speak(speaker)
         case "swipe":
@@ -254,62 +250,50 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
     replies = [each.reply for each in host.exchanges]
     last = replies[-1] if replies else Reply(finish_reason="stop")
     lines: Sequence[ChatLine] = lines_of_chats.lines_of(chat.chat, given)
-    spoken: list[Spoken] = []
-    reply_id: str | None = None
-    text = last.text
+    shown: ChatLine | None = None
     if given.kind in BESIDE:
         lines = given.lines
     elif last.tool_calls:
-        calling = calling_line(last, last.text)
-        lines, reply_id = [*lines, calling], calling.id
+        lines = [*lines, shown := calling_line(last, last.text)]
     else:
-        lines, reply_id = _with_reply(given, lines, partial=bool(last.interrupted))
-        text = next((line.content for line in lines if line.id == reply_id and given.kind != "continue"), text)
-    speaker = given.cast.name
-    reply = dataclasses.replace(last, interrupted=interrupted or last.interrupted)
+        lines, shown = _with_reply(given, lines, partial=bool(last.interrupted))
     if given.cast.group is not None and given.kind not in BESIDE:
         lines = groups.with_speakers(lines, given.cast)
-        speaker = next((groups.speaker_of(line) for line in reversed(lines) if line.id == reply_id), "") or speaker
-    if groups.is_round(given) and not last.tool_calls:
+    if round_of_replies := groups.is_round(given) and not last.tool_calls:
         spoken = groups.spoken_since(lines, given.lines, replies)
-        reply = joined_reply(spoken, named=True, interrupted=reply.interrupted)
-        text, speaker = reply.text, spoken[-1].speaker if spoken else speaker
-    variables = chat.variables.to_dict()
+    else:
+        speaker = next((groups.speaker_of(line) for line in lines if shown is not None and line.id == shown.id), "")
+        text = last.text if shown is None or given.kind == "continue" else shown.content
+        line_id = shown.id if shown is not None else None
+        reply = dataclasses.replace(last, text=text)
+        spoken = [Spoken(speaker=speaker or given.cast.name, reply=reply, line_id=line_id)]
     return TalkResult(
-        reply=reply,
-        text=text,
-        speaker=speaker,
+        name=given.cast.name,
+        spoken=spoken,
+        named=round_of_replies,
+        interrupted=interrupted,
         plan=turn.plan if not host.exchanges else host.exchanges[-1].plan,
         lines=lines,
-        reply_id=reply_id,
         details=lines_of_chats.details_of(chat.chat),
-        local_variables=variables.get("local", {}),
-        global_variables=variables.get("global", {}),
+        variables=chat.variables.to_dict(),
         warnings=chat.warnings,
-        spoken=tuple(spoken),
     )
 
 
-def _with_reply(given: TalkInput, lines: Sequence[ChatLine], *, partial: bool) -> tuple[list[ChatLine], str | None]:
-    """Return the lines with the reply as a new swipe or continuation, and its id."""
+def _with_reply(
+    given: TalkInput, lines: Sequence[ChatLine], *, partial: bool
+) -> tuple[Sequence[ChatLine], ChatLine | None]:
+    """The lines with the reply as it is stored, beside others or instead of what it continues, and the reply's line."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
     if last is None:
-        return list(lines), None
+        return lines, None
     if partial:
         last = dataclasses.replace(last, status=PARTIAL)
     if given.kind == "continue":
         last = lines_of_chats.continued(given.lines[-1], last)
     if given.kind == "swipe":
         last = lines_of_chats.swiped(given.lines[-1], last)
-    return [*lines[:-1], last], last.id
-
-
-def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
-    """Return a book as a RisuAI module with only lore."""
-    entries = risu_ai.import_lorebook(book.to_json(), warn=_ignore)
-    return risu_ai.RisuModule.from_json(
-        {"id": f"tavernkit-book-{number}", "name": book.name or "", "lorebook": entries}
-    )
+    return [*lines[:-1], last], last
 
 
 def _speaker(plan: Plan) -> str:

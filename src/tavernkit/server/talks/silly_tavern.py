@@ -12,6 +12,7 @@ from tavernkit._turns import Exchange, Turn
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models import Request
+from tavernkit.models._reply import join_replies
 from tavernkit.prompt._plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
@@ -26,13 +27,13 @@ from tavernkit.server.talks.talk import (
     Ask,
     BuiltPrompt,
     LineChange,
+    PlanMade,
     Spoken,
     TalkHost,
     TalkInput,
     TalkResult,
     ask_nobody,
     calling_line,
-    joined_reply,
     refuse_without_reply,
     with_parts,
 )
@@ -105,24 +106,12 @@ class SillyTavernTalk:
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
         host = _Host(given, ask_nobody)
-        stored, chat = self._opened(host)
-        del stored
-
-        def preview() -> st.ChatPlan:
-            sent = pending_line(given)
-            kind = given.kind
-            if kind == "quiet":
-                return chat.state.build(kind, options={"quiet_prompt": given.prompt})
-            if kind == "regenerate" and given.cast.group is not None:
-                chat.remove_last_round()
-                kind = "normal"
-            if sent is not None and typed_line(given) is None:
-                chat.add_message(sent.content, **lines_of_chats.added_keys(sent))
-            if kind == "normal" and typed_line(given) is None and (sent is not None or _answers_tools(given)):
-                return chat.state.build(kind, "", _chosen_speaker(given), {"tool_recursion": 1})
-            return chat.state.build(kind, sent.content if sent is not None else "", _chosen_speaker(given))
-
-        plan = await chat.state.work(preview)
+        _, chat = self._opened(host)
+        try:
+            await _operate(chat, given)
+            plan: Plan = await chat.state.work(lambda: chat.state.build("normal"))  # it is nobody's turn
+        except PlanMade as made:
+            plan = made.plan
         speaker = _speaker(plan, given.cast)
         return BuiltPrompt(plan=plan, request=host.request(plan), speaker=speaker, warnings=host.notes)
 
@@ -263,57 +252,55 @@ def _result(
         said = lines.pop() if given.kind in ("normal", "regenerate") else None
         lines.append(calling_line(last.reply, said.content if said is not None else ""))
     spoken: list[Spoken] = []
+    asked = _by_reply(turn.exchanges, chat)
     if given.kind not in BESIDE:
-        answers = lines[len(lines) - len(turn.exchanges) :] if turn.exchanges else []
-        for exchange, line in zip(turn.exchanges, answers, strict=True):
-            spoken.append(_spoken(exchange, line, cast, given.kind, begun))
+        answers = lines[len(lines) - len(asked) :] if asked else []
+        spoken = [_spoken(each, line, cast, given.kind, begun) for each, line in zip(asked, answers, strict=True)]
     elif last is not None:
         reply = dataclasses.replace(last.reply, text=turn.text)
-        spoken.append(Spoken(speaker=_speaker(last.plan, cast), reply=reply, line_id=None))
-    reply = joined_reply(spoken, named=len(chat.state.speakers) > 1, interrupted=interrupted)
-    variables = chat.variables.to_dict()
+        spoken = [Spoken(speaker=_speaker(last.plan, cast), reply=reply, line_id=None)]
+    emptied = [
+        f"nothing is left of the reply by {each.speaker}: it spoke for others, or scripts removed it"
+        for each, exchanges in zip(spoken, asked, strict=True)
+        if exchanges[-1].reply.text.strip() and not each.reply.text.strip()
+    ]
     details = {key: value for key, value in chat.metadata.items() if key != "variables"}
     return TalkResult(
-        reply=reply,
-        text=reply.text,
-        speaker=spoken[-1].speaker if spoken else cast.name,
+        name=cast.name,
+        spoken=spoken,
+        named=len(chat.state.speakers) > 1,
+        interrupted=interrupted,
         plan=plan,
         lines=lines,
-        reply_id=spoken[-1].line_id if spoken else None,
         details=moved(details, given.unread),
-        local_variables=variables.get("local", {}),
-        global_variables=variables.get("global", {}),
+        variables=chat.variables.to_dict(),
         warnings=tuple(plan.warnings) if plan is not None else (),
-        spoken=tuple(spoken),
-        notes=[
-            *host.notes,
-            *(
-                _emptied(each.speaker)
-                for each, asked in zip(spoken, turn.exchanges, strict=False)
-                if _is_emptied(each, asked)
-            ),
-        ],
+        notes=[*host.notes, *emptied],
     )
 
 
-def _spoken(exchange: Exchange, line: ChatLine, cast: Cast, kind: str, begun: Sequence[str]) -> Spoken:
+def _by_reply(exchanges: Sequence[Exchange], chat: st.Chat) -> list[list[Exchange]]:
+    """The requests of a turn by the replies they led to: one may be swiped or continued automatically."""
+    automatic = len(exchanges) > max(len(chat.state.speakers), 1)
+    found: list[list[Exchange]] = []
+    for exchange in exchanges:
+        if automatic and found and _speaker(found[-1][0].plan) == _speaker(exchange.plan):
+            found[-1].append(exchange)
+        else:
+            found.append([exchange])
+    return found
+
+
+def _spoken(exchanges: Sequence[Exchange], line: ChatLine, cast: Cast, kind: str, begun: Sequence[str]) -> Spoken:
     text = line.content
     if kind == "continue" and begun and text.startswith(begun[-1]):
         text = text[len(begun[-1]) :]
+    reply = join_replies([("", each.reply) for each in exchanges])
     extra = line.native.get("extra")
     reasoning = extra.get("reasoning") if is_object(extra) else None
-    reply = dataclasses.replace(
-        exchange.reply, text=text, reasoning=reasoning if isinstance(reasoning, str) else exchange.reply.reasoning
-    )
-    return Spoken(speaker=_speaker(exchange.plan, cast), reply=reply, line_id=line.id)
-
-
-def _is_emptied(spoken: Spoken, exchange: Exchange) -> bool:
-    return bool(exchange.reply.text.strip()) and not spoken.reply.text.strip()
-
-
-def _emptied(speaker: str) -> str:
-    return f"nothing is left of the reply by {speaker}: it spoke for others, or scripts removed it"
+    reasoning = reasoning if isinstance(reasoning, str) else reply.reasoning
+    speaker = _speaker(exchanges[-1].plan, cast)
+    return Spoken(speaker=speaker, reply=dataclasses.replace(reply, text=text, reasoning=reasoning), line_id=line.id)
 
 
 def _chosen_speaker(given: TalkInput) -> str | None:
@@ -322,6 +309,6 @@ def _chosen_speaker(given: TalkInput) -> str | None:
     return given.cast.avatar(given.speaker) if known and given.speaker is not None else given.speaker
 
 
-def _speaker(plan: Plan, cast: Cast) -> str:
+def _speaker(plan: Plan, cast: Cast | None = None) -> str:
     name = plan.llm_options.get("char_name")
-    return name if isinstance(name, str) and name else cast.name
+    return name if isinstance(name, str) and name else cast.name if cast is not None else ""

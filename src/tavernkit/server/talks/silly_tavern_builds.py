@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tavernkit import silly_tavern as st
-from tavernkit._values import LRUCache, is_mapping, is_object, is_sequence, thaw
+from tavernkit._values import LRUCache, is_sequence, thaw
 from tavernkit.cards import Character, User
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
@@ -13,6 +13,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.stored_folders import StoredMedia, StoredTexts
 from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.talks.talk import TalkInput
+from tavernkit.silly_tavern._chat_completion.tools import read_tools
 from tavernkit.silly_tavern._files.data_folder import allowed_scripts, tags_of
 from tavernkit.silly_tavern._world_info.selection import character_book_names
 
@@ -92,7 +93,7 @@ class Builds:
         if tools or any(is_about_tools(line) for line in given.lines[cut:]):
             preset = self.builder(cast).make_context().active_preset
             inputs["preset"] = preset.replace(function_calling=True)
-            inputs["tools"] = _tools(tools)
+            inputs["tools"] = read_tools(tools)
         return inputs
 
     def _regex_scripts(self, cast: Cast, card: Character | None) -> st.RegexScripts:
@@ -197,22 +198,6 @@ def _stop_strings(given: object) -> list[str]:
     """Return the stop strings of the client's request: one, or a list."""
     listed = given if is_sequence(given) else (given,)
     return [each for each in listed if isinstance(each, str)][:MAX_STOP_STRINGS]
-
-
-def _tools(tools: object) -> list[st.Tool]:
-    found: list[st.Tool] = []
-    for each in tools if is_sequence(tools) else ():
-        function = each.get("function") if is_object(each) else None
-        if is_mapping(function) and isinstance(function.get("name"), str):
-            parameters = function.get("parameters")
-            found.append(
-                st.Tool(
-                    name=str(function["name"]),
-                    description=str(function.get("description") or ""),
-                    parameters=parameters if is_object(parameters) else {},
-                )
-            )
-    return found
 
 
 def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:

@@ -11,7 +11,7 @@ from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
 from tavernkit.server.talks.talk import NEUTRAL
-from tavernkit.silly_tavern._conversation.lines import PERSONA_AVATAR
+from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 
 
@@ -21,13 +21,10 @@ def user_line(
     """Return a line of the user, as typed; ``name`` means that it is from another user, like another persona."""
     if name and name != user_name:
         avatar = f"{name}.png"
-    avatar = PERSONA_AVATAR.format(avatar) if avatar is not None else None
-    # As a turn would write it, so that the line usually need not be stored again.
-    extra = {"isSmallSys": False, "reasoning": "", **(extra or {})}
-    message = st.ChatMessage(
-        name=name or user_name, mes=text, is_user=True, send_date=now(), extra=extra, force_avatar=avatar
-    )
-    return new_line("user", text, message.to_json())
+    native = chat_lines.user_line(name or user_name, text, now(), avatar=avatar)
+    # What a turn makes of it: mostly the line need not be stored again at its end.
+    native["extra"] = {**chat_lines.extra_of(native), "reasoning": "", **(extra or {})}
+    return new_line("user", text, native)
 
 
 def is_about_tools(line: ChatLine) -> bool:
@@ -45,7 +42,7 @@ def has_media(line: ChatLine) -> bool:
 def is_named(line: ChatLine, avatar: str | None) -> bool:
     """Return True if a line says that another user speaks than the one with this avatar."""
     named = line.native.get("force_avatar")
-    return bool(named) and (avatar is None or named != PERSONA_AVATAR.format(avatar))
+    return bool(named) and (avatar is None or named != chat_lines.PERSONA_AVATAR.format(avatar))
 
 
 def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -> ChatLine:

@@ -128,24 +128,40 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkResult:
-    """The result of a turn: everything that is stored together.
+    """What a turn came to: everything that is stored together."""
 
-    ``spoken`` has every reply of a group's round; ``reply`` and ``text`` join all of them.
-    """
-
-    reply: Reply
-    text: str
-    speaker: str
+    name: str
+    """Who the user talks with."""
+    spoken: Sequence[Spoken]
+    """Every reply of the turn: in a group there may be several."""
+    named: bool
+    """Whether each has its speaker's name in front when they are shown in one."""
+    interrupted: str = ""
+    """Why the turn ended before its time."""
     plan: Plan | None
     lines: Sequence[ChatLine]
-    reply_id: str | None
     details: JsonObject
-    local_variables: JsonObject
-    global_variables: JsonObject
+    variables: Mapping[str, JsonObject]
+    """The variables of the chat (``local``) and of all chats (``global``)."""
     warnings: Sequence[str] = ()
-    spoken: Sequence[Spoken] = ()
     notes: Sequence[str] = ()
     """Warnings for the client."""
+
+    @property
+    def reply(self) -> Reply:
+        """All replies in one."""
+        joined = join_replies([(each.speaker if self.named else "", each.reply) for each in self.spoken])
+        return replace(joined, interrupted=self.interrupted or joined.interrupted)
+
+    @property
+    def speaker(self) -> str:
+        """Who spoke last."""
+        return self.spoken[-1].speaker if self.spoken else self.name
+
+    @property
+    def reply_id(self) -> str | None:
+        """The line of the last reply."""
+        return self.spoken[-1].line_id if self.spoken else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +188,14 @@ class Ask(Protocol):
             quiet: True to hide the reply from the client.
         """
         ...
+
+
+class PlanMade(Exception):  # noqa: N818  # nothing is wrong
+    """Ends a turn of which only the prompt is wanted, once it is made."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__("a prompt was made")
+        self.plan = plan
 
 
 async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet: bool = False) -> Reply:
@@ -201,6 +225,8 @@ class TalkHost:
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
         """Ask the model; the client hears the reply as it comes."""
         del on_piece
+        if self._ask is ask_nobody:
+            raise PlanMade(plan)
         reply = await self._ask(self.request(plan), speaker=self.announced(plan))
         self.exchanges.append(Exchange(plan=plan, reply=reply))
         return reply
@@ -229,12 +255,6 @@ def refuse_without_reply(given: TalkInput, *kinds: TurnKind) -> None:
     last = given.lines[-1] if given.lines else None
     if given.kind in kinds and (last is None or last.role != "assistant" or NEUTRAL in last.native):
         raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
-
-
-def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = "") -> Reply:
-    """All replies of a round in one: each with its speaker's name in front, if ``named``."""
-    joined = join_replies([(each.speaker if named else "", each.reply) for each in spoken])
-    return replace(joined, interrupted=interrupted or joined.interrupted)
 
 
 def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], given: TalkInput) -> Request:

@@ -7,7 +7,15 @@ from dataclasses import field
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, thaw_object
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenObject,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    thaw_object,
+)
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._files.preset import Preset
@@ -47,6 +55,20 @@ class Tool:
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
+
+
+def read_tools(tools: object) -> list[Tool]:
+    """Read tools as OpenAI's API has them; what is none is left out."""
+    listed = [each.get("function") for each in tools if is_mapping(each)] if is_sequence(tools) else []
+    return [
+        Tool(
+            name=str(each["name"]),
+            description=str(each.get("description") or ""),
+            parameters=freeze_object(parameters) if is_mapping(parameters := each.get("parameters")) else EMPTY_OBJECT,
+        )
+        for each in listed
+        if is_mapping(each) and isinstance(each.get("name"), str)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
