@@ -12,6 +12,7 @@ from tavernkit import risu_ai
 from tavernkit.server.limits import MAX_SETTINGS_CHARACTERS, MAX_STOP_STRINGS
 from tavernkit.testing import ScriptedModel, streamed
 from tests.server.conftest import Client, StartApp
+from tests.server.st_replay import write_folder
 from tests.server.test_clean_up import content, last
 from tests.server.test_groups import crew, stored
 from tests.server.test_groups import says as says_to_crew
@@ -167,3 +168,20 @@ async def test_a_save_brings_its_settings_along(start: StartApp, tmp_path: Path)
         assert job["result"]["imported"]["settings"] == 1
         assert (await client.get("/api/settings?platform=risu_ai")).json()["settings"]["loreBookDepth"] == 9
         assert "secret" not in (await client.get("/api/settings?platform=risu_ai")).text
+
+
+async def test_a_reply_that_is_swiped_automatically_is_one_reply(start: StartApp, tmp_path: Path) -> None:
+    given = {
+        "card": {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira", "first_mes": "Hi."}},
+        "power_user": {"auto_swipe": True, "auto_swipe_minimum_length": 6},
+        "user_name": "Ann",
+    }
+    write_folder(tmp_path / "default-user", given)
+    model = ScriptedModel("No.", "A long reply.", name="gpt-4o")
+    async with start(model, user_name="Ann", from_sillytavern=tmp_path / "default-user") as client:
+        item = (await client.get("/api/characters")).json()["data"][0]["id"]
+        session = (await client.post("/api/sessions", json={"model": item})).json()["id"]
+        said = (await client.post(f"/api/sessions/{session}/messages", json={"content": "Well?"})).json()
+        last = (await client.get(f"/api/sessions/{session}/messages")).json()["data"][-1]
+    assert (said["text"], said["replies"], said["message_id"]) == ("A long reply.", [], last["id"])
+    assert last["swipes"] == ["No.", "A long reply."]
