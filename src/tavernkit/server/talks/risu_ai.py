@@ -193,7 +193,7 @@ class _Host(TalkHost):
     _speaker: str | None = None
 
     def request(self, plan: Plan) -> Request:
-        """The request of a prompt: the preset's options, with the client's winning."""
+        """Return the request of a prompt; the client's options override the preset's."""
         assert isinstance(plan, risu_ai.RisuPlan)
         given = self.given
         own = {key: value for key, value in plan.llm_options.items() if key != "model" or given.cast.preset is not None}
@@ -204,15 +204,15 @@ class _Host(TalkHost):
         return model_request([*before, *posted, *behind], own, given)
 
     def announced(self, plan: Plan) -> str | None:
-        """Who speaks in a round, if it is another than before."""
+        """Return the speaker of a round, if it is another than before."""
         before, self._speaker = self._speaker, _speaker(plan) if groups.is_round(self.given) else None
         return self._speaker if self._speaker != before else None
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Ask the model; the client hears the reply as it comes, but not what is asked beside the chat."""
+        """Ask the model; the reply is streamed to the client, except for requests outside the chat."""
         assert isinstance(plan, risu_ai.RisuPlan)
         if self.exchanges and self.exchanges[-1].reply.interrupted:
-            raise ModelError(self.exchanges[-1].reply.interrupted)  # whatever was to follow does not
+            raise ModelError(self.exchanges[-1].reply.interrupted)  # nothing else follows
         if not plan.is_helper:
             return await super().ask(plan, on_piece=on_piece)
         self._helpers += 1
@@ -283,7 +283,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
 def _with_reply(
     given: TalkInput, lines: Sequence[ChatLine], *, partial: bool
 ) -> tuple[Sequence[ChatLine], ChatLine | None]:
-    """The lines with the reply as it is stored, beside others or instead of what it continues, and the reply's line."""
+    """Return the lines with the reply as it is stored (as a swipe, or joined with what it continues), and its line."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
     if last is None:
         return lines, None

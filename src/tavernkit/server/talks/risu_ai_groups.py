@@ -25,7 +25,7 @@ def ids_of(cast: Cast) -> dict[str, str]:
 
 
 def owner_of(cast: Cast) -> risu_ai.RisuCharacter | None:
-    """The character or the group of a cast as RisuAI has it."""
+    """Return the character or the group of a cast as RisuAI has it."""
     group, ids = cast.group, ids_of(cast)
     if group is None:
         return kept_character(cast.character) if cast.character is not None else None

@@ -17,7 +17,7 @@ from tavernkit.server.talks.talk import NEUTRAL, PARTS, TalkInput
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
-"""Where the pictures of a message are kept in it: RisuAI keeps them elsewhere."""
+"""The key of a message's pictures: RisuAI stores them elsewhere."""
 SYSTEM = "system"
 GREETING, NO_GREETING = "fmIndex", -2
 """The key of a chat's greeting, and a number that does not exist: a chat without one would get the first."""

@@ -43,7 +43,7 @@ from tavernkit.silly_tavern._conversation.renumbering import moved
 
 T = TypeVar("T")
 _HIDDEN: JsonObject = {"is_user": True, "is_system": True, "mes": ""}
-"""Stands for messages that say nothing about a change of another."""
+"""Stands for messages that do not matter for a change of another."""
 
 
 class SillyTavernTalk:
@@ -74,7 +74,7 @@ class SillyTavernTalk:
         return lines, chat.metadata
 
     async def changed(self, given: TalkInput, change: LineChange) -> tuple[ChatLine, JsonObject, JsonObject]:
-        """The pending message of ``given`` after a change, and the details and variables that the chat has then.
+        """Return the pending message after a change, and the details and variables of the chat.
 
         Args:
             given: The chat.
@@ -134,7 +134,7 @@ class SillyTavernTalk:
         return _result(given, host, stored, chat, turn, begun, interrupted)
 
     def _opened(self, host: _Host) -> tuple[NumberedLines, st.Chat]:
-        """The chat as it was before the user's last message, which is what a turn begins with."""
+        """Return the chat before the user's last message, with which a turn begins, and its lines."""
         given = host.given
         lines = list(given.lines)
         if pending_line(given) is not None and given.kind == "normal":
@@ -209,7 +209,7 @@ async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
 
 
 def _answers_tools(given: TalkInput) -> bool:
-    """Return True if the chat ends with what only a client brings along: results of tools, say."""
+    """Return True if the chat ends with a message that only clients send, such as a tool result."""
     return bool(given.lines) and NEUTRAL in given.lines[-1].native
 
 
@@ -227,7 +227,7 @@ class _Host(TalkHost):
         return with_parts(request, given)
 
     def announced(self, plan: Plan) -> str | None:
-        """Who speaks, where several do."""
+        """Return the speaker, where several speak."""
         several = self.chat is not None and len(self.chat.state.speakers) > 1
         return _speaker(plan, self.given.cast) if several else None
 
@@ -280,7 +280,7 @@ def _result(
 
 
 def _by_reply(exchanges: Sequence[Exchange], chat: st.Chat) -> list[list[Exchange]]:
-    """The requests of a turn by the replies they led to: one may be swiped or continued automatically."""
+    """Group the requests of a turn by reply: one may be swiped or continued automatically."""
     automatic = len(exchanges) > max(len(chat.state.speakers), 1)
     found: list[list[Exchange]] = []
     for exchange in exchanges:

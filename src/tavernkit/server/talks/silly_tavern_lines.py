@@ -79,7 +79,7 @@ def earlier_messages(lines: Sequence[ChatLine]) -> list[st.ChatMessage]:
 
 
 def numbered(lines: Sequence[ChatLine]) -> NumberedLines:
-    """Stored lines as lines of a chat."""
+    """Return stored lines as lines of a chat."""
     neutral = any(NEUTRAL in line.native for line in lines)
     return NumberedLines([line.native for line in lines], None if neutral else earlier_messages(lines))
 
@@ -87,7 +87,7 @@ def numbered(lines: Sequence[ChatLine]) -> NumberedLines:
 def lines_after(
     stored: Sequence[ChatLine], changed: Iterable[tuple[Sequence[int], JsonObject]], sent: ChatLine | None
 ) -> list[ChatLine]:
-    """The lines to store after a turn; neutral ones stay stored as they were.
+    """Return the lines to store after a turn; neutral ones stay as they are.
 
     Args:
         stored: The lines before.

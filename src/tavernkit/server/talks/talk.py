@@ -21,7 +21,7 @@ from tavernkit.server.storage.chats import PARTIAL, ChatLine, new_line
 from tavernkit.server.vectors import Embed
 
 NEUTRAL = "metadata"
-"""A key that only neutral messages have: tool calls and their results, and what a client brings along."""
+"""A key that only neutral messages have: tool calls, their results, and other messages that only clients send."""
 PARTS = "tavernkit_parts"
 """The key of a message's audio and files, in OpenAI's format."""
 
@@ -42,7 +42,7 @@ class Caching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineChange:
-    """What a user changes of a message: one of these."""
+    """A change of a message: one of these."""
 
     content: str | None = None
     swipe: int | None = None
@@ -107,7 +107,7 @@ class TalkInput:
 
     @property
     def size(self) -> tuple[object, ...]:
-        """What turns have in common that take about the same time to build."""
+        """Return what turns share that take about as long to build."""
         return self.cast.key, len(self.lines).bit_length()
 
     @property
@@ -128,16 +128,16 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkResult:
-    """What a turn came to: everything that is stored together."""
+    """The result of a turn: everything that is stored together."""
 
     name: str
     """Who the user talks with."""
     spoken: Sequence[Spoken]
-    """Every reply of the turn: in a group there may be several."""
+    """The replies of the turn: in a group there may be several."""
     named: bool
-    """Whether each has its speaker's name in front when they are shown in one."""
+    """True if each reply begins with its speaker's name when they are shown as one."""
     interrupted: str = ""
-    """Why the turn ended before its time."""
+    """Why the turn ended early."""
     plan: Plan | None
     lines: Sequence[ChatLine]
     details: JsonObject
@@ -149,18 +149,18 @@ class TalkResult:
 
     @property
     def reply(self) -> Reply:
-        """All replies in one."""
+        """Return all replies as one."""
         joined = join_replies([(each.speaker if self.named else "", each.reply) for each in self.spoken])
         return replace(joined, interrupted=self.interrupted or joined.interrupted)
 
     @property
     def speaker(self) -> str:
-        """Who spoke last."""
+        """Return the last speaker."""
         return self.spoken[-1].speaker if self.spoken else self.name
 
     @property
     def reply_id(self) -> str | None:
-        """The line of the last reply."""
+        """Return the line of the last reply."""
         return self.spoken[-1].line_id if self.spoken else None
 
 
@@ -204,26 +204,26 @@ async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet:
 
 
 class TalkHost:
-    """Asks the service's model for a chat. Nothing is saved before the turn ends: the service does that itself."""
+    """Asks the service's model for a chat. The service itself saves when the turn ends."""
 
     def __init__(self, given: TalkInput, ask: Ask) -> None:
         self.given = given
         self.exchanges: list[Exchange] = []
-        """The replies that are part of the chat."""
+        """Replies that are part of the chat."""
         self.notes: list[str] = []
-        """What the client gets besides."""
+        """Warnings for the client."""
         self._ask = ask
 
     def request(self, plan: Plan) -> Request:
-        """The request of a prompt: the preset's options, with the client's winning."""
+        """Return the request of a prompt; the client's options override the preset's."""
         raise NotImplementedError(plan)
 
     def announced(self, plan: Plan) -> str | None:
-        """Who speaks, if the client is told so before the reply."""
+        """Return the speaker if the client is told before the reply."""
         raise NotImplementedError(plan)
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Ask the model; the client hears the reply as it comes."""
+        """Ask the model; the reply is streamed to the client."""
         del on_piece
         if self._ask is ask_nobody:
             raise PlanMade(plan)
@@ -232,20 +232,20 @@ class TalkHost:
         return reply
 
     async def checkpoint(self) -> None:
-        """What the user said is stored already."""
+        """Do nothing: the user's message is already stored."""
 
     async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        """Clients run their tools themselves."""
+        """Refuse: clients run their tools themselves."""
         raise NotImplementedError(call.name)
 
 
 def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
-    """A line that calls tools, or answers a call, or that a client brings along."""
+    """Return a line with tool calls, a tool result, or another message that only clients send."""
     return new_line(role, content, {"role": role, "content": content, NEUTRAL: metadata})
 
 
 def calling_line(reply: Reply, text: str) -> ChatLine:
-    """A reply that calls tools, which the client runs; ``text`` is what is beside the calls."""
+    """Return a reply with tool calls; ``text`` is its text."""
     line = neutral_line("assistant", text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
     return replace(line, status=PARTIAL) if reply.interrupted else line
 
