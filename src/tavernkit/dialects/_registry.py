@@ -14,7 +14,6 @@ from tavernkit.dialects import _google as google
 from tavernkit.dialects import _openai as openai
 from tavernkit.dialects import _text as text
 from tavernkit.dialects._messages import MessageLike, as_messages
-from tavernkit.dialects._role_content import role_and_content
 from tavernkit.errors import ConfigError
 
 Dialect: TypeAlias = Callable[..., object]
@@ -25,9 +24,9 @@ BUILT_IN: Mapping[str, Dialect] = {
     "anthropic": anthropic.convert,
     "google": google.convert,
     "cohere": cohere.convert,
-    "ai21": role_and_content("ai21"),
-    "mistral": role_and_content("mistral"),
-    "xai": role_and_content("xai"),
+    "ai21": text.role_and_content("ai21"),
+    "mistral": text.role_and_content("mistral"),
+    "xai": text.role_and_content("xai"),
     "text": text.convert,
 }
 """The dialects every registry starts with."""

@@ -1,8 +1,8 @@
-"""One text for models without chat."""
+"""Dialects that keep nothing but texts: one text for models without chat, and role and content."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_sequence
@@ -26,3 +26,16 @@ def convert(
 
 def _text(stop: object) -> str:
     return str(stop).lower() if isinstance(stop, bool) else str(stop)
+
+
+def role_and_content(dialect: str) -> Callable[..., list[JsonObject]]:
+    """Make a dialect that returns a list of ``{"role", "content"}`` and warns about other data: AI21, Mistral, xAI.
+
+    For tools, use the ``openai`` dialect, which these providers also accept.
+    """
+
+    def convert(messages: Sequence[Message], *, warn: Warn = log_warning, **_: object) -> list[JsonObject]:
+        warn_about_loss(messages, dialect, warn, tools=True, attachments=True)
+        return [{"role": message.role, "content": message.content} for message in messages]
+
+    return convert

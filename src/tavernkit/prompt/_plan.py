@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from tavernkit.prompt._source_mapping import Again
     from tavernkit.prompt._source_spans import Place, Span, TextSource, Use
 
-SCHEMA_VERSION = 1
-"""The schema version of saved plans. It increases when older versions cannot read a plan."""
-
 ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
 """Dialects whose payload is a list of messages."""
 
@@ -351,30 +348,9 @@ class Plan:
 
     def to_dict(self) -> JsonObject:
         """Blocks, messages and everything that was left out, ready for ``json``; ``from_dict()`` reads it back."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "blocks": [block.to_dict() for block in self.blocks],
-            "messages": [message.to_serializable_dict() for message in self.messages],
-            "rendered": None
-            if self.rendered is None
-            else {
-                "text": self.rendered.text,
-                "stop_sequences": list(self.rendered.stop_sequences),
-                "spans": [{"start": s.start, "end": s.end, "block_id": s.block_id} for s in self.rendered.spans],
-            },
-            "outlets": thaw(self.outlets),
-            "greeting": self.greeting,
-            "greeting_index": self.greeting_index,
-            "llm_options": thaw(self.llm_options),
-            "sampling": thaw(self.sampling),
-            "counting_note": self.counting_note,
-            "variables": self.variables.to_dict(),
-            "metadata_changes": thaw(self.metadata_changes),
-            "warnings": list(self.warnings),
-            "degraded": list(self.degraded),
-            "omissions": [dataclasses.asdict(omission) for omission in self.omissions],
-            "moved": [dataclasses.asdict(moved) for moved in self.moved],
-        }
+        from tavernkit.prompt._saved_plan import plan_dict
+
+        return plan_dict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Plan:

@@ -1,4 +1,4 @@
-"""Reads plans that were saved as JSON."""
+"""Plans as JSON, written and read back."""
 
 from __future__ import annotations
 
@@ -7,20 +7,51 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from tavernkit._arguments import check_values
-from tavernkit._values import freeze, is_mapping, is_sequence, shown
+from tavernkit._values import JsonObject, freeze, is_mapping, is_sequence, shown, thaw
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import ConfigError, FileFormatError, Warn
 from tavernkit.prompt._block import Block, Moved, Omission
-from tavernkit.prompt._plan import SCHEMA_VERSION, Plan, RenderedText, TextSpan
+from tavernkit.prompt._plan import Plan, RenderedText, TextSpan
 from tavernkit.stores._variables import VariableChanges
 
 RecordT = TypeVar("RecordT", Block, Moved, Omission, TextSpan)
+
+SCHEMA_VERSION = 1
+"""The schema version of saved plans. It increases when older versions cannot read a plan."""
 
 MAX_PLAN_BYTES = 256 << 20
 """The largest file that is read."""
 
 _CODE = "INVALID_PLAN"
+
+
+def plan_dict(plan: Plan) -> JsonObject:
+    """Write a plan; see ``Plan.to_dict()``."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "blocks": [block.to_dict() for block in plan.blocks],
+        "messages": [message.to_serializable_dict() for message in plan.messages],
+        "rendered": None
+        if plan.rendered is None
+        else {
+            "text": plan.rendered.text,
+            "stop_sequences": list(plan.rendered.stop_sequences),
+            "spans": [{"start": s.start, "end": s.end, "block_id": s.block_id} for s in plan.rendered.spans],
+        },
+        "outlets": thaw(plan.outlets),
+        "greeting": plan.greeting,
+        "greeting_index": plan.greeting_index,
+        "llm_options": thaw(plan.llm_options),
+        "sampling": thaw(plan.sampling),
+        "counting_note": plan.counting_note,
+        "variables": plan.variables.to_dict(),
+        "metadata_changes": thaw(plan.metadata_changes),
+        "warnings": list(plan.warnings),
+        "degraded": list(plan.degraded),
+        "omissions": [dataclasses.asdict(omission) for omission in plan.omissions],
+        "moved": [dataclasses.asdict(moved) for moved in plan.moved],
+    }
 
 
 def load_plan(source: FileContent, warn: Warn) -> Plan:

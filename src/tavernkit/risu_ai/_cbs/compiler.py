@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tavernkit.risu_ai._cbs.blocks import OPENER_NAMES, Block, close_block, legacy_block, open_block
+from tavernkit.risu_ai._cbs.blocks import Block, close_block, legacy_block
 from tavernkit.risu_ai._cbs.call import CBSCall
 from tavernkit.risu_ai._cbs.evaluate import CALCULATOR
-from tavernkit.risu_ai._cbs.folding import FoldBudget, Folder
-from tavernkit.risu_ai._cbs.limits import LEVEL_SLOTS, MAX_COMPILED_LEVELS, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
+from tavernkit.risu_ai._cbs.folding import FoldBudget, Folder, Opening, Undecided, closes_alike, foresee
+from tavernkit.risu_ai._cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
 from tavernkit.risu_ai._cbs.nodes import (
     BlockNode,
     Discarded,
@@ -34,84 +34,6 @@ from tavernkit.risu_ai._cbs.nodes import (
 )
 from tavernkit.risu_ai._cbs.scanner import LevelKind
 from tavernkit.risu_ai._cbs.source import CLOSE, OPENERS, TOKEN, joined, needs_joining
-
-_BLOCK, _RAW, _TAG = range(3)
-
-
-def closes_alike(tokens: list[str], start: int, end: int) -> bool:
-    """Return True if a block closes at the same token when its body is not evaluated, and has nothing to carry out.
-
-    ``tokens`` alternate between plain text and what opens or closes; ``start`` is the first of the body, ``end`` the
-    one that closes the block when the body is evaluated.
-    """
-    levels = [_BLOCK]
-    heads: list[str] = []
-    for index in range(start + 1, end + 1, 2):
-        token = tokens[index]
-        if token in OPENERS:
-            levels.append(_TAG)
-            heads.append(tokens[index + 1])
-            if len(levels) >= LEVEL_SLOTS // 2:
-                return False
-        elif levels[-1] == _TAG:
-            head = heads.pop()
-            if token != CLOSE or head.startswith("call::"):
-                return False  # legacy blocks and calls are carried out even here
-            levels.pop()
-            if head[:1] == "#" or head[:1] == ":":
-                levels.append(_RAW)
-            elif head[:1] == "/" and head[:2] != "//" and levels[-1] != _TAG:
-                levels.pop()
-                if not levels:
-                    return index == end
-    return False
-
-
-_PURE_OPENERS = ("#each", "#func")
-
-
-class Undecided(Exception):  # noqa: N818  # not an error: the scanner will decide
-    """How the text goes on here is only known at run time."""
-
-
-class Opening(NamedTuple):
-    """A tag that opens a block for certain: which one, if that is known, and whether its body is evaluated."""
-
-    block: Block | None
-    pure: bool
-
-
-def foresee(head: str, *, complete: bool) -> Opening | None:
-    """Return what a tag opens that starts like this (or is this, if it is complete); nothing if it opens no block."""
-    if complete:
-        try:
-            block = open_block(head, _NO_VARIABLES)
-        except _NeedsVariables:
-            return Opening(None, pure=False)
-        return None if block is None else Opening(block, block.pure)
-    if head.startswith(("#when", "#if", "#each")) or (head.startswith("#func") and " " in head):
-        return Opening(None, head.startswith(_PURE_OPENERS))
-    if any(name.startswith(head) for name in OPENER_NAMES):
-        raise Undecided
-    return None
-
-
-class _NeedsVariables(Exception):  # noqa: N818  # not an error
-    """A condition asks for a variable."""
-
-
-class _NoVariables:
-    """For conditions that may be decided ahead: one that asks for a variable may not."""
-
-    def chat_variable(self, name: str) -> str:
-        """Refuse."""
-        raise _NeedsVariables(name)
-
-    global_variable = chat_variable
-
-
-_NO_VARIABLES = _NoVariables()
-
 
 TAG, BLOCK, RAW = LevelKind.TAG, LevelKind.BLOCK, LevelKind.RAW
 

@@ -11,7 +11,6 @@ from tavernkit.risu_ai._triggers.effects import (
     character,
     chat,
     dicts,
-    display,
     flow,
     hosts,
     legacy_lore,
@@ -36,7 +35,6 @@ _FAMILIES: tuple[EffectTable, ...] = (
     lore.effects,
     legacy_lore.effects,
     character.effects,
-    display.effects,
     requests.effects,
     hosts.effects,
 )

@@ -1,10 +1,11 @@
-"""What becomes of the prompt: added texts, stopping, sending again."""
+"""What becomes of the prompt (added texts, stopping, sending again) and of the text that a ``display`` run edits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai._triggers.registry import EffectTable
+from tavernkit.risu_ai._triggers.signals import RunAbortedError
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.program import Effect
@@ -35,3 +36,19 @@ def stop_sending(run: Run, effect: Effect) -> None:
 def send_again(run: Run, effect: Effect) -> None:
     """Let the model answer once more after the run."""
     run.send_ai_prompt = True
+
+
+@effects.effect("v2GetDisplayState")
+def get_display(run: Run, effect: Effect) -> None:
+    """Read the text."""
+    if not run.display_mode:
+        raise RunAbortedError
+    run.output(effect, "null" if run.display_data is None else run.display_data)
+
+
+@effects.effect("v2SetDisplayState")
+def set_display(run: Run, effect: Effect) -> None:
+    """Replace the text."""
+    if not run.display_mode:
+        raise RunAbortedError
+    run.display_data = run.world.budget.text(run.value(effect, "value"))
