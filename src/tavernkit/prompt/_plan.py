@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import dataclass, replaced
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
 from tavernkit.budget._report import TrimReport
 from tavernkit.cards._source import FileContent
@@ -144,7 +144,7 @@ class Plan:
 
     def replace(self, **changes: object) -> Plan:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+        return replaced(self, **changes)
 
     def with_blocks(self, blocks: Iterable[Block]) -> Plan:
         """Return a copy with other blocks."""

@@ -8,12 +8,13 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import Plan
+from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.server.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.chat_edits import plainly_changed, with_content
@@ -168,7 +169,7 @@ class TurnLog:
             lines, added = await self._with_own_lines(connection, request, chat, lines, own, cast, turn_id)
             pending = pending_line(own or lines[len(lines) - added :])
             lease = now + self._config.lease_seconds
-            chat = replace(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + added)
+            chat = replaced(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + added)
             changes: dict[str, object] = {"turn_id": turn_id, "lease_until": lease}
             options = {**chat.options, **request.kept}
             if options != chat.options:
@@ -178,7 +179,7 @@ class TurnLog:
             await chats.update_chat(connection, chat, next_position=chat.next_position, **changes)
             about = last_id(lines) if request.kind in ("regenerate", "swipe", "continue") else pending
             await self._store_turn(connection, request, turn_id, chat.id, about, lease, again=known is not None)
-        chat = replace(chat, version=chat.version + 1)
+        chat = replaced(chat, version=chat.version + 1)
         self._remember(chat, lines, unread)
         return OpenTurn(
             turn_id=turn_id,
@@ -212,7 +213,7 @@ class TurnLog:
             chat, lines = await self._recovered(connection, chat, lines)
             await turns.fail_turn(connection, turn_id, INTERRUPTED)
             await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, next_position=chat.next_position)
-        self._remember(replace(chat, turn_id=None, version=chat.version + 1), lines, unread)
+        self._remember(replaced(chat, turn_id=None, version=chat.version + 1), lines, unread)
 
     async def _recovered(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
@@ -235,9 +236,11 @@ class TurnLog:
         except ServiceError:
             return chat, lines  # the speaker was removed
         made = [self._talks.partial_line(each, cast) for each in said]
-        placed = [replace(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)]
+        placed = [
+            replaced(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)
+        ]
         await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
-        return replace(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
+        return replaced(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
 
     async def _with_partial(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], kind: str, text: str
@@ -250,7 +253,7 @@ class TurnLog:
             changed = with_content(chat, last, last.native, f"{last.content}{text}")
         else:
             changed = with_content(chat, last, with_new_swipe(last.native, last.content, text), text)
-        changed = replace(changed, status=PARTIAL)
+        changed = replaced(changed, status=PARTIAL)
         await chats.store_lines(connection, chat.id, [last], [changed])
         return [*lines[:-1], changed]
 
@@ -268,7 +271,7 @@ class TurnLog:
         if own and lines[-len(own)] is own[0]:
             return lines, 0
         said = own or self._talks.new_lines(request.messages, cast, self._config.user_name)
-        placed = [replace(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
+        placed = [replaced(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
         if own:  # sent before, but the chat continued without an answer: it moves to the end
             await chats.move_lines(connection, placed)
             moved = {line.id for line in own}
@@ -369,7 +372,7 @@ class TurnLog:
                 connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id
             )
             await self._accounts.add(connection, opened.payer, uses)
-        self._remember(replace(chat, version=chat.version + 1), placed, opened.unread)
+        self._remember(replaced(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
         """Release the chat; the user's message stays."""
@@ -500,7 +503,7 @@ def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
     if request.platform not in (None, stored.platform):
         message = f"the session belongs to the platform {stored.platform}, not {request.platform}"
         raise ServiceError(409, message, code="session_mismatch", param="tavernkit.platform")
-    return replace(
+    return replaced(
         stored,
         persona=asked.persona or stored.persona,
         preset=asked.preset or stored.preset,

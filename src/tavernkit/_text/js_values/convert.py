@@ -38,6 +38,8 @@ UNDEFINED: Final = Undefined.UNDEFINED
 
 
 _MAX_DEPTH = 200
+_EXACT = 2**53
+"""Smaller numbers are the same in JavaScript; greater ones may be equal there and not here."""
 
 
 def truthy(value: object) -> bool:
@@ -103,6 +105,10 @@ def type_of(value: object) -> str:
 
 def strict_equals(left: object, right: object) -> bool:
     """Compare with ``===``: no conversion, arrays and objects by identity."""
+    if type(left) is str and type(right) is str:
+        return left == right
+    if type(left) is int and type(right) is int and -_EXACT < left < _EXACT:
+        return left == right
     kind = type_of(left)
     if kind != type_of(right):
         return False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import dataclass, replaced
 from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenJson, FrozenObject
 from tavernkit.silly_tavern._chat.card_fields import CardTexts
@@ -103,7 +103,7 @@ class PromptCollection:
             self.prompts.append(prompt)
             return
         old = self.prompts[index]
-        self.prompts[index] = replace(
+        self.prompts[index] = replaced(
             prompt,
             injection_position=_first(old.injection_position, prompt.injection_position),
             injection_depth=_first(old.injection_depth, prompt.injection_depth),
@@ -120,7 +120,7 @@ class PromptCollection:
         if not text or index < 0 or self.prompts[index].forbid_overrides or self.disabled(identifier):
             return False
         old = self.prompts[index]
-        self.prompts[index] = replace(old, content=expand(text, old.content), source=source)
+        self.prompts[index] = replaced(old, content=expand(text, old.content), source=source)
         self.overridden.append(identifier)
         return True
 
@@ -220,7 +220,7 @@ def merge_built_ins(
 ) -> None:
     """Build, expand and merge the built-in prompts in SillyTavern's order."""
     for prompt in _own_prompts(texts, preset, expand):
-        collection.merge(replace(prompt, content=expand(prompt.content)))
+        collection.merge(replaced(prompt, content=expand(prompt.content)))
     for key, identifier in NAMED_EXTENSIONS.items():
         found = extensions.get(key)
         if found is not None and found.value:
@@ -232,7 +232,7 @@ def merge_built_ins(
     for found in extensions:
         if found.key not in NAMED_EXTENSIONS and found.value and found.position in _POSITIONS and not found.filtered:
             prompt = _from_extension(found, identifier_of(found.key), _role(found), expand)
-            collection.merge(replace(prompt, extension=True))
+            collection.merge(replaced(prompt, extension=True))
 
 
 def override_by_card(collection: PromptCollection, card: CardTexts, expand: Callable[[str, str], str]) -> None:

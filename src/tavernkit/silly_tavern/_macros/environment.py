@@ -9,7 +9,7 @@ from dataclasses import field
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import dataclass, replaced
 from tavernkit._macros.budget import BuildBudget
 from tavernkit._values import FrozenJson, Json
 from tavernkit.cards._character import Character
@@ -204,7 +204,7 @@ class MacroEnvironment:
 
     def replace(self, **changes: object) -> MacroEnvironment:
         """Return a changed copy; variables and memory stay shared unless they are changed too."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+        return replaced(self, **changes)
 
     def get_var(self, name: str, scope: str = "local") -> Json:
         """Read a variable; None if it is not set.

@@ -23,7 +23,16 @@ _BIAS_MACRO = ("bias",)
 class Substitution:
     """Expands texts of one build. ``environment`` changes during the build (the chat, the outlets)."""
 
-    __slots__ = ("_engine", "_extra", "_in_sequences", "_report", "_skips_plain_text", "_usual", "environment")
+    __slots__ = (
+        "_engine",
+        "_extra",
+        "_in_cards",
+        "_in_sequences",
+        "_report",
+        "_skips_plain_text",
+        "_usual",
+        "environment",
+    )
 
     def __init__(
         self,
@@ -41,6 +50,7 @@ class Substitution:
         self._extra = cast("Mapping[str, DynamicMacro]", macros) if macros else None
         self._usual = Overrides(macros=self._extra)
         self._in_sequences = Overrides(macros=self._extra, leave=NAME_MACRO)
+        self._in_cards: Overrides | None = None
         self.environment = environment
 
     def __call__(self, text: str) -> str:
@@ -56,8 +66,13 @@ class Substitution:
         """
         if not text:
             return text
-        kept = {**self._extra, **_KEPT} if self._extra else _KEPT
-        text = self._expand(text, Overrides(macros=kept, character_name=character_name, card=False))
+        overrides = self._in_cards
+        if overrides is None or character_name is not None:
+            kept = {**self._extra, **_KEPT} if self._extra else _KEPT
+            overrides = Overrides(macros=kept, character_name=character_name, card=False)
+            if character_name is None:
+                self._in_cards = overrides
+        text = self._expand(text, overrides)
         if self.environment.collapse_newlines:
             text = substitute(_NEWLINES, "\n", text)
         return text.replace("\r", "")

@@ -124,8 +124,13 @@ def place(activated: Iterable[tuple[Entry, str]], apply_regex: ApplyRegex, warn:
     )
 
 
+_POSITIONS = {int(position): position for position in Position}
+
+
 def _position(entry: Entry) -> Position | None:
     value = entry.position
+    if type(value) is int:
+        return _POSITIONS.get(value)
     return next((position for position in Position if strict_equals(value, int(position))), None)
 
 
