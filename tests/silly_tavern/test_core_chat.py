@@ -70,7 +70,7 @@ def test_files_come_before_the_text_and_titles_behind():
     def file_text(_message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
         return attached_text(files, {}, lambda file: missing.append(file["name"]))
 
-    prepare_texts(core, generation_type="normal", scripts=None, file_text=file_text)
+    prepare_texts(core, range(len(core)), generation_type="normal", scripts=None, file_text=file_text)
     assert core[0].text == "F1\n\nF2\n\nm\n\nT\n\nU"
     assert core[0].file_length == len("F1\n\nF2")
     assert missing == ["gone.txt"]

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, Settings
+from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, RegexScripts, Settings
 from tavernkit.silly_tavern._chat import core_chat
 from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts, ScriptMemory
 from tests.silly_tavern.scene import inputs, preset
 
 
@@ -47,6 +48,29 @@ def test_the_5000th_message_costs_what_the_50th_does(monkeypatch: pytest.MonkeyP
     assert counts[50][0] <= 4
 
 
+def test_regex_scripts_run_over_new_messages_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[str] = []
+    message = PromptScripts.message
+
+    def counted(self: PromptScripts, text: str, *, is_user: bool, depth: int) -> str:
+        run.append(text)
+        return message(self, text, is_user=is_user, depth=depth)
+
+    monkeypatch.setattr(PromptScripts, "message", counted)
+    scripts = [
+        {"scriptName": "s", "placement": [1, 2], "promptOnly": True, **each}
+        for each in ({"findRegex": "/burns/", "replaceString": "{{char}}"}, {"findRegex": "/x/", "maxDepth": 3})
+    ]
+    builder = Builder(**inputs(regex_scripts=RegexScripts.from_settings({"regex": scripts})))
+    history = [line(f"The lantern {number} burns.", number) for number in range(300)]
+    builder.build(history=history, message="Go on.")
+    run.clear()
+    history.append(line("Reply.", 1))
+    plan = builder.build(history=history, message="And then?")
+    assert len(run) < 12
+    assert "The lantern 299 Lyra." in [block.content for block in plan.blocks]
+
+
 EXTRAS: list[dict[str, Any]] = [
     {}, {"api": "openai"}, {"reasoning": "because"}, {"memory": "They met."}, {"memory": 3}, {"type": "narrator"},
     {"file": {"name": "f", "text": "the file"}}, {"append_title": True, "title": "a lamp"},
@@ -54,6 +78,17 @@ EXTRAS: list[dict[str, Any]] = [
 ]  # fmt: skip
 TEXTS = ["Sit down.", "", "{{setvar::n::1}}So.", "{{incvar::n}}", "{{lastMessage}}", "{{random::a::b}}", "word " * 40]
 SUMMARY = {"extension_settings": {"memory": {"position": 0}}, "power_user": {"reasoning": {"add_to_prompts": True}}}
+
+SCRIPTS = [
+    {"findRegex": "/o/g", "replaceString": "0"},
+    {"findRegex": "/S/", "replaceString": "{{char}} s"},
+    {"findRegex": "/w/", "replaceString": "{{incvar::n}}"},
+    {"findRegex": "/t/", "replaceString": "{{random::a::b::c}}"},
+    {"findRegex": "/word/", "replaceString": "deep", "minDepth": 2},
+    {"findRegex": "/e/", "replaceString": "3", "maxDepth": 1},
+    {"findRegex": "/(/", "replaceString": "broken"},
+    {"findRegex": "/{{user}}/", "replaceString": "you", "substituteRegex": 1},
+]
 
 lines = st.tuples(st.sampled_from(TEXTS), st.integers(0, 1), st.sampled_from(EXTRAS), st.booleans())
 turns = st.tuples(
@@ -83,27 +118,30 @@ class Forgetful(Builder):
     """Forgets the lines of the chat before every build."""
 
     def build(self, **given: Any) -> Any:
-        self.services.chats = ChatMemory()
+        self.services.chats, self.services.scripts = ChatMemory(), ScriptMemory()
         return super().build(**given)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     start=st.lists(lines, max_size=6),
     played=st.lists(turns, min_size=1, max_size=6),
     room=st.sampled_from([700, 8000]),
     tools=st.booleans(),
+    chosen=st.lists(st.sampled_from(SCRIPTS), max_size=3),
 )
 def test_a_builder_that_remembers_builds_the_same(
-    start: list[Any], played: list[tuple[str, str, Any, int]], room: int, tools: bool
+    start: list[Any], played: list[tuple[str, str, Any, int]], room: int, tools: bool, chosen: list[dict[str, Any]]
 ) -> None:
     results: list[list[object]] = []
+    scripts = [{"scriptName": "s", "placement": [1, 2], "promptOnly": True, **each} for each in chosen]
     for kind in (Builder, Forgetful):
         builder = kind(
             **inputs(
                 preset=preset(openai_max_context=room, openai_max_tokens=100, function_calling=tools),
                 settings=Settings.from_json(SUMMARY),
                 on_overflow="return",
+                regex_scripts=RegexScripts.from_settings({"regex": scripts}),
                 seed=1,
             )
         )

@@ -60,12 +60,19 @@ def test_a_builder_works_on_a_message_once_for_all_turns(replaced: list[str]) ->
 
 def test_a_script_with_macros_sees_what_they_give_and_lets_the_others_rest(replaced: list[str]) -> None:
     memory = ScriptMemory()
-    scripts = (script("/a/", "b"), script("/x/", "{{user}}"), script("/c/", "d"))
-    for user in ("Ann", "Eve"):
-        made = bound(*scripts, memory=memory, user=user).message("a x c", is_user=False, depth=0)
-        assert made == f"b {user} d"
-    assert replaced.count("a x c") == 1
+    scripts = (script("/a/", "b"), script("/x/", "{{noop}}{{user}}"), script("/c/", "d"))
+    for _ in range(2):
+        assert bound(*scripts, memory=memory).message("a x c", is_user=False, depth=0) == "b Ann d"
+    assert (replaced.count("a x c"), replaced.count("b x c")) == (1, 2)
     assert bound(*scripts, memory=memory).message("a c", is_user=False, depth=0) == "b d"
+
+
+def test_a_script_that_puts_in_names_is_asked_again_for_other_names_only(replaced: list[str]) -> None:
+    memory = ScriptMemory()
+    for user in ("Ann", "Eve", "Ann", "Eve"):
+        run = bound(script("/x/", "{{user}} and {{char}}"), memory=memory, user=user)
+        assert run.message("a x", is_user=False, depth=0) == f"a {user} and Bel"
+    assert replaced == ["a x", "a x"]
 
 
 def test_scripts_count_at_their_depths_only() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from functools import partial
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
@@ -63,29 +64,50 @@ def is_plain(line: ChatMessage) -> bool:
 
 
 def prepare_texts(
-    core: Sequence[CoreMessage],
+    core: MutableSequence[CoreMessage],
+    places: Iterable[int],
     *,
     generation_type: str,
     scripts: PromptScripts | None,
     file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
-) -> None:
+) -> list[int]:
     """Apply the prompt-stage scripts, then put attached files before each text and titles after it.
 
-    ``file_text`` returns the joined text of a message's files.
+    Args:
+        core: The core chat; messages whose texts are made are replaced.
+        places: Where these messages are.
+        generation_type: The type of generation.
+        scripts: The regex scripts.
+        file_text: Returns the joined text of a message's files.
+
+    Returns:
+        The places of texts that depend on more than the message: other builds have to make them again.
     """
-    newest_depth = -1 if generation_type == "continue" else 0
-    for position, message in enumerate(core):
-        line = message.line
+    newest = len(core) - 1 + newest_depth(generation_type)
+    varying: list[int] = []
+    for place in places:
+        old = core[place]
+        line, text, file_length = old.line, old.text, 0
         if scripts is not None:
-            depth = len(core) - 1 - position + newest_depth
-            message.text = scripts.message(message.text, is_user=line.is_user, depth=depth)
+            before = scripts.variations
+            text = scripts.message(text, is_user=line.is_user, depth=newest - place)
+            if scripts.variations != before:
+                varying.append(place)
         if line.extra:
             files = attached_files(line.extra)
             if files:
-                text = file_text(message, files)
-                message.file_length = len(text)
-                message.text = text + FILE_SEPARATOR + message.text
-            message.text += titles(line.extra)
+                attached = file_text(old, files)
+                file_length = len(attached)
+                text = attached + FILE_SEPARATOR + text
+            text += titles(line.extra)
+        if text is not old.text or file_length:  # a copy, as other builds may hold the message too
+            core[place] = CoreMessage(line, old.index, text, file_length)
+    return varying
+
+
+def newest_depth(generation_type: str) -> int:
+    """Return the depth of the newest message, as regex scripts count it."""
+    return -1 if generation_type == "continue" else 0
 
 
 def add_reasoning(
@@ -334,10 +356,10 @@ class KnownLines:
                 summaries.append(index)
         return KnownLines(lines, core, changing, summaries, users)
 
-    def new_messages(
+    def messages(
         self, first: Sequence[ChatMessage], *, generation_type: str, with_tools: bool
-    ) -> tuple[list[CoreMessage], list[CoreMessage]]:
-        """Return the core chat of a build, and its messages whose text must still be made.
+    ) -> tuple[list[CoreMessage], int]:
+        """Return the core chat of a build before its texts are made, and how many messages the first line gives.
 
         Args:
             first: The first line of the chat, if it has one.
@@ -346,13 +368,27 @@ class KnownLines:
         """
         head = core_chat(first, generation_type="normal", with_tools=with_tools)
         core = [*head, *self.core]
-        for place in self.changing:
-            old = self.core[place]
-            core[len(head) + place] = CoreMessage(old.line, old.index, old.text)
         if generation_type == "swipe" and core:
             core.pop()
-        unmade = [*range(len(head)), *(len(head) + place for place in self.changing)]
-        return core, [core[place] for place in unmade if place < len(core)]
+        return core, min(len(head), len(core))
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedMessages:
+    """The older messages of a chat before and after regex scripts. Nothing in it is changed once it is made."""
+
+    before: Sequence[CoreMessage] = ()
+    after: Sequence[CoreMessage] = ()
+    varying: Sequence[int] = ()
+    """Places of texts that every build has to make."""
+
+    def until(self, messages: Sequence[CoreMessage]) -> ScriptedMessages:
+        """Return what is known of messages of which the first may be the same."""
+        same = same_start(tuple(self.before), tuple(messages))
+        if same == len(self.before):
+            return self
+        varying = self.varying[: bisect_left(self.varying, same)]
+        return ScriptedMessages(self.before[:same], self.after[:same], varying)
 
 
 class ChatMemory:
@@ -360,6 +396,7 @@ class ChatMemory:
 
     def __init__(self) -> None:
         self._chats: LRUCache[tuple[int, bool], KnownLines] = LRUCache(REMEMBERED_LINES, _lines_of)
+        self._scripted: LRUCache[Hashable, ScriptedMessages] = LRUCache(REMEMBERED_LINES, _messages_of)
 
     def know(self, chat: tuple[ChatMessage, ...], *, with_tools: bool) -> KnownLines:
         """Return the cached data of a chat; only new lines are read.
@@ -377,9 +414,55 @@ class ChatMemory:
         self._chats.put(key, known)
         return known
 
+    def make_texts(
+        self,
+        core: list[CoreMessage],
+        known: KnownLines,
+        head: int,
+        *,
+        generation_type: str,
+        scripts: PromptScripts | None,
+        file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
+    ) -> None:
+        """Make the texts of a core chat, but for those that are the same in every build.
+
+        Args:
+            core: The core chat.
+            known: What is known of its lines.
+            head: How many messages its first line gives.
+            generation_type: The type of generation.
+            scripts: The regex scripts.
+            file_text: Returns the joined text of a message's files.
+        """
+        make = partial(prepare_texts, generation_type=generation_type, scripts=scripts, file_text=file_text)
+        changing = [head + place for place in known.changing if head + place < len(core)]
+        if scripts is None or is_tracing():
+            make(core, range(len(core)) if scripts is not None else (*range(head), *changing))
+            return
+        # Scripts may look at the depth. Messages deeper than they ask about stay so while the chat grows.
+        settled = max(min(scripts.count_settled(len(core), newest_depth(generation_type)), len(core)) - head, 0)
+        key = (id(known.core[0]) if known.core else None, scripts.oldest)
+        raw = known.core[:settled]
+        old = (self._scripted.get(key) or ScriptedMessages()).until(raw)
+        count = min(len(old.after), settled)
+        core[head : head + count] = old.after[:count]
+        again = {head + place for place in old.varying if place < count}
+        again.update(place for place in changing if place < head + count)
+        for place in again:
+            core[place] = known.core[place - head]
+        varying = make(core, (*range(head), *sorted(again), *range(head + count, len(core))))
+        new = [place - head for place in varying if head + count <= place < head + settled]
+        if settled >= len(old.before):
+            after = [*old.after, *core[head + count : head + settled]]
+            self._scripted.put(key, ScriptedMessages(raw, after, [*old.varying, *new]))
+
 
 def _lines_of(_key: object, known: KnownLines) -> int:
     return len(known.lines)
+
+
+def _messages_of(_key: object, known: ScriptedMessages) -> int:
+    return len(known.before)
 
 
 def _index(message: CoreMessage) -> int:

@@ -272,6 +272,17 @@ class MacroEngine(Expander):
                 self._remember_named(text, names, (expanded, run.budget.work, run.budget.produced))
         return expanded if budget is None or budget.keep(size_of(expanded)) else refused(text, budget, send)
 
+    def depends_on_names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> bool:
+        """Return True if it is known that what a text gave depends on nothing but the names of user and character.
+
+        Args:
+            text: A text that was expanded.
+            environment: What macros could ask about.
+            overrides: What the text had instead of the environment's own.
+        """
+        names = self._names(text, environment, overrides)
+        return names is not None and self._with_names(text, names) is not None
+
     def _names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> tuple[str, str] | None:
         """The names that a text is expanded with, if they may be all that its result depends on."""
         if self._preparing is not None or self._completing is not None:

@@ -103,6 +103,16 @@ class Substitution:
         """Return True if expanding the text has no effect."""
         return self._engine.is_plain(text)
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the user and the character."""
+        return self.environment.user_name, self.environment.character_name
+
+    def depends_on_names(self, text: str) -> bool:
+        """Return True if it is known that what a text gave depends on nothing but the names."""
+        engine = self._engine
+        return isinstance(engine, MacroEngine) and engine.depends_on_names(text, self.environment, self._usual)
+
     def in_script(
         self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None
     ) -> str:

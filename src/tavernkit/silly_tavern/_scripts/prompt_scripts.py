@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 
@@ -21,9 +22,9 @@ class ScriptMemory:
         self.stretches = ScriptStretches(CACHED_SCRIPT_CHARACTERS)
         self._lists: LRUCache[Hashable, object] = LRUCache(CACHED_SCRIPT_LISTS)
 
-    def list_of(self, scripts: Sequence[RegexScript]) -> object:
-        """Return one shared object for equal lists of scripts."""
-        return self._lists.get_or_make(tuple(map(_what_it_does, scripts)), object)
+    def list_of(self, scripts: Sequence[RegexScript], names: Hashable) -> object:
+        """Return one object for all lists of scripts that do the same while the names that macros give are the same."""
+        return self._lists.get_or_make((names, *map(_what_it_does, scripts)), object)
 
 
 def _what_it_does(script: RegexScript) -> Hashable:
@@ -43,6 +44,7 @@ class PromptScripts:
         self._max_depths = sorted({each.max_depth for each in scripts.active if each.max_depth is not None})
         self._chosen: dict[Hashable, tuple[Sequence[RegexScript], object]] = {}
         self._varied = 0
+        self._names = macros.names
 
     @classmethod
     def of(
@@ -50,6 +52,27 @@ class PromptScripts:
     ) -> PromptScripts | None:
         """Bind scripts; nothing if there are none."""
         return cls(scripts, macros, warn, memory) if scripts is not None and scripts.active else None
+
+    @property
+    def variations(self) -> int:
+        """How often a result depended on more than the text so far."""
+        return self._varied + self._budget.incidents
+
+    @property
+    def oldest(self) -> Hashable:
+        """What tells the scripts for the oldest messages from others."""
+        placements = (RegexPlacement.USER_INPUT, RegexPlacement.AI_OUTPUT)
+        return tuple(self._scripts_for(each, math.inf)[1] for each in placements)
+
+    def count_settled(self, count: int, newest_depth: int) -> int:
+        """Return how many messages are deeper than scripts ask about, whatever is added to the chat.
+
+        Args:
+            count: How many messages there are.
+            newest_depth: The depth of the newest one.
+        """
+        deepest = max((*self._min_depths, *self._max_depths), default=-1)
+        return math.floor(max(count - 1 + newest_depth - deepest, 0)) if math.isfinite(deepest) else 0
 
     def user_input(self, text: str) -> str:
         """Apply the scripts that change what the user typed before it is stored."""
@@ -76,9 +99,9 @@ class PromptScripts:
         scripts, same = self._scripts_for(placement, depth)
 
         def run(place: int, given: str) -> tuple[str, bool]:
-            before = self._varied + self._budget.incidents
+            before = self.variations
             made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
-            return made, self._varied + self._budget.incidents != before
+            return made, self.variations != before
 
         if type(text) is not str:  # a traced text: cached results of equal texts have other sources
             for place in range(len(scripts)):
@@ -95,13 +118,16 @@ class PromptScripts:
         chosen = self._chosen.get(alike)
         if chosen is None:
             scripts = [each for each in self._scripts.active if each.applies_to(placement, is_prompt=True, depth=depth)]
-            chosen = self._chosen[alike] = scripts, self._memory.list_of(scripts)
+            chosen = self._chosen[alike] = scripts, self._memory.list_of(scripts, self._names)
         return chosen
 
     def _expand(self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None) -> str:
-        if not self._macros.is_plain(text):
-            self._varied += 1
-        return self._macros.in_script(text, character=character, escape=escape)
+        macros = self._macros
+        made = macros.in_script(text, character=character, escape=escape)
+        if not macros.is_plain(text):
+            usual = character is None and escape is None and macros.names == self._names
+            self._varied += not (usual and macros.depends_on_names(text))
+        return made
 
     def _tell(self, message: str) -> None:
         self._varied += 1  # texts with warnings are not cached, so that the warnings are repeated

@@ -19,8 +19,6 @@ from tavernkit.silly_tavern._chat.core_chat import (
     TurnInput,
     add_reasoning,
     begin_turn,
-    core_chat,
-    prepare_texts,
 )
 from tavernkit.silly_tavern._chat.extension_prompts import (
     AUTHORS_NOTE,
@@ -292,15 +290,14 @@ def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> int:
     context, kind = state.context, state.context.prompt_type
     chat = state.turn.chat
     known = state.services.chats.know(chat, with_tools=with_tools)
-    if state.scripts is not None:
-        state.core = unmade = core_chat(chat, generation_type=kind, with_tools=with_tools)
-    else:
-        state.core, unmade = known.new_messages(chat[:1], generation_type=kind, with_tools=with_tools)
+    state.core, head = known.messages(chat[:1], generation_type=kind, with_tools=with_tools)
 
     def file_text(message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
         return attached_text(files, context.attachments, lambda file: _miss_file(state, message, file))
 
-    prepare_texts(unmade, generation_type=kind, scripts=state.scripts, file_text=file_text)
+    state.services.chats.make_texts(
+        state.core, known, head, generation_type=kind, scripts=state.scripts, file_text=file_text
+    )
     if state.core:
         state.continued_text = state.core[-1].text[state.core[-1].file_length :]
     add_reasoning(
