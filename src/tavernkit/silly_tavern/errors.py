@@ -1,4 +1,4 @@
-"""Errors of the SillyTavern platform. In normal mode most of what they say is only a warning."""
+"""Errors of the SillyTavern platform. In normal mode most of them are only warnings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class MacroSyntaxError(MacroError):
 
 
 class UnknownMacroError(MacroError):
-    """A ``{{macro}}`` has a name that nothing is registered under."""
+    """A ``{{macro}}`` has an unknown name."""
 
 
 class MacroBlockError(MacroError):
-    """A block is not closed, or a closing tag closes nothing."""
+    """A block is not closed, or a closing tag has no opening tag."""
 
     def __init__(
         self,

@@ -375,7 +375,7 @@ def _unchanged(text: str) -> str:
 
 
 def _trace_group(state: SillyTavernState) -> None:
-    """Record which settings and which decision made the speaker speak, so that a turn can be played again."""
+    """Record the settings and the decision behind the speaker, so that a turn can be replayed."""
     group, decision = state.context.group, state.context.decision
     if group is not None:
         state.instrument(

@@ -1,4 +1,4 @@
-"""The steps of a text build: one prompt text is written, instead of a list of messages."""
+"""The steps of a text build, which writes one prompt text instead of messages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tavernkit.silly_tavern._world_info.scan_input import ScanInput
 
 
 class TextPrepareStep(PrepareStep):
-    """Makes everything ready that lore can match, and begins ``draft``: instruct mode, guidance and the limit."""
+    """Prepares everything that lore can match, and starts ``draft``: instruct mode, guidance and the limit."""
 
     name = "prepare"
-    send_empty = False  # SillyTavern's text completion sends nothing for the user
+    send_empty = False  # SillyTavern's text completion sends nothing on behalf of the user
     tool_lines = False
 
     @staticmethod
@@ -30,7 +30,7 @@ class TextPrepareStep(PrepareStep):
         return read_example_texts(state, text, template)
 
     def before(self, state: SillyTavernState) -> None:
-        """Prepare the turn and begin the draft."""
+        """Prepare the turn and start the draft."""
         super().before(state)
         begin_draft(state)
 
@@ -59,7 +59,7 @@ class TextEntriesStep(Step[SillyTavernState, NoConfig]):
 
 
 class StoryStringStep(Step[SillyTavernState, NoConfig]):
-    """Renders the story string: card, persona and lore in the places the context template gives them."""
+    """Renders the story string: card, persona and lore in the places of the context template."""
 
     name = "pinned_groups"
 
@@ -72,7 +72,7 @@ class StoryStringStep(Step[SillyTavernState, NoConfig]):
 
 
 class TextInjectionStep(Step[SillyTavernState, NoConfig]):
-    """Puts what is in the chat at a depth into it, and the post-history instructions at its end."""
+    """Inserts texts at a depth into the chat, and the post-history instructions at its end."""
 
     name = "injection"
 
@@ -82,7 +82,7 @@ class TextInjectionStep(Step[SillyTavernState, NoConfig]):
 
 
 class TextCompilationStep(Step[SillyTavernState, NoConfig]):
-    """Writes the chat as text, and the line that the reply follows."""
+    """Writes the chat as text, and the line before the reply."""
 
     name = "compilation"
 
@@ -92,7 +92,7 @@ class TextCompilationStep(Step[SillyTavernState, NoConfig]):
 
 
 class TextMacroExpansionStep(Step[SillyTavernState, NoConfig]):
-    """Expands what is expanded last: the line before the chat and the message that aligns it."""
+    """Expands the last texts: the line before the chat and the alignment message."""
 
     name = "macro_expansion"
 
@@ -102,7 +102,7 @@ class TextMacroExpansionStep(Step[SillyTavernState, NoConfig]):
 
 
 class TextPlanAssemblyStep(Step[SillyTavernState, NoConfig]):
-    """Lets the budget decide, finishes the text and makes the plan."""
+    """Applies the budget, finishes the text and makes the plan."""
 
     name = "plan_assembly"
 
@@ -115,7 +115,7 @@ class TextPlanAssemblyStep(Step[SillyTavernState, NoConfig]):
 class TextTrimmingStep(Step[SillyTavernState, NoConfig]):
     """Reports what the budget left out; with a generic strategy, leaves it out here.
 
-    A text prompt never raises: what is missing from it is a warning.
+    A text prompt never raises: missing parts give a warning.
     """
 
     name = "trimming"

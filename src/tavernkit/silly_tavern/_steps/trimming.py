@@ -26,10 +26,10 @@ from tavernkit.silly_tavern._token_counting.messages import CountingEstimator, M
 def evictions(
     tried: Sequence[EvictionRecord], unreached: Sequence[HistoryEntry], counter: MessageCounter
 ) -> Sequence[EvictionRecord]:
-    """Records of what was left out: first what was tried, then the history older than that, oldest message first.
+    """Return records of what was left out: first what was tried, then older history, oldest message first.
 
-    A long chat leaves thousands of messages out every turn: their records are made, and their tokens counted, when
-    somebody asks. Their macros never ran, so what they cost is counted as they are written.
+    A long chat leaves out thousands of messages every turn, so their records are made, and their tokens counted, on
+    demand. Their macros never ran, so their unexpanded texts are counted.
     """
 
     def record(place: int) -> EvictionRecord:
@@ -56,16 +56,16 @@ def _unreached(entry: HistoryEntry, number: int, counter: MessageCounter) -> Evi
 
 
 _OCCASIONAL = frozenset({"impersonate", "quietPrompt", "groupNudge", "bias"})
-"""Prompts that are in every collection and in few plans."""
+"""Prompts that are in every collection but in few plans."""
 
 
 class TrimmingStep(Step[SillyTavernState, NoConfig]):
-    """Reports what the budget left out, and refuses a prompt that lacks what it must have.
+    """Reports what the budget left out, and refuses a prompt without its required parts.
 
-    With the ``reference`` strategy the assembly has decided; this step tells what it decided. With ``group_order`` or
-    ``priority`` the generic trimmer decides here. Mandatory content that does not fit, and a latest user message that
-    is gone, raise ``MaxTokensExceededError`` with the plan as its ``partial``, unless ``on_overflow`` is
-    ``return``. A text prompt never raises: what is missing from it is a warning. Reads ``plan``, ``assembled`` or
+    With the ``reference`` strategy the assembly has decided; this step reports it. With ``group_order`` or
+    ``priority`` the generic trimmer decides here. Mandatory content that does not fit, and a missing latest user
+    message raise ``MaxTokensExceededError`` with the plan as its ``partial``, unless ``on_overflow`` is
+    ``return``. A text prompt never raises: missing parts give a warning. Reads ``plan``, ``assembled`` or
     ``assembled_text``, and ``context``; writes ``plan`` and ``trim_report``.
     """
 
@@ -105,7 +105,7 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
 
 
 def _warn_of_trimmed_history(state: SillyTavernState, report: TrimReport) -> None:
-    """Warn of chat messages that are left out; only strict mode asks for it: a long chat loses some in every prompt."""
+    """Warn about omitted chat messages, in strict mode only, because a long chat loses some in every prompt."""
     lost = sum(record.budget_group == "history" for record in report.evictions)
     if lost:
         state.warn(f"{lost} messages of the chat do not fit the token budget of {report.budget_tokens} tokens")
@@ -124,7 +124,7 @@ def count_trimmed(state: SillyTavernState) -> None:
 
 
 def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimReport:
-    """The report of the assembly; ``initial_tokens`` counts what was tried, not what was never got to."""
+    """The report of the assembly; ``initial_tokens`` counts only what was tried."""
     records: list[EvictionRecord] = []
     for left_out in assembled.left_out:
         records += [_record(message, left_out) for message in left_out.messages]
@@ -186,7 +186,7 @@ def _refuse_overflow(state: SillyTavernState, assembled: Assembled, plan: Plan) 
 
 
 def _tell_unplaced(state: SillyTavernState, assembled: Assembled, overflow: BudgetOverflowError) -> None:
-    """Name the prompts that an assembly which ended early never placed."""
+    """Report the prompts that were not placed because the assembly ended early."""
     placed = {message.identifier for collection in assembled.slots for message in collection.messages}
     for prompt in state.prompt_entries:
         if not prompt.content or prompt.in_chat or prompt.identifier in placed or prompt.identifier in _OCCASIONAL:
@@ -206,7 +206,7 @@ def _tell_unplaced(state: SillyTavernState, assembled: Assembled, overflow: Budg
 
 
 def _refuse_lost_user_message(state: SillyTavernState, assembled: Assembled, plan: Plan) -> None:
-    """The reference drops the latest user message without a word when it is too large; that is worth an error."""
+    """Raise if the latest user message was too large: SillyTavern would silently drop it."""
     latest = next((message for message in reversed(state.core) if message.line.is_user), None)
     if assembled.overflow is not None or latest is None:
         return

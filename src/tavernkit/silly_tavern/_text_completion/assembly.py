@@ -1,4 +1,4 @@
-"""SillyTavern's budget of a text prompt: what is in the chat first, then the chat, then example dialogue."""
+"""SillyTavern's budget of a text prompt: injections first, then the chat, then example dialogue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tavernkit.silly_tavern._token_counting.messages import TextCounter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLayout:
-    """What the assembly works on; ``items`` are newest first, ``injected`` places in them."""
+    """The input of the assembly; ``items`` are newest first, ``injected`` are positions in them."""
 
     story: Sequence[Segment]
     examples: Sequence[Segment]
@@ -31,14 +31,14 @@ class TextLayout:
     pin_examples: bool
     loses_newline: bool
     history_cut: HistoryCut | None = None
-    """How the history is cut, if not as in SillyTavern, where the oldest message goes every turn."""
+    """How the history is cut, if not as in SillyTavern, which drops the oldest message every turn."""
     names: Sequence[str] = ("", "", "")
-    """Those of the roles system, user and assistant."""
+    """The names of the roles system, user and assistant."""
 
 
 @dataclass(slots=True)
 class AssembledText:
-    """What found its place. ``history`` is oldest first; ``continued`` is the message that the model goes on with."""
+    """The assembled prompt. ``history`` is oldest first; ``continued`` is the message that the model continues."""
 
     story: Sequence[Segment]
     start: Segment | None
@@ -60,7 +60,7 @@ class AssembledText:
 
 
 def assemble(layout: TextLayout, limit: float, counter: TextCounter) -> AssembledText:
-    """Put a prompt together within a limit. Nothing raises: an over-long story string leaves the chat without room."""
+    """Assemble a prompt within a limit. Never raises: with a long story string, there is no room for the chat."""
     return _Assembly(layout, limit, counter).run()
 
 
@@ -95,14 +95,14 @@ class _Assembly:
         return result
 
     def count(self, history: str = "") -> int:
-        """What everything but the history that is still to be filled in costs."""
+        """Return the tokens of everything except the history."""
         layout, result = self.layout, self.result
         fixed = (segment.text for segment in (layout.alignment, layout.start) if segment is not None)
         texts = (text_of(layout.story), text_of(result.examples), *fixed, history, layout.reply.alone())
         return self.counter.prompt("".join(texts) + text_of(result.continued))
 
     def fill_history(self) -> None:
-        """Injections first, then the rest from the newest on; what does not fit still counts, and ends its turn."""
+        """Add injections first, then the rest from the newest on; the first that does not fit ends its part."""
         used = self.count()
         reserved = [place for place in self.injected if place < len(self.items)]
         first = frozenset(reserved)
@@ -140,7 +140,7 @@ class _Assembly:
     def fill_examples(self) -> None:
         used = self.count("".join(text_of(item) for item in self.result.history))
         if self.layout.history_cut is not None:
-            # They stand before the history: they must not come back when a cut makes room.
+            # They are before the history, so they must not come back when a cut makes room.
             whole = used + sum(self.counter.text(segment.text) for segment in self.layout.examples)
             if self.result.cut or whole >= self.limit:
                 return
@@ -151,7 +151,7 @@ class _Assembly:
             self.result.examples.append(segment)
 
     def finish(self) -> None:
-        """End the newest item with the reply line; a continued prompt drops what does not fit, and tries again."""
+        """End the newest item with the reply line; a continued prompt drops what does not fit, and retries."""
         layout, result = self.layout, self.result
         if layout.loses_newline and result.history:
             _lose_newline(result.history[-1])

@@ -1,4 +1,4 @@
-"""The chat of a text build, from its messages to the strings the budget works with."""
+"""The chat of a text build, from its messages to the strings for the budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALIGNMENT = Origin(
 
 
 def place_in_chat(state: SillyTavernState) -> None:
-    """Put everything that is in the chat into it: by depth, and the post-history instructions at its end."""
+    """Insert everything into the chat: by depth, and the post-history instructions at its end."""
     context, draft = state.context, state.draft
     continuing = context.prompt_type == "continue"
     draft.messages = [*reversed(state.core)]
@@ -47,7 +47,7 @@ def place_in_chat(state: SillyTavernState) -> None:
 
 
 def write_chat(state: SillyTavernState) -> None:
-    """Write the messages, and the line the reply follows."""
+    """Write the messages, and the line before the reply."""
     context, draft, turn = state.context, state.draft, state.turn
     kind = context.prompt_type
     writer = HistoryWriter(draft.formatter, context.character_name)
@@ -81,7 +81,7 @@ def expand_late_texts(state: SillyTavernState) -> None:
 
 
 def _add_post_history(state: SillyTavernState, *, continuing: bool) -> None:
-    """On continue it goes before the continued message, and injections' places stay as they were, as in SillyTavern."""
+    """Add the post-history instructions; on continue, before the continued message, as in SillyTavern."""
     setting, draft, macros = state.context.active_system_prompt, state.draft, state.macros
     if not setting.enabled:
         return

@@ -1,4 +1,4 @@
-"""A text prompt while it is being put together."""
+"""The draft of a text prompt."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tavernkit.silly_tavern._text_completion.segments import Segment
 
 @dataclass(slots=True)
 class TextDraft:
-    """What the steps of a text build hand each other. Each field says which step writes it."""
+    """The state that the steps of a text build share. Each field names the step that writes it."""
 
     formatter: InstructFormatter | None = None
-    """lore: writes with the instruct template; none when instruct mode is off."""
+    """lore: writes with the instruct template; None if instruct mode is off."""
     guidance: Guidance = field(default_factory=Guidance)
     """lore: classifier-free guidance, its prompts expanded."""
     limit: int = 0
-    """lore: what the prompt may cost."""
+    """lore: the maximum tokens of the prompt."""
     raw_examples: str = ""
     """entries: example dialogue before instruct mode formats it."""
     examples: list[Segment] = field(default_factory=list[Segment])
-    """entries: example dialogue, piece by piece as the budget takes it."""
+    """entries: example dialogue, in pieces for the budget."""
     system: str = ""
     """entries: the system prompt."""
     story: list[Segment] = field(default_factory=list[Segment])
-    """pinned_groups: the story string, unless it stands in the chat."""
+    """pinned_groups: the story string, unless it is in the chat."""
     behind: list[TextMessage] = field(default_factory=list["TextMessage"])
-    """pinned_groups: what ``volatile="tail"`` takes out of the story string, in its order."""
+    """pinned_groups: texts that ``volatile="tail"`` removes from the story string, in order."""
     messages: list[ChatEntry] = field(default_factory=list["ChatEntry"])
     """injection: the chat, newest first, with everything that is in it."""
     injected: list[int] = field(default_factory=list[int])
-    """injection: places in ``messages`` for which the budget makes room first."""
+    """injection: positions in ``messages`` that the budget considers first."""
     items: list[HistoryItem] = field(default_factory=list[HistoryItem])
     """compilation: the messages as they are written, newest first."""
     reply: ReplyLine | None = None

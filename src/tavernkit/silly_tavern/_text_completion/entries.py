@@ -51,7 +51,7 @@ def _origin(block: ExampleBlock, number: int, piece: int) -> Origin:
 
 
 def _system_prompt(state: SillyTavernState) -> str:
-    """The card's own if it is preferred, else that of the settings. Instruct mode expands it a second time."""
+    """Return the card's own if preferred, else that of the settings. Instruct mode expands it a second time."""
     setting, macros = state.context.active_system_prompt, state.macros
     if not setting.enabled:
         return ""

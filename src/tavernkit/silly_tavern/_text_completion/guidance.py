@@ -1,4 +1,4 @@
-"""Classifier-free guidance: a second prompt that the reply is led away from."""
+"""Classifier-free guidance: a second prompt that steers the reply away from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Guidance:
 
     @classmethod
     def of(cls, metadata: ChatMetadata, settings: Mapping[str, object], character_file: str) -> Guidance:
-        """Work out the guidance: the chat's own scale, else the character's, else the global one.
+        """Return the guidance: the chat's own scale, else the character's, else the global one.
 
         The texts are those that belong to the scale, with those that the chat combines with them.
 
@@ -90,7 +90,7 @@ def _places(combined: object) -> list[int]:
 
 
 def _separator(written: object) -> str:
-    """The separator is stored as JSON text."""
+    """Return the separator, which is stored as JSON text."""
     try:
         found: object = json.loads(written) if isinstance(written, str) and written else DEFAULT_SEPARATOR
     except (ValueError, RecursionError):

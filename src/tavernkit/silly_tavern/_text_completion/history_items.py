@@ -1,4 +1,4 @@
-"""Messages as they are written into a text prompt."""
+"""Messages in the format of a text prompt."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class HistoryWriter:
     def _line(self, message: TextMessage, *, unfinished: bool) -> str:
         named = message.name and not message.narrator
         text = join("", (message.name, ": ", message.text, "\n") if named else (message.text, "\n"))
-        # The cut is after the last place where the text is found: an empty one is found at the very end.
+        # Cut after the last occurrence of the text: an empty text occurs at the very end.
         return text[: text.rindex(message.text) + len(message.text)] if unfinished else text
 
 
 class HistoryItem:
-    """One message of the history, written when its text is first needed: most of a long chat never is."""
+    """One message of the history, written on demand: most messages of a long chat are never needed."""
 
     __slots__ = ("_place", "_segments", "_unfinished", "_writer", "entry")
 
@@ -60,12 +60,12 @@ class HistoryItem:
 
     @property
     def message(self) -> TextMessage | None:
-        """Its message; the one item of an empty chat has none."""
+        """Its message; the only item of an empty chat has none."""
         return chat_message(self.entry) if isinstance(self.entry, CoreMessage) else self.entry
 
     @property
     def segments(self) -> list[Segment]:
-        """What it is made of; the reply line is added to the newest one."""
+        """Its segments; the reply line is added to the newest item."""
         if self._segments is None:
             self._segments = []
             message = self.message
@@ -84,7 +84,7 @@ class HistoryItem:
 def history_items(
     newest_first: Sequence[ChatEntry], writer: HistoryWriter, *, generation_type: str
 ) -> list[HistoryItem]:
-    """The items of a chat, newest first; an empty chat has one without text."""
+    """Return the items of a chat, newest first; an empty chat has one without text."""
     if not newest_first:
         return [HistoryItem(None, writer)]
     continuing = generation_type == "continue"

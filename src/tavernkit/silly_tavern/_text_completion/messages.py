@@ -1,4 +1,4 @@
-"""The chat of a text prompt: its messages, what is between them at a depth, and the post-history instructions."""
+"""The chat of a text prompt: its messages, texts at a depth, and the post-history instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POST_HISTORY, _AFTER_CHAT = TITLES["jailbreak"], "stands at the end of the chat
 
 @dataclass(frozen=True, slots=True)
 class TextMessage:
-    """A message of the chat, or one made of prompts that are in it."""
+    """A message of the chat, or one made from prompts in it."""
 
     name: str
     text: str
@@ -37,11 +37,11 @@ class TextMessage:
 
 
 ChatEntry: TypeAlias = CoreMessage | TextMessage
-"""A message of the chat as it is stored, or one that a build put between them."""
+"""A stored message of the chat, or one inserted by the build."""
 
 
 def chat_message(message: CoreMessage) -> TextMessage:
-    """A message of the core chat, ready to be written."""
+    """Return a message of the core chat for writing."""
     line = message.line
     return TextMessage(
         name=line.name,
@@ -68,15 +68,15 @@ def inject(
     continuing: bool,
     behind: bool = False,
 ) -> list[int]:
-    """Put the registry's prompts into the chat, each depth and role as one message; returns their places.
+    """Put the registry's prompts into the chat, each depth and role as one message; return their positions.
 
     Args:
         newest_first: The chat; it is changed.
         prompts: The prompts by depth and role.
         names: The names of the roles system, user and assistant.
         expand: Expands macros.
-        continuing: True while a message is continued: depth 0 is then before it.
-        behind: Put everything behind the chat, whatever its depth.
+        continuing: True if a message is continued: then depth 0 is before it.
+        behind: Put everything after the chat, regardless of depth.
     """
     places: list[int] = []
     for depth in sorted({depth for depth, _ in prompts if depth <= MAX_INJECTION_DEPTH}):
@@ -113,7 +113,7 @@ def frozen_message(line: FrozenLine, names: Sequence[str]) -> TextMessage:
 
 
 def post_history_message(text: str, *, from_card: bool) -> TextMessage:
-    """The instructions after the chat, as a message of the user without a name."""
+    """Return the instructions after the chat, as a user message without a name."""
     found = (
         source("injection", "card field", "post_history_instructions", f"{_POST_HISTORY} of the card", _AFTER_CHAT)
         if from_card

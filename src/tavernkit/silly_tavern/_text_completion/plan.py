@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.providers._text.given import TextInput
 
 LENGTHS = ("max_new_tokens", "max_tokens", "truncation_length")
-"""Options of every text plan, which backends have under names of their own."""
+"""Options of every text plan, for which backends have their own names."""
 SETTINGS_OF = {"kobold": "kai_settings", "novelai": "nai_settings"}
-"""Backends whose settings are kept apart, by their key in the settings file."""
+"""Backends with separate settings, by their key in the settings file."""
 MODEL_SETTINGS = {"ooba": "custom_model", "novelai": "model_novel"}
-"""Settings that hold a model, where they are not named after the backend."""
+"""Settings with a model that are not named after the backend."""
 EMPTY_TEXT = RenderedText("")
 
 
@@ -31,8 +31,8 @@ EMPTY_TEXT = RenderedText("")
 class TextPlan(ChatPlan):
     """One prompt text, the blocks it is made of, and the strings at which the model stops.
 
-    The contents of its enabled blocks put together are the text; ``rendered.spans`` says which characters came from
-    which block. ``clean_up`` makes a message of the model's raw reply.
+    The joined contents of its enabled blocks are the text; ``rendered.spans`` says which characters came from which
+    block. ``clean_up`` turns the model's raw reply into a message.
     """
 
     negative_prompt: str = ""
@@ -44,7 +44,7 @@ class TextPlan(ChatPlan):
     text_settings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
     """The sampler settings of text completion, by their keys in ``settings.json``."""
     text_input: TextInput | None = field(default=None, repr=False, compare=False)
-    """What SillyTavern's page needs besides those to write a request."""
+    """What SillyTavern's page needs, besides those, for a request."""
     clean_up: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     _unpickled: ClassVar[Mapping[str, object]] = {
@@ -77,11 +77,11 @@ class TextPlan(ChatPlan):
     def fingerprint(
         self, dialect: str = "text", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> str:
-        """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
+        """SHA-256 of what would be sent: equal plans have equal fingerprints, regardless of block ids."""
         return super().fingerprint(dialect, squash_system_messages=squash_system_messages, **dialect_options)
 
     def to_request(self) -> JsonObject:
-        """The body SillyTavern posts to its own backend: the prompt and every sampler of the settings' backend."""
+        """Return the body that SillyTavern posts to its own backend: the prompt and all samplers."""
         from tavernkit.silly_tavern.providers import TextInput, text_page_body
 
         body = text_page_body(self.backend, self._samplers(self.backend), TextInput.from_plan(self))
@@ -113,7 +113,7 @@ class TextPlan(ChatPlan):
         return WireRequest(method=made.method, url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def _samplers(self, backend: str) -> JsonObject:
-        """The settings of a backend; Kobold and NovelAI have theirs in places of their own."""
+        """Return the settings of a backend; Kobold and NovelAI have theirs in other places."""
         found = self.text_settings.get(SETTINGS_OF.get(backend, "textgenerationwebui_settings"))
         return thaw_object(found) if is_mapping(found) else {}
 
@@ -123,6 +123,6 @@ def _server(backend: str, base_url: str, samplers: JsonObject) -> str:
     address = base_url or (known.get(backend) if is_mapping(known) else None)
     server = address if isinstance(address, str) else ""
     if backend == "kobold":
-        # SillyTavern's page stores the address with this ending.
+        # SillyTavern's page stores the address with this suffix.
         return server if server.rstrip("/").endswith("/api") else f"{server.rstrip('/')}/api"
     return server

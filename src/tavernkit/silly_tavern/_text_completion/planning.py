@@ -1,4 +1,4 @@
-"""The end of a text build: what fits, the final text, and the plan."""
+"""The end of a text build: the budget, the final text, and the plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BIAS = Origin(
 
 
 def plan_text(state: SillyTavernState) -> None:
-    """Let the budget decide, finish the text and make the plan."""
+    """Apply the budget, finish the text and make the plan."""
     context, draft, counter = state.context, state.draft, state.text_counter
     assembled = assemble(_layout(state), draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf, counter)
     state.assembled_text = assembled
@@ -92,23 +92,23 @@ _SAMPLERS = {
     "freq_pen": "frequency_penalty",
     "presence_pen": "presence_penalty",
 }
-"""Text completion's samplers that most models take, with OpenAI's names for them."""
+"""Text completion's samplers that most models accept, with OpenAI's names."""
 
 
 SETTINGS = ("textgenerationwebui_settings", *SETTINGS_OF.values())
-"""Keys of the settings file that hold sampler settings."""
+"""Keys of the settings file with sampler settings."""
 _APIS = {"novel": "novelai", "kobold": "kobold"}
 
 
 def _backend(settings: Settings) -> str:
-    """The backend of the settings; the horde's requests are not known, so its bodies are those of ``ooba``."""
+    """Return the backend of the settings; the Horde's requests are unknown, so its bodies are those of ``ooba``."""
     found = settings.text_backend
     kind = _APIS.get(found.main_api, found.type)
     return kind if kind in TEXT_BACKENDS else "ooba"
 
 
 def _text_input(state: SillyTavernState, stops: list[str]) -> TextInput:
-    """What a request depends on besides the sampler settings and the finished prompt."""
+    """Return the inputs of a request besides the sampler settings and the finished prompt."""
     context = state.context
     power_user = context.settings.power_user
     tokenizer = chosen_tokenizer(power_user.tokenizer, context.settings.text_backend)
@@ -133,7 +133,7 @@ def _text_settings(state: SillyTavernState) -> FrozenObject:
 
 
 def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
-    """Return how many messages of the chat found room, without what is injected between them."""
+    """Return how many messages of the chat are in the prompt, without injections."""
     injected = set(state.draft.injected)
     left_out = {id(item) for item in assembled.left_out}
     sent = sum([place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items)])
@@ -141,7 +141,7 @@ def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
 
 
 def _sampling(state: SillyTavernState) -> FrozenObject:
-    """Return what the sampler settings ask of any model."""
+    """Return the sampler settings for any model."""
     settings = _text_settings(state)
     options: dict[str, FrozenJson] = {name: settings[key] for key, name in _SAMPLERS.items() if key in settings}
     seed = settings.get("seed")
@@ -172,7 +172,7 @@ def _layout(state: SillyTavernState) -> TextLayout:
 
 
 def _finished(state: SillyTavernState, assembled: AssembledText, guidance: str) -> list[Segment]:
-    """Add a guidance prompt and the start of the reply, then clean the text of what SillyTavern never sends."""
+    """Add a guidance prompt and the start of the reply, then remove what SillyTavern never sends."""
     draft, context = state.draft, state.context
     history = [list(item) for item in assembled.history]
     if guidance and history:
@@ -194,7 +194,7 @@ def _guide(history: list[list[Segment]], text: str, depth: int) -> None:
 
 
 def _add_word(segments: list[Segment], text: str, origin: Origin) -> None:
-    """Add a text, with a blank before it unless there is one."""
+    """Add a text, with a space before it unless there is one."""
     before = text_of(segments)
     spaced = bool(before) and not trim(before[-1])
     segments.append(Segment(text if spaced else " " + text, origin))

@@ -26,7 +26,7 @@ def example_heading(state: SillyTavernState) -> str:
 
 
 def begin_draft(state: SillyTavernState) -> None:
-    """Make ready what the rest of the build writes and counts with."""
+    """Start the draft: what the rest of the build writes and counts with."""
     context, draft = state.context, state.draft
     if context.active_instruct.enabled:
         draft.formatter = InstructFormatter(

@@ -1,4 +1,4 @@
-"""What a text prompt ends with, so that the reply follows."""
+"""The end of a text prompt, before the reply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUIET = Origin(
 class ReplyLine:
     """The line that is added to the newest message.
 
-    ``answers_user`` says that the stored chat ends with the user's words, ``only_message`` that it has just one.
+    ``answers_user`` is True if the stored chat ends with a user message, ``only_message`` if it has just one.
     """
 
     generation_type: str
@@ -55,7 +55,7 @@ class ReplyLine:
             self._add_names(segments)
 
     def alone(self) -> str:
-        """The line after nothing, for counting."""
+        """Return the line alone, for counting."""
         segments: list[Segment] = []
         self.add_to(segments)
         return text_of(segments)

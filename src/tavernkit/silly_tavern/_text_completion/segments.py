@@ -36,12 +36,12 @@ class Segment:
 
 
 def text_of(segments: Iterable[Segment]) -> str:
-    """The segments as one text."""
+    """Return the segments as one text."""
     return join("", [segment.text for segment in segments])
 
 
 def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[Segment]:
-    """Remove carriage returns and, if that is set, all but one of neighbouring newlines, across segments too."""
+    """Remove carriage returns and, if configured, collapse newlines, also across segments."""
     found: list[Segment] = []
     ends_line = False
     for segment in segments:
@@ -57,7 +57,7 @@ def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[
 
 
 def blocks_of(segments: Sequence[Segment]) -> list[Block]:
-    """One block for each run of segments with the same origin; their contents put together are the text."""
+    """Return one block per run of segments with the same origin; their joined contents are the text."""
     runs: list[tuple[Origin, list[str]]] = []
     for segment in segments:
         if runs and runs[-1][0] is segment.origin:
@@ -74,7 +74,7 @@ def blocks_of(segments: Sequence[Segment]) -> list[Block]:
 
 
 def rendered(blocks: Iterable[Block], stop_strings: Sequence[str]) -> RenderedText:
-    """The text of the enabled blocks, with the characters each of them has in it."""
+    """Return the text of the enabled blocks, with the characters of each."""
     spans: list[TextSpan] = []
     texts: list[str] = []
     position = 0
@@ -93,7 +93,7 @@ def _block(origin: Origin, text: str, block_id: str) -> Block:
         id=block_id,
         slot=origin.slot,
         removable=origin.group != "system",
-        # Blocks stand where they are: a text has no depths left.
+        # Blocks keep their place: a text has no depths.
         depth=origin.depth or 0,
         token_budget_group=origin.group,
         metadata={"source": origin.source, "identifier": origin.id},

@@ -23,7 +23,7 @@ def template_stop_strings(
     character_name: str,
     expand: Callable[[str], str],
 ) -> list[str]:
-    """Each line of the instruct template's sequences, then the context template's separators; twins may be in it."""
+    """Return the lines of the instruct template's sequences, then the context template's separators."""
     found: list[str] = []
     if instruct.enabled:
         for line in dict.fromkeys(_lines(instruct, user_name, character_name)):
@@ -51,7 +51,7 @@ def _lines(instruct: InstructTemplate, user_name: str, character_name: str) -> l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopInput:
-    """What stop strings depend on; ``members`` are the names of a group, ``once`` strings of this generation only."""
+    """The inputs of stop strings; ``members`` are the names of a group, ``once`` strings of this generation only."""
 
     instruct: InstructTemplate
     """The instruct template."""
@@ -76,7 +76,7 @@ class StopInput:
 
 
 def stop_strings(given: StopInput) -> list[str]:
-    """The stop strings in SillyTavern's order, each once."""
+    """Return the stop strings in SillyTavern's order, without duplicates."""
     user, character = f"\n{given.user_name}:", f"\n{given.character_name}:"
     found: list[str] = ["\n"] if given.context.single_line else []
     if given.context.names_as_stop_strings:
@@ -97,7 +97,7 @@ def stop_strings(given: StopInput) -> list[str]:
 
 
 def custom_stop_strings(setting: str, warn: Warn) -> list[str]:
-    """Read ``custom_stopping_strings``: a JSON list, of which only texts count.
+    """Read ``custom_stopping_strings``: a JSON list; only texts count.
 
     Args:
         setting: The setting's text.
@@ -120,5 +120,5 @@ def custom_stop_strings(setting: str, warn: Warn) -> list[str]:
 
 
 def _no_json(word: str) -> None:
-    """Refuse what Python reads in JSON and JavaScript does not."""
+    """Refuse JSON that Python accepts but JavaScript does not."""
     raise ValueError(f"{word} is not JSON")

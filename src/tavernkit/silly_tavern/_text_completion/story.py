@@ -53,7 +53,7 @@ _PARTS = {
     "mesExamples": (DIALOGUE_EXAMPLES, "card field", TITLES[DIALOGUE_EXAMPLES], "the story string asks for it"),
     "mesExamplesRaw": (DIALOGUE_EXAMPLES, "card field", TITLES[DIALOGUE_EXAMPLES], "the story string asks for it"),
 }
-"""Parameters, the identifiers of what they hold, what that is, how to call it and why it is there."""
+"""Parameters with the identifier, kind, title and reason of their content."""
 
 
 _ANCHORS = {"anchorBefore": BEFORE_MAIN, "anchorAfter": AFTER_MAIN}
@@ -70,11 +70,11 @@ _EXPECTED = (
     "anchorBefore",
     "anchorAfter",
 )
-"""Parameters whose texts a prompt should have; example dialogue has another place too."""
+"""Parameters whose texts a prompt should contain; example dialogue also has another place."""
 
 
 def tell_story(state: SillyTavernState) -> None:
-    """Render the story string and give it its place."""
+    """Render the story string and place it."""
     context, draft = state.context, state.draft
     template = context.active_context_template
     parameters = _parameters(state)
@@ -118,7 +118,7 @@ def _render(state: SillyTavernState, parameters: dict[str, str]) -> StoryString:
 
 
 def _tell_unasked(state: SillyTavernState, story: StoryString, parameters: dict[str, str]) -> None:
-    """Name what the story string has no place for: SillyTavern leaves it out without a word."""
+    """Report texts without a place in the story string, which SillyTavern silently leaves out."""
     named = {_identifier(part.parameter) for part in story.parts}
     for parameter in _EXPECTED:
         text, identifier = trim(parameters[parameter]), _identifier(parameter)
@@ -157,7 +157,7 @@ def _parameters(state: SillyTavernState) -> dict[str, str]:
 
 
 def _take_volatile(state: SillyTavernState, parameters: dict[str, str]) -> None:
-    """Take texts that change by themselves out of the parameters, to go behind the chat."""
+    """Remove texts that change by themselves from the parameters, to go after the chat."""
     texts = raw_texts(state.context, state.lore_result)
     for parameter in _EXPECTED:
         text, origin = trim(parameters[parameter]), _origin(state, parameter)

@@ -51,7 +51,7 @@ def _trim(state: SillyTavernState, plan: TextPlan) -> None:
 
 
 def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -> TrimReport:
-    """The report of the assembly; ``initial_tokens`` counts what was tried, not what was never got to."""
+    """The report of the assembly; ``initial_tokens`` counts only what was tried."""
     counter = state.text_counter
     final = counter.prompt(plan.prompt)
     tried = assembled.left_out[:1]
@@ -67,7 +67,7 @@ def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -
 
 
 def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
-    """Name what is missing; a chat without its newest message, or without any, is worth a warning."""
+    """Report what is missing; a chat without its newest message, or without any, gives a warning."""
     reason = "does not fit the token budget"
     lost = [item.entry for item in assembled.left_out]
     if assembled.cut is not None:
@@ -95,7 +95,7 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
 
 
 def _evictions(assembled: AssembledText, counter: TextCounter) -> Sequence[EvictionRecord]:
-    """Records of what was left out, newest message first, then examples; made, and counted, when somebody asks."""
+    """Return records of what was left out, newest message first, then examples; made and counted on demand."""
     items = [item for item in assembled.left_out if item.entry is not None]
     examples = assembled.left_out_examples
 

@@ -1,1 +1,1 @@
-"""Counting tokens exactly as SillyTavern counts them."""
+"""Counts tokens exactly as SillyTavern does."""

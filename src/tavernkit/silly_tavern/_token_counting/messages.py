@@ -1,4 +1,4 @@
-"""What a message costs in chat completion, counted exactly as SillyTavern counts."""
+"""Counts the tokens of messages in chat completion exactly as SillyTavern does."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tavernkit.silly_tavern._token_counting.vocabularies import (
 )
 
 PRIMING_TOKENS = 3
-"""Kept free once a prompt, for the start of the reply."""
+"""Tokens reserved once per prompt, for the start of the reply."""
 
 NOT_FULL = 2
-"""What SillyTavern takes off a count that is not "full", once per call."""
+"""What SillyTavern subtracts from a count that is not "full", once per call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountingRule:
     """How SillyTavern counts for a source and model.
 
-    ``name`` is what its page asks for, ``family`` what its server makes of that, ``vocabulary`` what counts.
+    ``name`` is the name that its page requests, ``family`` the server's family for it, ``vocabulary`` what counts.
     """
 
     name: str
@@ -57,12 +57,12 @@ class CountingRule:
 
     @property
     def discount(self) -> int:
-        """What is taken off a call. Calls for the name ``claude`` are always full."""
+        """What is subtracted per call. Calls for the name ``claude`` are always full."""
         return 0 if self.name == "claude" else NOT_FULL
 
     @property
     def overhead(self) -> int:
-        """What a message costs besides its content, about: for trimmers that add up contents."""
+        """The approximate tokens of a message besides its content, for trimmers that add up contents."""
         return 1 + self.per_message - (0 if self.flat else self.discount)
 
 
@@ -72,7 +72,7 @@ def counting_rule(source: str, model: str, model_list: Sequence[Mapping[str, obj
     Args:
         source: ``chat_completion_source``.
         model: The source's model.
-        model_list: OpenRouter's list of models, if it is known.
+        model_list: OpenRouter's list of models, if known.
     """
     name = tokenizer_name(source, model, model_list)
     family = family_name(name)
@@ -80,7 +80,7 @@ def counting_rule(source: str, model: str, model_list: Sequence[Mapping[str, obj
 
 
 class TextCounts:
-    """Counts texts with one function and remembers the counts, so a next turn counts only what is new."""
+    """Counts texts with one function and caches the counts, so that the next turn counts only new texts."""
 
     __slots__ = ("_count", "_counts")
 
@@ -116,22 +116,22 @@ class MessageCounter:
 
         Args:
             rule: How messages are counted.
-            vocabulary: The rule's vocabulary; the bundled one if it is not given.
-            count: Counts texts in the place of the vocabulary.
+            vocabulary: The rule's vocabulary; the bundled one by default.
+            count: Counts texts instead of the vocabulary.
         """
         self.rule = rule
         self.vocabulary = vocabulary if vocabulary is not None else load_vocabulary(rule.vocabulary, None, _ignore)
         self.text = TextCounts(count if count is not None else self.vocabulary.count)
-        """The tokens of a text; -1 if it spells out a special token, which OpenAI's encoders refuse."""
+        """The tokens of a text; -1 if it contains a special token, which OpenAI's encoders refuse."""
         self._flat = rule.flat
         self._constant = rule.per_message - rule.discount
         self._per_name = rule.per_name
 
     def message(self, role: str, content: str, name: str | None = None) -> int:
-        """What a message costs in a prompt.
+        """Return the tokens of a message in a prompt.
 
         Counting by parts stops at the first of role, content and name that cannot be encoded. Counted as one text, a
-        tiny message may cost nothing or less.
+        tiny message may cost zero or less.
         """
         if self._flat:
             text = f"{role}\n\n{content}" if name is None else f"{role}\n\n{content}\n\n{name}"
@@ -146,21 +146,21 @@ class MessageCounter:
         return total
 
     def texts(self, texts: Sequence[str]) -> int:
-        """What a message costs in a prompt whose values are these texts (a tool call, say)."""
+        """Return the tokens of a message with these texts as values, such as a tool call."""
         return self._values([("", text) for text in texts]) - self.rule.discount
 
     def count(self, messages: Sequence[Mapping[str, object]], *, full: bool = False) -> int:
-        """What a list of messages costs when it is counted in one call.
+        """Return the tokens of a list of messages, counted in one call.
 
         Args:
             messages: Objects as they are counted: the order of their keys matters.
-            full: Whether SillyTavern asks for the full count.
+            full: True if SillyTavern asks for the full count.
         """
         total = sum(self._values([(key, value) for key, value in each.items()]) for each in messages)
         return total - (0 if full else self.rule.discount)
 
     def lore(self, text: str) -> int:
-        """What a text costs for World Info, extensions and ``/count``: a message of nothing but content, in full."""
+        """Return the tokens of a text for World Info, extensions and ``/count``: a message with only content."""
         return max(self.text(text), 0) + self.rule.per_message if text else 0
 
     def _values(self, values: Sequence[tuple[str, object]]) -> int:
@@ -176,12 +176,12 @@ class MessageCounter:
 
 
 def new_counter(rule: CountingRule, files: TokenizerFiles | None, warn: Callable[[str], None]) -> MessageCounter:
-    """Make the counter of a rule, with a vocabulary from files where the bundled one only stands in."""
+    """Make the counter of a rule, with a vocabulary from files if the bundled one is only a substitute."""
     return MessageCounter(rule, load_vocabulary(rule.vocabulary, files, warn))
 
 
 def _ignore(_message: str) -> None:
-    """Nothing can be wrong with bundled vocabularies."""
+    """Ignore a warning: bundled vocabularies have no problems."""
 
 
 class TextCounter:
@@ -198,21 +198,21 @@ class TextCounter:
         self._padding = padding
 
     def text(self, text: str) -> int:
-        """The tokens of a text."""
+        """Return the tokens of a text."""
         return max(self._count(text), 0) if text else 0
 
     def prompt(self, text: str) -> int:
-        """The tokens of a whole prompt, with the padding."""
+        """Return the tokens of a whole prompt, with the padding."""
         text = text.replace("\r", "")
         return self.text(text) + self._padding if text else 0
 
 
 class CountingEstimator:
-    """A token estimator that counts with a function, whatever the model."""
+    """A token estimator that counts with a function, for any model."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count
 
     def estimate(self, text: str, model_hint: str | None = None) -> int:
-        """Count a text; a rule that gives less than nothing for it counts as nothing."""
+        """Count a text; negative counts become 0."""
         return max(self._count(text), 0)

@@ -1,7 +1,7 @@
 """Which tokenizer SillyTavern counts with for a chat-completion source and model.
 
-SillyTavern takes two steps, and both are tables here: the page chooses a name by source and model, and the server
-turns the name into a family. Patterns are case-sensitive globs; the first that matches wins.
+SillyTavern uses two steps, and both are tables here: the page chooses a name by source and model, and the server maps
+the name to a family. Patterns are case-sensitive globs; the first that matches wins.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tavernkit._values import is_mapping
 Patterns = tuple[tuple[str, str], ...]
 
 MODEL_ITSELF = ""
-"""In a table: the name is the model's."""
+"""In a table: the tokenizer's name is the model's."""
 
 OTHERWISE = "gpt-3.5-turbo"
-"""The name for a source or model that no table knows, and the family of a name that none knows."""
+"""The default name for unknown sources and models, and the default family."""
 
 NAMES: Mapping[str, Patterns] = {
     "openai": (("*", MODEL_ITSELF),),
@@ -168,16 +168,16 @@ FAMILIES: Patterns = (
     ("*command-a*", "command-a"),
     ("*nemo*", "nemo"),
 )
-"""By name: the family the server counts with. ``o1-pro`` is no ``o1``, and ``foo3`` is one: as in SillyTavern."""
+"""By name: the family the server counts with. ``o1-pro`` is not an ``o1``, but ``foo3`` is, as in SillyTavern."""
 
 
 def tokenizer_name(source: str, model: str, model_list: Sequence[Mapping[str, object]] = ()) -> str:
-    """Return the name of the tokenizer that SillyTavern's page asks for.
+    """Return the name of the tokenizer that SillyTavern's page requests.
 
     Args:
         source: ``chat_completion_source``.
         model: The source's model.
-        model_list: OpenRouter's list of models. It is not in a data folder; without it, models are recognised by name.
+        model_list: OpenRouter's list of models. It is not in a data folder; without it, the model's name decides.
     """
     patterns = NAMES.get(source, ())
     if source == "openrouter":
@@ -188,7 +188,7 @@ def tokenizer_name(source: str, model: str, model_list: Sequence[Mapping[str, ob
 
 
 def family_name(name: str) -> str:
-    """Return the family that SillyTavern's server counts a tokenizer's name with."""
+    """Return the family that SillyTavern's server uses for a tokenizer's name."""
     return first_match(name, FAMILIES) or OTHERWISE
 
 

@@ -10,7 +10,7 @@ from tavernkit.silly_tavern._token_counting.names import Patterns, first_match, 
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE
 
 NONE, OPENAI, LLAMA, API, TEXT_API, KOBOLD_API, BEST_MATCH = 0, 2, 3, 6, 9, 10, 99
-"""Values of ``power_user.tokenizer`` that have rules of their own."""
+"""Values of ``power_user.tokenizer`` with special rules."""
 
 TOKENIZERS: Mapping[int, str] = {
     NONE: ESTIMATE,
@@ -68,11 +68,11 @@ _OPENROUTER = {"Llama2": 3, "Llama3": 12, "Yi": 8, "Mistral": 7, "Gemini": 13, "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBackend:
-    """What the choice of a tokenizer depends on.
+    """The inputs for choosing a tokenizer.
 
-    ``online`` is the status of the connection, ``supported`` says that Oobabooga's token endpoint was seen to work,
-    ``can_tokenize`` that Kobold's version counts, ``failed`` that a remote tokenizer has failed before. A
-    program that only has files is never connected.
+    ``online`` is the status of the connection; ``supported`` is True if Oobabooga's token endpoint works,
+    ``can_tokenize`` if Kobold's version can count, ``failed`` if a remote tokenizer has failed before. A program with
+    files only is never connected.
     """
 
     main_api: str
@@ -86,7 +86,7 @@ class TextBackend:
 
 
 def best_match(backend: TextBackend) -> int:
-    """Return the tokenizer that the setting "best match" stands for."""
+    """Return the tokenizer of the setting "best match"."""
     api = backend.main_api
     if api == "novel":
         return int(first_match(backend.model, _NOVEL) or NONE)
@@ -128,10 +128,10 @@ def chosen_tokenizer(setting: int, backend: TextBackend) -> int:
 
 
 class TextTokenizer:
-    """Counts texts as a setting asks, with a remote tokenizer where the backend has one.
+    """Counts texts as configured, with a remote tokenizer if the backend has one.
 
-    ``remote`` counts a text at the backend and raises ``OSError`` when that fails. After a failure the session's best
-    match may be another, as in SillyTavern.
+    ``remote`` counts a text at the backend and raises ``OSError`` on failure. After a failure, the session's best match
+    may change, as in SillyTavern.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class TextTokenizer:
 
         Args:
             setting: ``power_user.tokenizer``.
-            backend: What the choice depends on.
+            backend: The inputs for the choice.
             count: Counts a text (second) with a vocabulary (first).
             remote: Counts a text at the backend.
         """
@@ -155,7 +155,7 @@ class TextTokenizer:
         self._remote = remote
 
     def count(self, text: str, padding: int = 0) -> int:
-        """Return the tokens of a text; nothing, not even the padding, for an empty one."""
+        """Return the tokens of a text; 0, without padding, for an empty one."""
         return self._tokens(text, chosen_tokenizer(self.setting, self.backend)) + padding if text else 0
 
     def _tokens(self, text: str, tokenizer: int) -> int:

@@ -1,4 +1,4 @@
-"""The vocabularies behind SillyTavern's tokenizer families, and the stand-ins for those that are not bundled."""
+"""The vocabularies of SillyTavern's tokenizer families, and substitutes for those that are not bundled."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ BYTES_A_TOKEN = 3.35
 """SillyTavern's estimate where it has no tokenizer."""
 
 ESTIMATE = "estimate"
-"""The vocabulary that is none: bytes of UTF-8 are counted."""
+"""The name for estimates: UTF-8 bytes are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """Where a family's vocabulary comes from.
 
-    ``bundled`` is the vocabulary of ``splintr-rs``; when ``off_by`` says how far it may be off, it only stands in for
-    the ``file`` that SillyTavern has. Vocabularies of OpenAI (``tiktoken``) count a message by its parts, all others
+    ``bundled`` is the vocabulary of ``splintr-rs``; if ``off_by`` says how far it may be off, it is only a substitute
+    for SillyTavern's ``file``. Vocabularies of OpenAI (``tiktoken``) count a message by its parts, all others
     as one text.
     """
 
@@ -45,7 +45,7 @@ class Vocabulary:
 
     @property
     def exact(self) -> bool:
-        """True if the bundled vocabulary counts as SillyTavern's does."""
+        """True if the bundled vocabulary counts like SillyTavern's."""
         return not self.off_by
 
 
@@ -98,9 +98,8 @@ _PLACES = ("", "_cache", "data/_cache", "src/tokenizers")
 class TokenizerFiles:
     """Tokenizer files of a folder: ``claude.json``, ``command-r.json``, ``jamba.model`` and so on.
 
-    The folder may be one of your own, a SillyTavern data root (whose ``_cache`` has what was downloaded) or an
-    installation. Files are loaded when a build needs them. ``.json`` files need nothing, ``.model`` files need the
-    ``sentencepiece`` package.
+    The folder may be your own, a SillyTavern data root (whose ``_cache`` has downloaded files) or an installation.
+    Files are loaded on demand. ``.model`` files need the ``sentencepiece`` package.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -123,7 +122,7 @@ class TokenizerFiles:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyInUse:
-    """A vocabulary that is loaded: what counts, under which name, and whether it only stands in."""
+    """A loaded vocabulary: its counter, its name, and whether it is a substitute."""
 
     name: str
     count: Callable[[str], int]
@@ -132,7 +131,7 @@ class VocabularyInUse:
 
     @property
     def exact(self) -> bool:
-        """True if it counts as SillyTavern does."""
+        """True if it counts like SillyTavern."""
         return not self.stands_in
 
 
@@ -142,12 +141,12 @@ def vocabulary_of(family: str) -> str:
 
 
 def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> VocabularyInUse:
-    """Load a vocabulary: the bundled one where it is exact, else the file's, else the bundled stand-in.
+    """Load a vocabulary: the bundled one if it is exact, else the file's, else the bundled substitute.
 
     Args:
         name: A key of ``VOCABULARIES``, or ``ESTIMATE``.
         files: Where to look for files.
-        warn: Hears of a file that cannot be used.
+        warn: Called if a file cannot be used.
     """
     if name == ESTIMATE:
         return VocabularyInUse(name, estimate)
@@ -166,7 +165,7 @@ def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> Voca
 
 
 def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], list[int]] | None:
-    """Return what gives the token ids of a text, loaded when it is first asked; None if only a stand-in is at hand.
+    """Return a function that gives the token ids of a text, loaded on demand; None if there is only a substitute.
 
     Args:
         name: A key of ``VOCABULARIES``, or ``ESTIMATE``.
@@ -191,7 +190,7 @@ def estimate(text: str) -> int:
 
 
 class _Deferred:
-    """Counts with a bundled vocabulary that is loaded for the first text."""
+    """Counts with a bundled vocabulary, loaded on first use."""
 
     __slots__ = ("_count", "_name")
 
@@ -210,7 +209,7 @@ _loading = threading.Lock()
 
 
 def bundled_counter(name: str) -> Callable[[str], int]:
-    """Return the function that counts texts with the bundled vocabulary of a family; it is made once."""
+    """Return the function that counts texts with the bundled vocabulary of a family, cached."""
     with _loading:
         if name not in _bundled:
             _bundled[name] = _make_bundled(name)
@@ -233,7 +232,7 @@ def _make_bundled(name: str) -> Callable[[str], int]:
 
 
 class _Refusing:
-    """Counts -1 for a text that spells out a special token, which tiktoken refuses."""
+    """Returns -1 for a text with a special token, which tiktoken refuses."""
 
     def __init__(self, tokenizer: BundledTokenizer) -> None:
         self._tokenizer = tokenizer
@@ -243,7 +242,7 @@ class _Refusing:
 
 
 class _Split:
-    """Counts tokens that SillyTavern's loader never produces as the tokens it uses in their place."""
+    """Counts tokens that SillyTavern's loader never produces as the tokens it uses instead."""
 
     def __init__(self, tokenizer: BundledTokenizer, splits: Mapping[int, int]) -> None:
         self._encode = tokenizer.encode
@@ -301,7 +300,7 @@ def _sentencepiece(path: str) -> _SentencePiece:
     package = import_module("sentencepiece")
     try:
         return cast("_SentencePiece", package.SentencePieceProcessor(model_file=path))
-    except RuntimeError as error:  # what the binding raises for a file that is none
+    except RuntimeError as error:  # raised by the binding for invalid files
         raise ValueError(str(error)) from error
 
 
@@ -312,7 +311,7 @@ def _symbols() -> Mapping[str, list[str]]:
 
 @cache
 def _llama3_splits() -> Mapping[int, int]:
-    """What each id counts besides the one it is."""
+    """Return the extra count of each id."""
     return {int(token_id): count - 1 for token_id, count in json.loads(_data("llama3_splits.json")).items()}
 
 

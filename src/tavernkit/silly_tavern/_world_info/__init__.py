@@ -1,4 +1,4 @@
-"""World Info: lorebooks as SillyTavern reads, scans and explains them."""
+"""World Info: reads, scans and explains lorebooks as SillyTavern does."""
 
 from tavernkit._lazy import lazy_exports
 

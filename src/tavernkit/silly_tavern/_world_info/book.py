@@ -25,28 +25,28 @@ from tavernkit.silly_tavern._world_info.limits import MAX_BOOK_BYTES, MAX_WARNIN
 from tavernkit.silly_tavern.errors import LoreParseError, StrictLoreParseError
 
 LARGE_FILE = 1_000_000
-"""From how many bytes on a file makes so many objects that the garbage collector costs a third of reading it."""
+"""From how many bytes on the garbage collector takes a third of the time for reading a file."""
 
 MANY_ENTRIES = 1_000
-"""From how many entries on the same is true of a table."""
+"""From how many entries on the same is true for a table."""
 
 INDEX_SUFFIX = ".index"
-"""What the name of an index has after that of its book."""
+"""The suffix of an index's file name."""
 
 JSON_VALUE: object = Mapping[str, object] | Sequence[object] | str | float | bool | None
 PARSED_FILE = "a parsed file, such as {'entries': {}}"
 
 
 class WorldBook:
-    """One world book. It does not change: what was compiled for it stays valid as long as the book lives.
+    """One world book. It is immutable: compiled data stays valid as long as the book exists.
 
-    ``name`` is its identity, the name of its file without ``.json``. Everything the file holds is kept, known or not,
-    and written back.
+    ``name`` is its identity, the name of its file without ``.json``. Everything in the file is kept, known or not, and
+    written back.
 
     Args:
         name: The book's name.
         raw: The file's parsed JSON.
-        file: The file, if it is from one.
+        file: Its file, if it has one.
     """
 
     def __init__(self, name: str, raw: Json, *, file: Path | None = None) -> None:
@@ -56,7 +56,7 @@ class WorldBook:
 
     @classmethod
     def from_json(cls, data: object, *, name: str) -> WorldBook:
-        """Take a parsed world file (a copy is made). Raises ``LoreParseError`` if it is nested too deeply.
+        """Read a parsed world file (a copy is made). Raises ``LoreParseError`` if it is nested too deeply.
 
         Args:
             data: The parsed file.
@@ -70,7 +70,7 @@ class WorldBook:
     def loads(cls, text: str | bytes, *, name: str, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read the text of a world file.
 
-        What cannot be read gives an empty book and a warning, or ``LoreParseError`` in strict mode.
+        An unreadable text gives an empty book and a warning, or ``LoreParseError`` in strict mode.
 
         Args:
             text: The content of the file.
@@ -92,13 +92,13 @@ class WorldBook:
     ) -> WorldBook:
         """Read a world file; the book is named after it.
 
-        With an index, see ``index()``, only entries that are needed are parsed. One that does not belong to the file,
-        or is damaged, is reported and not used.
+        With an index, see ``index()``, only needed entries are parsed. An index that does not match the file, or is
+        damaged, is reported and ignored.
 
         Args:
             source: The file.
-            index: Its index; by default the one beside it, if there is one: ``lore.json.index``.
-            warn: Takes warnings.
+            index: Its index; by default the one next to it, if there is one: ``lore.json.index``.
+            warn: Called with each warning.
             strict: Raise ``LoreParseError`` instead.
         """
         content = read_file(source, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
@@ -109,20 +109,20 @@ class WorldBook:
         return indexed if indexed is not None else cls(name, _read_world(content, name, warn, strict=strict), file=file)
 
     def index(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Write an index of the book's file, with which ``load()`` takes about a third of the time.
+        """Write an index of the book's file, which makes ``load()`` about three times as fast.
 
-        It holds for exactly the bytes that the file has now; ``load()`` does not use it for any others.
+        It is valid only for the current content of the file; ``load()`` ignores it after changes.
 
         Args:
-            path: Where to write it; by default beside the file, where ``load()`` looks for it.
+            path: Where to write it; by default next to the file, where ``load()`` looks for it.
 
         Returns:
             The path of the index.
 
         Raises:
-            ConfigError: If the book was not loaded from a file, the file has changed since, or it is one of another
-                program's.
-            LoreParseError: If the file cannot be read any more.
+            ConfigError: The book was not loaded from a file, the file has changed since, or it is another program's
+                format.
+            LoreParseError: The file can no longer be read.
         """
         from tavernkit.silly_tavern._world_info.importers import convert_foreign_world  # it imports this module
 
@@ -161,7 +161,7 @@ class WorldBook:
         return world_to_character_book(self.name, self._raw)
 
     def to_json(self) -> Json:
-        """The whole file as it was read."""
+        """Return the whole file as it was read."""
         return thaw(self._raw)
 
     def dumps(self, *, indent: int | None = 4) -> str:
@@ -169,7 +169,7 @@ class WorldBook:
         return json.dumps(self._raw, ensure_ascii=False, indent=indent)
 
     def raw_entries(self) -> Iterator[tuple[str, Json]]:
-        """The entries as JSON with their map keys, in the order in which JavaScript lists them. Read only."""
+        """Return the entries as JSON with their map keys, in JavaScript's order. Read-only."""
         entries = self._raw.get("entries") if is_object(self._raw) else None
         if is_object(entries):
             for key in own_keys(entries):
@@ -185,7 +185,7 @@ class WorldBook:
         return not self._raw or is_object(entries) or is_list(entries)
 
     def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
-        """The entries that a scan can use; a bad one is named in a warning and left out."""
+        """Return the entries that a scan can use; invalid ones are reported and left out."""
         if warn is not None and not self._has_entries():
             tell_problem(warn, f'world book {self.name!r} is taken as empty: it has no object or list under "entries"')
         bad = 0
@@ -202,7 +202,7 @@ class WorldBook:
 
     @cached_property
     def table(self) -> BookTable:
-        """What a scan has to know of all entries. Read only."""
+        """Return the columns of all entries for scans. Read-only."""
         entries = self._raw.get("entries") if is_object(self._raw) else None
         if is_object(entries):
             raws = [*map(entries.__getitem__, own_keys(entries))]
@@ -217,12 +217,12 @@ class WorldBook:
             return make_table(usable, read_columns(usable), problems)
 
     def __getstate__(self) -> dict[str, object]:
-        """A pickle has the file, not what was made of it."""
+        """A pickle contains the file, not compiled data."""
         return {"name": self.name, "_raw": self._raw, "_file": self._file}
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """The usable entries, in the order in which JavaScript lists them."""
+        """The usable entries, in JavaScript's order."""
         return tuple(Entry(raw, self.name) for raw in self.usable_entries())
 
     def __len__(self) -> int:
@@ -243,7 +243,7 @@ def _are_objects(raws: list[Json]) -> TypeGuard[list[JsonObject]]:
 
 
 class _IndexedWorldBook(WorldBook):
-    """A book whose entries are parsed when they are asked for."""
+    """A book whose entries are parsed on demand."""
 
     def __init__(self, name: str, indexed: IndexedBook, file: Path | None) -> None:
         self.name = name
@@ -294,7 +294,7 @@ def _read_world(text: str | bytes, name: str, warn: Warn, *, strict: bool) -> Js
 
 
 def tell_problem(warn: Warn, message: str) -> None:
-    """Report what cannot be read; raises ``StrictLoreParseError`` in strict mode."""
+    """Report a problem; raises ``StrictLoreParseError`` in strict mode."""
     try:
         warn(message)
     except StrictModeError as error:
@@ -326,9 +326,9 @@ def parse_json(text: str | bytes) -> Json:
 
 @contextmanager
 def _paused_collector(large: bool) -> Generator[None, None, None]:
-    """Pause the garbage collector while a large book is read: it would walk what is there again and again.
+    """Pause the garbage collector while a large book is read, because it would repeatedly visit all objects.
 
-    What was made is old at once: freezing and unfreezing moves it past the collections that look at new objects only.
+    Freezing and unfreezing moves the new objects to the oldest generation, which is rarely collected.
     """
     if not large or not gc.isenabled():
         yield
@@ -337,7 +337,7 @@ def _paused_collector(large: bool) -> Generator[None, None, None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # what the application froze stays frozen
+        if not gc.get_freeze_count():  # objects that the application froze stay frozen
             gc.freeze()
             gc.unfreeze()
         gc.enable()

@@ -1,8 +1,8 @@
-"""The compiled index of a world file: its table and where its entries stand, so that the file need not be parsed.
+"""The compiled index of a world file: its table and the positions of its entries, so that the file need not be parsed.
 
-An index is a file from outside like any other. It counts only if it was written by this version for exactly these
-bytes of the book and if its own checksum holds; then every number in it is still checked before it is used. A checksum
-finds damage, not forgery: whoever can replace the index of a book can replace the book.
+An index is untrusted input. It is used only if this version wrote it for exactly these bytes of the book and its
+checksum is correct; even then, every number in it is checked before use. A checksum finds damage, not forgery: anybody
+who can replace the index can also replace the book.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAGIC = b"TavernKit book index 1\n"
 CHECKSUM_BYTES = 32
 
 SEPARATOR = "\0"
-"""Stands between keys. No plain key has one: a text with it may hold a macro."""
+"""The separator of keys. No plain key contains it, because a text with it may contain a macro."""
 
 _BLANK = " \t\n\r"
 
@@ -39,14 +39,14 @@ class BadIndexError(Exception):
 
 
 class IndexedBook:
-    """A world file that is parsed entry by entry, when an entry is asked for.
+    """A world file that is parsed entry by entry, on demand.
 
     Args:
         content: The bytes of the file.
         index: The bytes of its index.
 
     Raises:
-        BadIndexError: If the index is not one of this file, or damaged.
+        BadIndexError: The index does not match this file, or is damaged.
     """
 
     def __init__(self, content: bytes, index: bytes) -> None:
@@ -87,7 +87,7 @@ class IndexedBook:
         return len(self.map_keys)
 
     def raw(self, number: int) -> Json:
-        """Return the JSON of an entry, the same object each time."""
+        """Return the JSON of an entry, cached."""
         if number not in self._raws:
             try:
                 value: Json = json.loads(self.content[self._starts[number] : self._ends[number]])
@@ -116,12 +116,12 @@ class _IndexedEntries:
         return raw if is_object(raw) and problem_with(raw) is None else {}
 
     def identities(self) -> Iterable[tuple[str | None, str]]:
-        """Return of every entry the book that it names, if it names one, and its uid."""
+        """Return for every entry the book in its JSON, if any, and its uid."""
         return self._book.identities
 
 
 def _open(content: bytes, index: bytes) -> tuple[_Facts, _Body]:
-    """Check that an index belongs to a book, and take it apart."""
+    """Check that an index matches a book, and split it into parts."""
     if not index.startswith(MAGIC):
         raise BadIndexError("it is not an index of this version")
     start = len(MAGIC) + CHECKSUM_BYTES
@@ -141,7 +141,7 @@ def _open(content: bytes, index: bytes) -> tuple[_Facts, _Body]:
 
 
 class _Facts:
-    """The first part of an index: JSON, of which every field is a list."""
+    """The first part of an index: JSON whose fields are all lists."""
 
     def __init__(self, fields: JsonObject) -> None:
         self._fields = fields
@@ -167,7 +167,7 @@ class _Facts:
 
 
 class _Body:
-    """The second part of an index: numbers and texts, one after the other."""
+    """The second part of an index: a sequence of numbers and texts."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -223,7 +223,7 @@ def make_index(content: bytes, map_keys: Sequence[str], usable: Sequence[int], t
 
     Args:
         content: The bytes of the file: JSON with an object or a list of entries.
-        map_keys: The keys of all its entries, in the order in which JavaScript lists them.
+        map_keys: The keys of all its entries, in JavaScript's order.
         usable: The numbers of those that a scan can use.
         table: The table of these.
     """
@@ -266,7 +266,7 @@ def _bytes(code: str, numbers: Iterable[float]) -> bytes:
 
 
 def _entry_spans(content: bytes) -> dict[str, tuple[int, int]]:
-    """Find where the entries of a world file begin and end, in bytes."""
+    """Find the start and end of the entries of a world file, in bytes."""
     text = content.decode("utf-8")
     spans: dict[str, tuple[int, int]] = {}
     for name, start, _ in _members(text, _skip_blank(text, 0)):
@@ -284,7 +284,7 @@ def _entry_spans(content: bytes) -> dict[str, tuple[int, int]]:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int, int]]:
-    """Yield key, beginning and end of the values of an object or a list in JSON that is known to be right."""
+    """Yield key, start and end of the values of an object or a list in valid JSON."""
     is_map = text[at] == "{"
     if text[at] not in "{[":
         return

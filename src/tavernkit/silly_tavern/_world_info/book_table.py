@@ -1,4 +1,4 @@
-"""What a scan has to know of every entry of a book, in columns: what few entries have is listed, not asked of each."""
+"""The fields of all entries that a scan needs, in columns; rare fields are stored as lists of entries."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from tavernkit.silly_tavern._world_info.keys import is_one_word, may_hold_macro,
 from tavernkit.silly_tavern._world_info.limits import COMPILED_REGEX_NEEDS, MAX_SCAN_DEPTH
 
 SHORTEST_NEED = 3
-"""Shorter texts stand in nearly every message: looking for them saves nothing."""
+"""Shorter texts are in nearly every message, so searching for them saves nothing."""
 
 SEPARATOR = "\x01"
-"""Stands before every message of a haystack. A key that holds it can reach across messages."""
+"""Precedes every message of a haystack. A key that contains it can match across messages."""
 
 _WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]++)*+")
 MAX_INTEGER = 2**53
 
 _OFF = (0, None)
-"""Values that switch nothing on; ``False`` is equal to the first."""
+"""Values that mean off; ``False`` equals the first."""
 
 
 class KeyKind(NamedTuple):
-    """What keys that are looked for in the same way have in common.
+    """Common properties of keys that are searched in the same way.
 
-    ``case_sensitive`` and ``whole_words`` are their entries' own settings, ``one_word`` says that there is no blank in
-    them: others are never looked for as whole words. ``primary`` keys call up their entries, others do not.
+    ``case_sensitive`` and ``whole_words`` are their entries' own settings, ``one_word`` means that they contain no
+    spaces: others are never matched as whole words. ``primary`` keys activate their entries, others do not.
     """
 
     case_sensitive: bool | None
@@ -62,12 +62,12 @@ class Entries(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> JsonObject: ...
     def identities(self) -> Iterable[tuple[str | None, str]]:
-        """Return of every entry the book that it names, if it names one, and its uid."""
+        """Return for every entry the book in its JSON, if any, and its uid."""
         ...
 
 
 class ParsedEntries:
-    """Entries whose JSON is at hand."""
+    """Entries with parsed JSON."""
 
     def __init__(self, raws: Sequence[JsonObject]) -> None:
         self._raws = raws
@@ -79,19 +79,19 @@ class ParsedEntries:
         return self._raws[number]
 
     def identities(self) -> Iterable[tuple[str | None, str]]:
-        """Yield of every entry the book that it names, if it names one, and its uid."""
+        """Yield for every entry the book in its JSON, if any, and its uid."""
         for raw in self._raws:
             yield to_string(raw["world"]) if "world" in raw else None, to_string(raw.get("uid", UNDEFINED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookTable:
-    """The usable entries of a book, by their numbers in the order in which JavaScript lists them.
+    """The usable entries of a book, by their numbers in JavaScript's order.
 
-    ``orders`` has the insertion order of each. ``constant`` numbers those that need no key, ``timed`` those with timed
-    effects, ``delayed`` has the level of those that wait for recursion, ``deepest`` is the largest scan depth that any
-    has. ``keys`` are the plain keys; ``loose`` numbers the entries with other primary keys, which have to be looked at
-    in every pass. ``problems`` names what could not be read.
+    ``orders`` has the insertion order of each. ``constant`` lists those that need no key, ``timed`` those with timed
+    effects, ``delayed`` has the level of those that wait for recursion, ``deepest`` is the largest scan depth of all.
+    ``keys`` are the plain keys; ``loose`` lists the entries with other primary keys, which must be checked in every
+    pass. ``problems`` lists unreadable entries.
     """
 
     entries: Entries
@@ -106,7 +106,7 @@ class BookTable:
 
 
 class Columns(NamedTuple):
-    """The fields of all entries that a scan looks at before it knows a text, each as a column."""
+    """The fields of all entries that a scan needs before it sees a text, each as a column."""
 
     key: Sequence[Json]
     secondary_key: Sequence[Json]
@@ -163,7 +163,7 @@ def make_table(raws: Sequence[JsonObject], columns: Columns, problems: Sequence[
     Args:
         raws: The usable entries.
         columns: Their fields.
-        problems: What could not be read of the book.
+        problems: Problems in the book.
 
     Raises:
         TypeError: A key is not text.
@@ -174,7 +174,7 @@ def make_table(raws: Sequence[JsonObject], columns: Columns, problems: Sequence[
     return BookTable(
         entries=ParsedEntries(raws),
         problems=tuple(problems),
-        # JavaScript has no larger integers: those become floats, as anything else that is a number.
+        # JavaScript has no larger integers: they become floats, like other numbers.
         orders=[
             order if type(order) is int and -MAX_INTEGER <= order <= MAX_INTEGER else number(order)
             for order in columns.order
@@ -190,7 +190,7 @@ def make_table(raws: Sequence[JsonObject], columns: Columns, problems: Sequence[
 
 
 def _switched_on(column: Sequence[object]) -> list[int]:
-    # Zero, null and false are what nearly all entries have; a look at the value is quicker than a call.
+    # Nearly all entries have zero, null or false here; checking the value is faster than a call.
     return [at for at, value in enumerate(column) if value not in _OFF and truthy(value)]
 
 
@@ -211,12 +211,12 @@ class _KeyReader:
         primary, secondary = _lists(columns.key), _lists(columns.secondary_key)
         for (case, word), owners in self._alike(columns).items():
             self._read(primary, owners, KeyKind(case, word, one_word=True, primary=True))
-            # Without a list of primary keys an entry's secondary ones are never asked for.
+            # Without a list of primary keys an entry's secondary ones are never used.
             self._read(secondary, owners, KeyKind(case, word, one_word=True, primary=False))
 
     @staticmethod
     def _alike(columns: Columns) -> dict[tuple[bool | None, bool | None], Sequence[int]]:
-        """The entries that have lists of keys, by their own settings."""
+        """Group the entries with lists of keys by their own settings."""
         cases, words = columns.case_sensitive, columns.match_whole_words
         if {*map(type, cases), *map(type, words)} == {type(None)} and {*map(type, columns.key)} == {list}:
             return {(None, None): range(len(cases))}  # as in most books
@@ -235,7 +235,7 @@ class _KeyReader:
         if not texts:
             return
         whose = [*chain.from_iterable(map(repeat, owners, map(len, chosen)))]
-        # Usual keys, a word or several, need no closer look: no macro, no slash, no blank at the ends.
+        # Ordinary keys of one or several words need no closer check: no macro, no slash, no space at the ends.
         words = self._column(kind)
         phrases = self._column(kind._replace(whole_words=False, one_word=False))
         texts, whose = _take(texts, whose, [*map(str.isalnum, texts)], words)
@@ -255,7 +255,7 @@ class _KeyReader:
                 self.loose.add(owner)
 
     def _read_needs(self, key: str, owner: int, *, primary: bool) -> bool:
-        """Look for what a regex key needs; return True if that is enough to notice the entry."""
+        """Find the texts that a regex key needs; return True if they are enough to detect the entry."""
         regex = None if may_hold_macro(key) else parse_regex_key(trim(key))
         needs = None if regex is None else regex_needs(regex)
         for text in needs or ():
@@ -281,13 +281,13 @@ def _take(texts: list[str], owners: list[int], chosen: list[bool], column: KeyCo
 
 @lru_cache(COMPILED_REGEX_NEEDS)
 def regex_needs(regex: JSRegex) -> tuple[str, ...] | None:
-    """Return lower-case texts of which one stands in the lower-case form of any text that matches, if there are any."""
+    """Return lower-case texts of which every matching text contains one, if there are any."""
     needs = tuple(dict.fromkeys(text.lower() for text in needs_of(parse_pattern(regex.source, regex.flags))))
     return needs if needs and min(map(len, needs)) >= SHORTEST_NEED else None
 
 
 def plain_text(key: str) -> str | None:
-    """Return the text of a key that can be looked for as it is, or nothing for one that is loose or empty."""
+    """Return the text of a key that can be searched directly; None for loose or empty keys."""
     if may_hold_macro(key) or SEPARATOR in key:
         return None
     stripped = trim(key)

@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._world_info.timed import TimedEffects
 
 
 class Reason(StrEnum):
-    """The rule that decided about an entry, in the order in which rules are asked."""
+    """The rule that decided about an entry, in the order in which rules are checked."""
 
     DISABLED = "disabled"
     TRIGGER = "trigger"
@@ -55,7 +55,7 @@ RANK = {reason: rank for rank, reason in enumerate(Reason)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of an entry in a pass, with the facts that belong to the reason.
+    """The verdict about an entry in a pass, with the facts behind the reason.
 
     ``match`` is the primary key that was found, ``secondary`` the secondary keys that were; ``rolled`` the number that
     was compared with its probability; ``needed`` and ``left`` are tokens; ``group`` and ``lost_to`` say which group
@@ -85,7 +85,7 @@ class PassType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PassState:
-    """What the rules know about the pass: its type and number, and the level of delayed recursion it is at."""
+    """The state of a pass for the rules: its type, its number, and its level of delayed recursion."""
 
     type: PassType
     number: int
@@ -98,8 +98,8 @@ class PassState:
 class Candidate:
     """An entry on its way into the prompt.
 
-    ``position`` is the place of the stored entry in the list. A forced object stands in for the stored entry;
-    ``twin`` is then the place of the entry whose hash it carries, if it carries one: timed effects go by hash.
+    ``position`` is the index of the stored entry. A forced object replaces the stored entry; ``twin`` is then the index
+    of the entry whose hash it has, if any, because timed effects use hashes.
     """
 
     entry: Entry
@@ -110,7 +110,7 @@ class Candidate:
 
     @property
     def timed_position(self) -> int | None:
-        """The place by which timed effects know it."""
+        """The index for timed effects."""
         return self.twin if self.forced else self.position
 
 
@@ -166,7 +166,7 @@ LASTING_RULES: tuple[tuple[Reason, Rule], ...] = (
     (Reason.DELAY, lambda entry, position, state: state.timed.is_delayed(entry)),
     (Reason.COOLDOWN, _on_cooldown),
 )
-"""What keeps an entry out of the whole scan, in the order in which it is asked."""
+"""Rules that keep an entry out of the whole scan, in order."""
 
 PASS_RULES: tuple[tuple[Reason, Rule], ...] = (
     (Reason.DELAYED_RECURSION, _waits_for_recursion),
@@ -177,13 +177,13 @@ PASS_RULES: tuple[tuple[Reason, Rule], ...] = (
         lambda entry, position, state: DONT_ACTIVATE in entry.decorators and ACTIVATE not in entry.decorators,
     ),
 )
-"""What keeps an entry out of one pass, asked after the lasting rules."""
+"""Rules that keep an entry out of one pass, checked after the others."""
 
 _RULES = LASTING_RULES + PASS_RULES
 
 
 def blocked(entry: Entry, position: int, state: PassState) -> Verdict | None:
-    """Return the verdict of the first rule that keeps an entry out before its keys are looked at, if one does."""
+    """Return the verdict of the first rule that keeps an entry out before its keys are checked, if any."""
     if not entry.restricted and not state.timed.on_cooldown(position):
         return None
     for reason, applies in _RULES:
@@ -198,7 +198,7 @@ def blocked(entry: Entry, position: int, state: PassState) -> Verdict | None:
 
 
 def unconditional(entry: Entry, position: int, forced: bool, state: PassState) -> Reason | None:
-    """Name the rule that activates an entry whatever its keys say."""
+    """Return the rule that activates an entry regardless of its keys."""
     if ACTIVATE in entry.decorators:
         return Reason.ACTIVATE
     if forced:
@@ -222,7 +222,7 @@ def match_keys(entry: Entry, keys: EntryKeys, view: View | None, matcher: Matche
 
 
 def uses_secondary_keys(entry: Entry) -> bool:
-    """Return True if an entry's secondary keys count."""
+    """Return True if an entry's secondary keys are used."""
     return entry.selective and is_list(entry.raw.get("keysecondary")) and bool(entry.secondary_keys)
 
 

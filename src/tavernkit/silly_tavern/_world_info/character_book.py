@@ -1,4 +1,4 @@
-"""Conversion between world books and the ``character_book`` of V2 and V3 cards, as SillyTavern does it."""
+"""Converts between world books and the ``character_book`` of V2 and V3 cards, as SillyTavern does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXTENSION_FIELDS: Mapping[str, tuple[str, Json]] = {
     "matchCreatorNotes": ("match_creator_notes", False),
     "ignoreBudget": ("ignore_budget", False),
 }
-"""World field → its name in an entry's ``extensions``, and what stands for a missing or null one on import."""
+"""World field → its name in an entry's ``extensions``, and the default for missing or null on import."""
 
 EXPORT_DEFAULTS: Mapping[str, Json] = {
     "probability": None,
@@ -46,7 +46,7 @@ EXPORT_DEFAULTS: Mapping[str, Json] = {
     "groupWeight": None,
     "useGroupScoring": False,
 }
-"""Fields that are written with another default than they are read with."""
+"""Fields with different defaults for writing and reading."""
 
 
 def character_book_to_world(book: object) -> JsonObject:
@@ -90,7 +90,7 @@ def _entry_to_world(raw: JsonObject, index: int) -> JsonObject:
 
 
 def world_to_character_book(name: str, world: Json) -> JsonObject:
-    """Convert a world to a ``character_book``; the character filters and book-level data have no place in it."""
+    """Convert a world to a ``character_book``; character filters and book-level data are lost."""
     entries = world.get("entries") if is_object(world) else None
     listed: list[Json] = []
     if is_object(entries):

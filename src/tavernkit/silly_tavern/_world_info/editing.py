@@ -25,7 +25,7 @@ def new_entry(world: JsonObject) -> JsonObject:
 
 
 def duplicate_entry(world: JsonObject, key: str) -> JsonObject | None:
-    """Copy the entry under a map key to a new one with a free uid; an unknown key gives nothing."""
+    """Copy the entry under a map key to a new one with a free uid; None for an unknown key."""
     entries = world.get("entries")
     source = entries.get(key) if is_object(entries) else None
     if is_list(entries) and is_index_key(key) and int(key) < len(entries):
@@ -38,7 +38,7 @@ def duplicate_entry(world: JsonObject, key: str) -> JsonObject | None:
 
 
 def add_missing_fields(entry: JsonObject) -> None:
-    """Fill in the template's fields that an entry lacks, as the editor does when it shows it. Null stays null."""
+    """Fill in missing fields of an entry from the template, as the editor does when it shows it. Null stays null."""
     for name, value in TEMPLATE.items():
         if name not in entry:
             entry[name] = thaw(value)
@@ -55,7 +55,7 @@ def split_keys(text: str) -> list[str]:
     begin = start = 0
     while (comma := _end_of_key(text, start)) is not None:
         keys.extend(_typed_keys(trim(text[begin:comma])))
-        # The editor goes on at the second character of the rest, so that a slash or comma at its start goes unseen.
+        # The editor continues at the second character of the rest, so it misses a slash or comma at its start.
         begin, start = comma + 1, comma + 2
     return [*keys, *filter(None, [trim(text[begin:])])]
 

@@ -21,10 +21,10 @@ from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
 
 
 class CompiledBooks:
-    """The entries of a scan in their order, and what can be known about them before a text is seen.
+    """The entries of a scan in order, with everything that can be computed before a text is seen.
 
-    It holds for one selection of books and one insertion strategy, can be shared between threads, and is never
-    changed by a scan. ``problems`` names what could not be read of the books, ``warnings`` what else there is to say.
+    It is valid for one selection of books and one insertion strategy, can be shared between threads, and is never
+    changed by a scan. ``problems`` lists unreadable parts of the books, ``warnings`` other warnings.
     """
 
     def __init__(self, books: SelectedBooks, strategy: float) -> None:
@@ -53,7 +53,7 @@ class CompiledBooks:
         return len(self.listed)
 
     def entry(self, position: int) -> Entry:
-        """Return the entry at a place of the list."""
+        """Return the entry at an index of the list."""
         entry = self._entries.get(position)
         if entry is None:
             raw, world = self.listed[position]
@@ -62,7 +62,7 @@ class CompiledBooks:
         return entry
 
     def hash(self, position: int) -> int:
-        """Return the hash of the entry at a place of the list."""
+        """Return the hash of the entry at an index of the list."""
         known = self._hashes.get(position)
         if known is None:
             known = self._hashes[position] = entry_hash(self.entry(position))
@@ -78,11 +78,11 @@ class CompiledBooks:
             return table
 
     def positions(self, identity: str) -> Sequence[int]:
-        """Return the places of the entries known as ``book.uid``: more than one if a book is listed twice."""
+        """Return the indexes of the entries with the id ``book.uid``: more than one if a book is listed twice."""
         return self._all_places().by_identity.get(identity, ())
 
     def positions_of_uid(self, uid: str) -> Sequence[int]:
-        """Return the places of the entries with a uid, in whatever book."""
+        """Return the indexes of the entries with a uid, in any book."""
         return self._all_places().by_uid.get(uid, ())
 
     def _all_places(self) -> _Places:
@@ -93,7 +93,7 @@ class CompiledBooks:
 
 
 class _Places:
-    """Where entries are found by name. Most scans never ask, so it is made when one does."""
+    """An index of entries by name, made on demand, because most scans do not need it."""
 
     __slots__ = ("by_identity", "by_uid")
 
@@ -111,17 +111,17 @@ def _level_order(value: Json) -> float:
 
 
 class WorldInfoEngine:
-    """Decides which entries of some books a chat calls up, as SillyTavern does.
+    """Decides which entries of some books a chat activates, as SillyTavern does.
 
-    Books are compiled the first time they are scanned and kept for later scans, so that a scan costs about the text
-    and what matches in it, however large the books are. One engine can be shared between threads.
+    Books are compiled the first time they are scanned and kept for later scans, so that the cost of a scan depends on
+    the text and its matches, not on the size of the books. One engine can be shared between threads.
     """
 
     def __init__(self, *, cache_size: int = COMPILED_BOOKS) -> None:
         self._compiled: LRUCache[tuple[SelectedBooks, float], CompiledBooks] = LRUCache(cache_size)
 
     def compile(self, books: SelectedBooks, settings: WorldInfoSettings) -> CompiledBooks:
-        """Compile books ahead of many scans: the first scan alone compiles no more than it needs.
+        """Compile books before many scans; without this, the first scan compiles only what it needs.
 
         Args:
             books: The books.

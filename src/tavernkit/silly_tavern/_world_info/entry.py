@@ -1,4 +1,4 @@
-"""One World Info entry: SillyTavern's own JSON, read as its scan reads it."""
+"""One World Info entry: SillyTavern's own JSON, read as in its scan."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ SOURCE_FIELDS = (
     "matchScenario",
     "matchCreatorNotes",
 )
-"""The switches that let an entry look at more than the chat, in the order in which the texts are joined."""
+"""The switches that make an entry scan more than the chat, in the order in which the texts are joined."""
 
 
 class Entry:
     """An entry of a book, or an entry-like object that was forced.
 
-    ``raw`` is the JSON object itself, read only, and ``world`` the name of its book. The attributes give the fields as
-    the scan understands them, whatever type the file has; a field that is missing is not filled in, because the
-    program does not do so either (missing ``probability``: every roll fails). ``content`` comes without decorators.
+    ``raw`` is the JSON object itself, read only, and ``world`` the name of its book. The attributes are the fields as
+    the scan reads them, whatever their type in the file; missing fields are not filled in, as in SillyTavern (missing
+    ``probability``: every roll fails). ``content`` comes without decorators.
 
     Args:
         raw: The entry's JSON object.
@@ -98,7 +98,7 @@ class Entry:
         self.raw = raw
         self.world = to_string(raw["world"]) if "world" in raw else world
         content = text(raw.get("content"))
-        # Forced objects arrive as they are: their decorators were parsed, if at all, by the program that made them.
+        # Decorators of forced objects were already parsed, if at all, by the program that made them.
         self.decorators, self.content = parse_decorators(content) if decorated else ((), content)
 
     uid = Field("uid", verbatim)
@@ -146,7 +146,7 @@ class Entry:
 
     @cached_property
     def identity(self) -> str:
-        """What activation and timed effects know the entry by: ``book.uid``."""
+        """The entry's id for activation and timed effects: ``book.uid``."""
         return f"{self.world}.{to_string(self.uid)}"
 
     @property
@@ -161,7 +161,7 @@ class Entry:
 
     @cached_property
     def restricted(self) -> bool:
-        """True if any rule could keep it out before its keys are looked at, cooldown aside."""
+        """True if any rule except cooldown could keep it out before its keys are checked."""
         wanted = self.character_filter
         return bool(
             self.disabled
@@ -176,7 +176,7 @@ class Entry:
 
     @cached_property
     def sources(self) -> int:
-        """Which texts beside the chat it looks at: a bit for each of ``SOURCE_FIELDS``."""
+        """Which texts besides the chat it scans: a bit for each of ``SOURCE_FIELDS``."""
         raw = self.raw
         return sum(1 << bit for bit, name in enumerate(SOURCE_FIELDS) if truthy(raw.get(name, UNDEFINED)))
 
@@ -189,13 +189,13 @@ class Entry:
 
 
 def template_entry(fields: Mapping[str, Json | Undefined]) -> JsonObject:
-    """Lay fields over a fresh copy of the template; a field that is undefined is missing from the result."""
+    """Return a copy of the template with some fields changed; undefined fields are left out."""
     merged = {**TEMPLATE, **fields}
     return {name: thaw(value) for name, value in merged.items() if value is not UNDEFINED}
 
 
 def problem_with(raw: object) -> str | None:
-    """Say why an entry cannot be used, if so. A bad entry is left out; it never stops a scan."""
+    """Return why an entry cannot be used, if so. An invalid entry is left out; it never stops a scan."""
     if not is_mapping(raw):
         return f"an entry must be an object, not {type(raw).__name__}"
     content = raw.get("content")
@@ -209,7 +209,7 @@ def problem_with(raw: object) -> str | None:
 
 
 def hashed_json(entry: Entry) -> str:
-    """The text that is hashed: the whole entry, with its book's name and without its decorators in the content."""
+    """Return the text that is hashed: the whole entry, with its book's name and without decorators in the content."""
     raw = entry.raw
     fields: dict[str, Json] = {}
     if "uid" in raw:
@@ -230,5 +230,5 @@ def entry_hash(entry: Entry) -> int:
     try:
         return string_hash(hashed_json(entry))
     except ConfigError:
-        # Nested deeper than JSON can be written: such an entry is known by its name alone.
+        # Too deeply nested for JSON: such an entry is identified by its name only.
         return string_hash(entry.identity)

@@ -20,11 +20,11 @@ from tavernkit.silly_tavern._world_info.matching import KeyMatch, Origin, Piece
 from tavernkit.silly_tavern._world_info.scan import Scan
 
 _BEGINNING = 4
-"""Characters of a key that rule it out at once if they stand nowhere: most keys of a large book are."""
+"""How many characters of a key are checked first, to rule out most keys of a large book."""
 
 
 class NearMisses:
-    """Finds keys that stand somewhere in the texts of a scan and did not count."""
+    """Finds keys that occur in the texts of a scan but did not count."""
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
@@ -41,7 +41,7 @@ class NearMisses:
         self._beginnings = {text[at : at + _BEGINNING] for at in range(len(text))}
 
     def hint(self, entry: Entry) -> str | None:
-        """Say why a plain key of an entry that is in some text did not count, if there is one."""
+        """Return why a plain key of an entry that occurs in some text did not count, if there is one."""
         for key in map(trim, entry.keys):
             folded = js_lower(key)
             if not key or (len(folded) >= _BEGINNING and folded[:_BEGINNING] not in self._beginnings):
@@ -52,7 +52,7 @@ class NearMisses:
             at = self._everything.find(folded)
             if at < 0 or may_hold_macro(key) or parse_regex_key(key) is not None:
                 continue
-            # A key that goes over the end of a piece is in none of them, unless it is in a later one.
+            # A key that spans the end of a piece is in none of them, unless it occurs in a later one.
             for index in range(bisect_right(self._starts, at) - 1, len(self._pieces)):
                 if folded in self._folded[index]:
                     return self._reason(key, self._pieces[index], entry)
@@ -81,14 +81,14 @@ _EXCERPT = 24
 """Characters shown around a match."""
 
 _FINAL = frozenset({Reason.NO_KEYS, Reason.NO_KEY_FOUND, *(reason for reason, _ in LASTING_RULES)})
-"""Reasons that are the same, or the best there is, whatever other passes say."""
+"""Final reasons, which other passes cannot change."""
 
 _LOGIC = {0: "AND ANY", 1: "NOT ALL", 2: "NOT ANY", 3: "AND ALL"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A reason that is written already."""
+    """A finished reason."""
 
     text: str
 
@@ -105,12 +105,12 @@ class Explanation:
     write: Callable[[Entry, Verdict], str] = field(repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[Explanation], tuple[Entry, Verdict, _Written]]:
-        """A pickle has the text: what writes it knows the whole scan."""
+        """A pickle contains the text, because its writer refers to the whole scan."""
         return Explanation, (self.entry, self.verdict, _Written(self.text))
 
     @cached_property
     def text(self) -> str:
-        """The reason in words; they are put together when they are asked for."""
+        """The reason in words, made on demand."""
         return self.write(self.entry, self.verdict)
 
     @property
@@ -134,10 +134,10 @@ class Explanation:
 
 
 class Explainer:
-    """Explains the entries of a finished scan, each when it is asked for.
+    """Explains the entries of a finished scan, on demand.
 
-    A scan notes only what it cannot know later; about the entries that no text touched, everything follows from the
-    entry itself and the passes that took place.
+    A scan records only what cannot be found out later; for entries without any match, everything follows from the entry
+    itself and the passes.
     """
 
     def __init__(self, scan: Scan) -> None:
@@ -152,7 +152,7 @@ class Explainer:
         return (self.explain(position) for position in sorted(self._scan.verdicts))
 
     def explain(self, position: int) -> Explanation:
-        """Explain the entry at a place of the list."""
+        """Explain the entry at an index of the list."""
         entry = self._scan.books.entry(position)
         return Explanation(entry, self._verdict(entry, position), self._write)
 
@@ -263,7 +263,7 @@ def _probability(scan: Scan, entry: Entry, verdict: Verdict) -> str:
 
 
 def tokens_needed(scan: Scan, entry: Entry, verdict: Verdict) -> int:
-    """What an entry would have taken of the budget."""
+    """Return the tokens that an entry would have needed."""
     return scan.input.count_tokens(scan.content(entry) + "\n") if verdict.needed is None else verdict.needed
 
 

@@ -1,4 +1,4 @@
-"""How the scan reads the fields of an entry: as JavaScript would, whatever type the file has."""
+"""Reads the fields of an entry as JavaScript would, whatever their type in the file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class HasRaw(Protocol):
-    """Something with fields: ``raw`` is its JSON object."""
+    """An object with fields: ``raw`` is its JSON object."""
 
     raw: JsonObject
 
 
 class Field(Generic[T]):
-    """A field of the JSON object, read when it is first asked for. Its reader gives what the scan makes of it."""
+    """A field of the JSON object, read on first use and converted for the scan."""
 
     def __init__(self, name: str, read: Callable[[Json | Undefined], T]) -> None:
         self._name = name
@@ -38,7 +38,7 @@ class Field(Generic[T]):
     @overload
     def __get__(self, entry: HasRaw, owner: type[Any]) -> T: ...
     def __get__(self, entry: HasRaw | None, owner: type[Any]) -> Field[T] | T:
-        """Read the field, once: from then on the value is an attribute of the object itself."""
+        """Read the field once; from then on, the value is an attribute of the object itself."""
         if entry is None:
             return self
         value = self._read(entry.raw.get(self._name, UNDEFINED))
@@ -47,12 +47,12 @@ class Field(Generic[T]):
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Read a list of texts; what is not text is left out, what is not a list is empty."""
+    """Read a list of texts without other items; empty for anything but a list."""
     return tuple(item for item in value if isinstance(item, str)) if is_sequence(value) else ()
 
 
 def names(value: object) -> tuple[str, ...]:
-    """Read a list whose items are compared with names; one text alone counts as a list of it."""
+    """Read a list of names; a single text counts as a list."""
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(to_string(item) for item in value) if is_sequence(value) else ()
@@ -64,22 +64,22 @@ def text(value: object) -> str:
 
 
 def property_name(value: object) -> str:
-    """Read what something is filed under: a number works as well as text, nothing and zero do not."""
+    """Read a property name: text or a number other than zero."""
     return to_string(value) if truthy(value) else ""
 
 
 def number(value: object) -> float:
-    """Read a number as arithmetic does: missing is NaN."""
+    """Read a number for arithmetic: missing is NaN."""
     return math.nan if value is UNDEFINED else to_number(value)
 
 
 def optional_number(value: object) -> float | None:
-    """Read a number, or nothing if it is missing or null."""
+    """Read a number; None if it is missing or null."""
     return None if value is UNDEFINED or value is None else to_number(value)
 
 
 def optional_flag(value: object) -> bool | None:
-    """Read a switch, or nothing if it is missing or null: then the global setting counts."""
+    """Read a switch; None if it is missing or null: then the global setting is used."""
     return None if value is UNDEFINED or value is None else truthy(value)
 
 
@@ -89,7 +89,7 @@ def is_true(value: object) -> bool:
 
 
 def verbatim(value: Json | Undefined) -> Json | Undefined:
-    """Take the value as it is."""
+    """Return the value unchanged."""
     return value
 
 
@@ -108,12 +108,12 @@ class CharacterFilter:
 
 
 def triggers(value: object) -> tuple[str, ...]:
-    """Read the generation types an entry is for; what is not a list is for all."""
+    """Read the generation types of an entry; anything but a list means all."""
     return names(value) if is_sequence(value) else ()
 
 
 def character_filter(value: object) -> CharacterFilter:
-    """Read the filter; what is not an object filters nothing."""
+    """Read the filter; anything but an object filters nothing."""
     if not is_mapping(value):
         return CharacterFilter()
     return CharacterFilter(
@@ -124,7 +124,7 @@ def character_filter(value: object) -> CharacterFilter:
 
 
 def check_depth(value: object) -> None:
-    """Refuse JSON that is nested deeper than any real book, before something that walks it overflows."""
+    """Refuse JSON that is nested deeper than any real book, before recursion overflows."""
     level: list[object] = [value]
     for _ in range(MAX_JSON_DEPTH):
         inner = chain.from_iterable(map(_contained, level))
@@ -149,10 +149,10 @@ KNOWN = (ACTIVATE, DONT_ACTIVATE)
 
 
 def parse_decorators(content: str) -> tuple[tuple[str, ...], str]:
-    """Split decorators from the text: those that are known, as written, and what remains as content.
+    """Split decorators from the text: known ones, as written, and the remaining content.
 
-    A line ``@@@name`` is the fallback of the line before it: it counts only if that one is unknown. Content that is
-    nothing but decorators stays as it is.
+    A line ``@@@name`` is the fallback of the line before it: it counts only if that one is unknown. Content with only
+    decorators stays unchanged.
     """
     if not content.startswith("@@"):
         return (), content

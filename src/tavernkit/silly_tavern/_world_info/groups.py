@@ -1,4 +1,4 @@
-"""Inclusion groups: of the candidates that share a group, one goes on."""
+"""Inclusion groups: of the candidates in a group, only one stays."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Lost = Callable[[Candidate, Verdict], None]
 
 
 def group_names(entry: Entry) -> list[str]:
-    """The groups that an entry names, separated by commas."""
+    """Return the groups of an entry, separated by commas."""
     return [name for name in _SEPARATOR.split(entry.group) if name]
 
 
 class GroupFilter:
-    """Filters the candidates of one pass; ``lost`` is called with each one that goes."""
+    """Filters the candidates of one pass; ``lost`` is called with each removed one."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class GroupFilter:
         random: Callable[[], float],
         lost: Lost,
     ) -> None:
-        # Candidates are taken out by the thousand from large groups: a dict keeps their order and lets go of them fast.
+        # Thousands of candidates are removed from large groups: a dict keeps their order and deletes fast.
         self._candidates = dict.fromkeys(candidates)
         self._pass_number = pass_number
         self._timed = timed
@@ -50,7 +50,7 @@ class GroupFilter:
         self._sticky: set[str] = set()
 
     def run(self, activated: Iterable[Entry]) -> list[Candidate]:
-        """Return the candidates that are left."""
+        """Return the remaining candidates."""
         for candidate in self._candidates:
             for name in group_names(candidate.entry):
                 self._groups.setdefault(name, []).append(candidate)
@@ -65,7 +65,7 @@ class GroupFilter:
         return list(self._candidates)
 
     def _remove(self, candidate: Candidate, group: str, winner: Candidate | None = None) -> None:
-        """Take a candidate out; if it is out already, the last one goes in its place, as in the program."""
+        """Remove a candidate; if it is already removed, the last one is removed instead, as in SillyTavern."""
         gone = candidate
         if candidate in self._candidates:
             del self._candidates[candidate]

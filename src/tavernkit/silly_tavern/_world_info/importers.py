@@ -1,4 +1,4 @@
-"""World files of other programs, and how SillyTavern names what it imports."""
+"""World files of other programs, and SillyTavern's names for imports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYWORD = b"naidata"
 
 
 def is_png(content: bytes) -> bool:
-    """Return True if a file is a picture of the kind that can hold a lorebook."""
+    """Return True if a file is a picture that can contain a lorebook."""
     return content.startswith(SIGNATURE)
 
 
@@ -56,7 +56,7 @@ def import_world(
 ) -> WorldBook | None:
     """Import a world file of SillyTavern, NovelAI (also in a picture), Agnai or RisuAI, recognised by its content.
 
-    What SillyTavern would refuse gives nothing and a warning, or ``LoreParseError`` in strict mode.
+    A file that SillyTavern would refuse gives None and a warning, or ``LoreParseError`` in strict mode.
 
     Args:
         filename: The file's name; the book is named after it.
@@ -86,7 +86,7 @@ def import_json(filename: str, parsed: Json) -> WorldBook:
         parsed: The file's JSON.
 
     Raises:
-        LoreParseError: If SillyTavern would refuse it.
+        LoreParseError: SillyTavern would refuse it.
     """
     check_depth(parsed)
     return _world_of(_require_name(filename), parsed)
@@ -100,11 +100,11 @@ def _require_name(filename: str) -> str:
 
 
 def _world_of(name: str, parsed: Json) -> WorldBook:
-    """Make a world of a parsed file."""
+    """Make a world from a parsed file."""
     converted = convert_foreign_world(parsed)
     if converted is not None:
         return WorldBook(name, converted)
-    # Lists pass because the program only asks for a property named "entries", and its lists have one.
+    # Lists are accepted because SillyTavern only checks for a property "entries", which lists have.
     if is_list(parsed) or (is_object(parsed) and "entries" in parsed):
         return WorldBook(name, parsed)
     raise LoreParseError('a world file is a JSON object with the key "entries"')
@@ -117,7 +117,7 @@ def _parse(content: str | bytes, warn: Warn) -> Json:
 
 
 def convert_foreign_world(parsed: Json) -> JsonObject | None:
-    """Convert a NovelAI, Agnai or RisuAI lorebook to a world; nothing if it is none of them."""
+    """Convert a NovelAI, Agnai or RisuAI lorebook to a world; None for anything else."""
     if not is_object(parsed):
         return None
     listed: Json = None
@@ -186,8 +186,8 @@ def _split(keys: Json | Undefined) -> Json:
 
 
 def world_name(filename: str) -> str | None:
-    """Name the world of an imported file, or nothing if the file's name cannot be used."""
-    # Browsers hand over only the last part of a path, and refuse control characters.
+    """Return the name of an imported file's world; None if the file's name cannot be used."""
+    # Browsers pass only the last part of a path, and refuse control characters.
     last = re.split(r"[/\\]", filename)[-1]
     if _CONTROL.search(last):
         return None
@@ -197,13 +197,13 @@ def world_name(filename: str) -> str | None:
 
 
 def sanitize_filename(name: str) -> str:
-    """Make a name fit for a file on any system, as SillyTavern's server does."""
+    """Make a valid file name for any system, as SillyTavern's server does."""
     for unwanted in (_ILLEGAL, _CONTROL, _ONLY_DOTS, _DEVICE):
         name = unwanted.sub("", name)
     return name.rstrip(". ")
 
 
 def embedded_book_name(character: Character) -> str:
-    """Name the world that a card's own book becomes when it is imported."""
+    """Return the name of the world that a card's book becomes when imported."""
     book = character.character_book
     return (book.name if book is not None else None) or f"{character.name}'s Lorebook"

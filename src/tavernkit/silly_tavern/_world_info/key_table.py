@@ -16,13 +16,13 @@ from tavernkit.silly_tavern._world_info.keys import is_one_word, may_hold_macro,
 from tavernkit.silly_tavern._world_info.selection import ListedEntries
 
 GRAM = 4
-"""Characters at the beginning and the end of a key by which it is chosen for the automaton."""
+"""The number of first and last characters by which keys are chosen for the automaton."""
 
 MANY_KEYS = 5_000
-"""From how many keys on it pays to choose; the automaton of fewer is made in some milliseconds."""
+"""From how many keys on choosing pays off; an automaton of fewer takes some milliseconds."""
 
 MAX_CHOICES = 8
-"""How often keys are chosen before all of them are taken."""
+"""How often keys are chosen before all of them are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class LiteralKey:
 
 @dataclass(frozen=True, slots=True)
 class PlainKey:
-    """A plain key that is looked for on its own."""
+    """A plain key that is searched separately."""
 
     text: str
     case_sensitive: bool
@@ -44,7 +44,7 @@ class PlainKey:
 
 @dataclass(frozen=True, slots=True)
 class RegexKey:
-    """A key ``/pattern/flags``; ``needs`` numbers the plain texts of which one has to be there, if any is needed."""
+    """A key ``/pattern/flags``; ``needs`` lists the plain texts of which one must occur, if any."""
 
     text: str
     regex: JSRegex
@@ -53,7 +53,7 @@ class RegexKey:
 
 @dataclass(frozen=True, slots=True)
 class MacroKey:
-    """A key that may hold macros: what kind it is shows each time they are expanded."""
+    """A key that may contain macros: its kind is known only after each expansion."""
 
     text: str
     case_sensitive: bool
@@ -82,9 +82,9 @@ class EntryKeys:
 class _Literals:
     """The plain keys of one case mode, each with the entries that have it among their primary keys.
 
-    A key gets its number when it is first needed. The automaton is made of the keys that can be in the texts seen so
-    far: of a large book these are few, and an automaton of all its keys costs more than everything else. Scans that
-    come after pay for the choice again, so that it is not made often.
+    A key gets its number on first use. The automaton contains the keys that can be in the texts seen so far: in a large
+    book these are few, and an automaton of all keys costs more than everything else. Choosing costs time in later scans
+    too, so it is not repeated often.
     """
 
     __slots__ = ("_choices", "_grams", "_keys", "_more_owners", "_owners", "_waiting", "index", "parts", "words")
@@ -102,7 +102,7 @@ class _Literals:
         self._choices = 0
 
     def expect(self, texts: list[str], owners: Sequence[int] | None, *, whole_word: bool) -> None:
-        """Take keys that may be looked for later; those without owners call up no entry."""
+        """Add keys that may be searched later; keys without owners activate no entry."""
         self._waiting.append(_WaitingKeys(texts, owners, whole_word))
 
     def number(self, key: str, *, whole_word: bool) -> int:
@@ -127,7 +127,7 @@ class _Literals:
                 more.setdefault(number, []).append(owner)
 
     def complete(self) -> None:
-        """Take all keys into the automaton."""
+        """Add all keys to the automaton."""
         for waiting in self._waiting:
             self._add(waiting.take_all(), whole_word=waiting.whole_word)
         if self._waiting:
@@ -178,7 +178,7 @@ class _WaitingKeys:
         return len(self._texts)
 
     def take(self, grams: Set[str]) -> list[tuple[str, int | None]]:
-        """Take the keys that begin and end with one of the grams, and those that are too short to have one."""
+        """Remove and return the keys that begin and end with one of the grams, and shorter ones."""
         texts = self._texts
         fits: list[int] = []
         if self._heads is None:
@@ -191,7 +191,7 @@ class _WaitingKeys:
         return self._pairs(fits)
 
     def take_all(self) -> list[tuple[str, int | None]]:
-        """Take the keys that are left."""
+        """Remove and return the remaining keys."""
         taken = self._taken
         return self._pairs(
             [at for at in range(len(self._texts)) if at not in taken] if taken else range(len(self._texts))
@@ -203,10 +203,10 @@ class _WaitingKeys:
 
 
 class KeyTable:
-    """Finds the entries whose plain keys occur in a text, without looking at the others.
+    """Finds the entries whose plain keys occur in a text, without checking the others.
 
-    ``loose`` numbers the entries with keys that the automaton cannot hold (macros, blanks, regular expressions that
-    need no certain text): they have to be looked at in every pass. Threads can share a table.
+    ``loose`` lists the entries with keys that the automaton cannot contain (macros, blanks, regular expressions without
+    a required text): they must be checked in every pass. Threads can share a table.
     """
 
     __slots__ = ("_case_sensitive", "_compiled", "_exact", "_folded", "_lock", "_whole_words", "loose")
@@ -232,7 +232,7 @@ class KeyTable:
         self.loose = tuple(loose)
 
     def complete(self) -> None:
-        """Compile all keys, ahead of many scans."""
+        """Compile all keys, before many scans."""
         with self._lock:
             self._folded.complete()
             self._exact.complete()
@@ -255,11 +255,11 @@ class KeyTable:
         return found
 
     def owners(self, number: int) -> Iterable[int]:
-        """Return the entries that have a plain key among their primary keys, by their place in the list."""
+        """Return the entries that have a plain key among their primary keys, by their index in the list."""
         return (self._exact if number % 2 else self._folded).owners(number // 2)
 
     def keys_of(self, position: int, entry: Entry) -> EntryKeys:
-        """Return the compiled keys of the entry at a place of the list."""
+        """Return the compiled keys of the entry at an index of the list."""
         keys = self._compiled.get(position)
         if keys is None:
             case, whole = self.modes(entry)
@@ -271,7 +271,7 @@ class KeyTable:
         return keys
 
     def modes(self, entry: Entry) -> tuple[bool, bool]:
-        """Return True if an entry is case-sensitive and whether it wants whole words: its own setting or the global."""
+        """Return whether an entry is case-sensitive and matches whole words, by its own or the global settings."""
         case, whole = entry.case_sensitive, entry.match_whole_words
         return self._case_sensitive if case is None else case, self._whole_words if whole is None else whole
 
@@ -295,7 +295,7 @@ class KeyTable:
 
 
 def expanded_key(key: str, case: bool, whole: bool) -> Key:
-    """Compile a key whose macros are expanded, to be looked for on its own."""
+    """Compile a key after macro expansion, to be searched separately."""
     if not key:
         return FixedKey(key, found=False)
     stripped = trim(key)

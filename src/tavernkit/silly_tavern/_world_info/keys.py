@@ -1,4 +1,4 @@
-"""Keys: what kind a key is, and the test of a single key against a text."""
+"""Kinds of keys, and matching a single key against a text."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def may_hold_macro(key: str) -> bool:
 
 
 def is_one_word(key: str) -> bool:
-    """Return True if a key has no white space in it; only such keys are looked up as whole words."""
+    """Return True if a key contains no white space; only such keys are matched as whole words."""
     return _BLANK.search(key) is None
 
 
 def find_plain(key: str, text: str, *, whole_word: bool) -> int:
-    """Find a plain key in a text of the same case; gives its offset or -1."""
+    """Find a plain key in a text of the same case; return its offset or -1."""
     if not whole_word or not is_one_word(key):
         return text.find(key)
     places = occurrences(text, key)
@@ -47,5 +47,5 @@ def find_plain(key: str, text: str, *, whole_word: bool) -> int:
 
 
 def fold(text: str, *, case_sensitive: bool) -> str:
-    """Bring a key or text into the case in which they are compared."""
+    """Convert a key or text to the case for comparison."""
     return text if case_sensitive else js_lower(text)

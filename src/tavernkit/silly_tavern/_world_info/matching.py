@@ -1,4 +1,4 @@
-"""The texts an entry sees, and matching its keys against them."""
+"""The texts that an entry sees, and matching its keys against them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an entry sees in a pass: how many messages, which sources (a bit each), and whether activated lore."""
+    """What an entry sees in a pass: how many messages, which sources (one bit each), and whether activated lore."""
 
     messages: int
     sources: int
@@ -90,7 +90,7 @@ class View:
 
 
 class Haystack:
-    """The texts of one scan. Messages join as the scan reaches back, activated lore as it recurses."""
+    """The texts of one scan. Messages are added as the scan reaches back, activated lore as it recurses."""
 
     __slots__ = ("_messages", "_sources", "injects", "messages", "recursion", "sources")
 
@@ -104,20 +104,20 @@ class Haystack:
         self._sources = sum(1 << piece.index for piece in self.sources)
 
     def reach(self, depth: float) -> list[Piece]:
-        """Take in the messages down to a depth; gives the new ones."""
+        """Add the messages down to a depth; return the new ones."""
         end = min(_whole(depth), len(self._messages), MAX_SCAN_DEPTH)
         new = [Piece(Origin.MESSAGE, index, trim(self._messages[index])) for index in range(len(self.messages), end)]
         self.messages += new
         return new
 
     def recurse(self, text: str, number: int) -> Piece:
-        """Take in the lore that was activated in a pass."""
+        """Add the lore that was activated in a pass."""
         piece = Piece(Origin.RECURSION, number - 1, text)
         self.recursion.append(piece)
         return piece
 
     def view(self, entry: Entry, depth: float, *, recursion: bool) -> View | None:
-        """Return what an entry sees when the global depth is ``depth``; nothing at all if it looks at no message."""
+        """Return what an entry sees at the global depth ``depth``; None if it scans no messages."""
         own = entry.scan_depth
         depth = depth if own is None else own
         if depth <= 0:
@@ -126,7 +126,7 @@ class Haystack:
         return View(messages, entry.sources & self._sources, recursion and bool(self.recursion))
 
     def pieces(self, view: View) -> list[Piece]:
-        """The pieces of a view in their order."""
+        """Return the pieces of a view in order."""
         pieces = self.messages[: view.messages]
         pieces += (piece for piece in self.sources if view.sees(piece))
         pieces += self.injects
@@ -135,8 +135,8 @@ class Haystack:
         return pieces
 
     def text(self, view: View) -> str:
-        """The text that keys are matched against."""
-        # Without any message there is still an empty place for them.
+        """Return the text that keys are matched against."""
+        # Without messages there is still an empty part for them.
         pieces = self.pieces(view)
         head = [] if self.messages[: view.messages] else [""]
         return SEPARATOR + _JOINT.join([*head, *(piece.text for piece in pieces)])
@@ -163,7 +163,7 @@ AND_ANY, NOT_ALL, NOT_ANY, AND_ALL = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class KeyMatch:
-    """A key that was found: as written, and where. A blank key needs no place."""
+    """A found key: as written, and where. A blank key has no place."""
 
     key: str
     piece: Piece | None = None
@@ -171,10 +171,10 @@ class KeyMatch:
 
 
 class Matcher:
-    """Matches keys for one scan. What the automaton finds in a text is found once for all entries.
+    """Matches keys for one scan. The automaton searches each text once for all entries.
 
-    It tells which entries have a plain key in a text (``take_touched``): the only ones, beside those with loose keys,
-    that matching can activate.
+    ``take_touched`` returns the entries with a plain key in a text: only these, and those with loose keys, can be
+    activated by keys.
     """
 
     __slots__ = (
@@ -204,7 +204,7 @@ class Matcher:
         self.take_in([*haystack.sources, *haystack.injects])
 
     def take_in(self, pieces: Sequence[Piece]) -> None:
-        """Look for all plain keys in new texts; what is known about joined texts is out of date then."""
+        """Search for all plain keys in new texts; cached joined texts become invalid."""
         self._texts.clear()
         self._memo.clear()
         found = self._table.find([piece.text for piece in pieces]) if pieces else ()
@@ -218,7 +218,7 @@ class Matcher:
                     places.append((piece, offset))
 
     def take_touched(self) -> set[int]:
-        """Return the entries of which a key was found for the first time since this was asked."""
+        """Return the entries with newly found keys since the last call."""
         touched, self._touched = self._touched, set()
         return touched
 
@@ -233,7 +233,7 @@ class Matcher:
     def find(self, key: Key, view: View | None) -> KeyMatch | None:
         """Find a key in a view."""
         if isinstance(key, MacroKey):
-            # Expanded again each time: a macro may give another text each time.
+            # Expanded each time, because macros may give different texts.
             expanded = expanded_key(self._expand(key.text), key.case_sensitive, key.whole_word)
             match = self.find(expanded, view)
             return None if match is None else KeyMatch(key.text, match.piece, match.offset)
@@ -270,7 +270,7 @@ class Matcher:
         return KeyMatch(key.text, piece, offset)
 
     def score(self, entry: Entry, view: View | None) -> int:
-        """Count how well an entry matches, for group scoring: keys exactly as written, macros and all."""
+        """Count how well an entry matches, for group scoring: keys exactly as written, without macro expansion."""
         primary = sum(self._has_raw(key, entry, view) for key in entry.keys)
         if not entry.keys or not entry.secondary_keys:
             return primary
@@ -325,7 +325,7 @@ class Matcher:
 
 
 def logic_holds(logic: object, found: list[bool]) -> bool:
-    """Return True if secondary keys let an entry through; a logic that is not a number from 0 to 3 never does."""
+    """Return True if the secondary keys pass; a logic that is not a number from 0 to 3 never does."""
     if isinstance(logic, bool) or not isinstance(logic, (int, float)):
         return False
     if logic == AND_ANY:

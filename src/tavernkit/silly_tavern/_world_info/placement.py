@@ -20,7 +20,7 @@ DEFAULT_DEPTH = 4
 
 
 class Position(IntEnum):
-    """Where an entry asks to be placed."""
+    """The position setting of an entry."""
 
     BEFORE = 0
     AFTER = 1
@@ -51,7 +51,7 @@ class ExampleEntry:
 
 @dataclass(frozen=True, slots=True)
 class DepthGroup:
-    """Entries that go into the chat together. ``depth`` and ``role`` are as the file has them."""
+    """Entries that go into the chat together. ``depth`` and ``role`` are the file's values."""
 
     depth: Json | Undefined
     role: Json
@@ -86,8 +86,8 @@ class Placement:
 def place(activated: Iterable[tuple[Entry, str]], apply_regex: ApplyRegex, warn: Warn) -> Placement:
     """Put activated entries (with their contents) in their places.
 
-    Entries of higher order come later in the text; among equals the one activated later comes first. Outlets are the
-    other way round.
+    Entries of higher order come later in the text; among equals the one activated later comes first. For outlets it is
+    the reverse.
     """
     entries = list(activated)
     lists: dict[int, list[PlacedEntry]] = {position: [] for position in Position}
@@ -136,7 +136,7 @@ def _position(entry: Entry) -> Position | None:
 
 def _script_depth(entry: Entry) -> float | None:
     depth = _depth(entry)
-    # Scripts look at depths that are numbers only; text such as "4" is none.
+    # Scripts use only numeric depths; text such as "4" does not count.
     return float(depth) if isinstance(depth, (int, float)) and not isinstance(depth, bool) else None
 
 
@@ -146,7 +146,7 @@ def _depth(entry: Entry) -> Json | Undefined:
 
 
 def _join_group(groups: list[_OpenGroup], known: dict[object, _OpenGroup], placed: PlacedEntry) -> None:
-    """Join the group of the entry's depth and role, or open one, which keeps the depth as it is in the file."""
+    """Add to the group with the entry's depth and role, or start one, which keeps the file's depth value."""
     role = placed.entry.role
     role = 0 if role is None or role is UNDEFINED else role
     depth = _depth(placed.entry)
@@ -159,7 +159,7 @@ def _join_group(groups: list[_OpenGroup], known: dict[object, _OpenGroup], place
 
 
 def _sameness(value: Json | Undefined) -> object:
-    """Return what is equal for values that JavaScript's ``===`` takes for equal."""
+    """Return a key that is equal for values that JavaScript's ``===`` considers equal."""
     kind = type_of(value)
     if kind == "number":
         number = to_number(value)

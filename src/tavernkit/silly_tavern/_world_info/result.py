@@ -1,4 +1,4 @@
-"""What a scan gives."""
+"""The result of a scan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ActivatedEntry:
 
 @dataclass(frozen=True, slots=True)
 class _Explained:
-    """Explanations that are made already: those of a result that was pickled."""
+    """Finished explanations of a pickled result."""
 
     everything: tuple[Explanation, ...]
     those_touched: tuple[Explanation, ...]
@@ -57,7 +57,7 @@ class _Explained:
 
 
 class Explanations(Sequence[Explanation]):
-    """The explanations of all entries of a scan in the order of its list, each made when it is asked for."""
+    """The explanations of all entries of a scan, in list order, made on demand."""
 
     def __init__(self, explainer: Explainer | _Explained) -> None:
         self._explainer = explainer
@@ -73,12 +73,12 @@ class Explanations(Sequence[Explanation]):
     @overload
     def __getitem__(self, index: slice) -> list[Explanation]: ...
     def __getitem__(self, index: int | slice) -> Explanation | list[Explanation]:
-        """Explain the entry, or entries, at a place of the list."""
+        """Return the explanation at an index, or those of a slice."""
         places = range(len(self))[index]
         return self._explainer.explain(places) if isinstance(places, int) else [*map(self._explainer.explain, places)]
 
     def touched(self) -> Iterator[Explanation]:
-        """Only the entries that the scan had to decide about: activated, or matched in some text, or always tried."""
+        """Return the entries that the scan had to decide about: activated, matched in some text, or always tried."""
         return self._explainer.touched()
 
 
@@ -86,8 +86,8 @@ class Explanations(Sequence[Explanation]):
 class WorldInfoResult:
     """The outcome of a scan.
 
-    ``activated`` is in the order of acceptance; ``timed_state`` is the state to store and hand to the next scan;
-    ``budget`` is the token limit (nothing if there was no entry to scan), ``overflowed`` whether it was reached.
+    ``activated`` is in the order of acceptance; ``timed_state`` is the state to store and pass to the next scan;
+    ``budget`` is the token limit (None if there was no entry to scan), ``overflowed`` is True if it was reached.
     """
 
     activated: tuple[ActivatedEntry, ...]
@@ -103,7 +103,7 @@ class WorldInfoResult:
     _scan: Scan | None = field(repr=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """A pickle has what the scan would be asked for, not the scan with its compiled books."""
+        """A pickle contains the results, not the scan with its compiled books."""
         return {**vars(self), "_total_tokens": self._total_tokens, "_trim_report": self._trim_report, "_scan": None}
 
     @classmethod
@@ -129,7 +129,7 @@ class WorldInfoResult:
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of the contents of all activated entries, counted when they are asked for."""
+        """Tokens of the contents of all activated entries, counted on demand."""
         return self._total_tokens
 
     @cached_property
@@ -139,7 +139,7 @@ class WorldInfoResult:
 
     @property
     def trim_report(self) -> TrimReport | None:
-        """What was called up and did not fit the lore budget; nothing if all did."""
+        """Entries that fired but did not fit the lore budget; None if all fit."""
         return self._trim_report
 
     @cached_property
@@ -222,7 +222,7 @@ class WorldInfoResult:
     def table(self, *, everything: bool = False) -> str:
         """Write a table for people: entries that the scan had to decide about, those in the prompt first.
 
-        The others, which no text touched, are only counted unless ``everything`` is asked for.
+        Entries without any match are only counted unless ``everything`` is set.
         """
         explained = list(self.explanations if everything else self.explanations.touched())
         explained.sort(key=lambda one: not one.active)
@@ -235,7 +235,7 @@ class WorldInfoResult:
         return "\n".join(lines)
 
     def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
-        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        """All entries, those in the prompt first; ``untouched`` limits how many without any match are listed."""
         contents = {one.entry.identity: one.content for one in self.activated}
         touched = {one.entry.identity: one for one in self.explanations.touched()}
         rest = (one for one in self.explanations if one.entry.identity not in touched)
@@ -255,7 +255,7 @@ class WorldInfoResult:
 
     @property
     def omissions(self) -> tuple[Omission, ...]:
-        """The entries that were called up but are not in the prompt, in the form that plans report."""
+        """Return the entries that fired but are not in the prompt, as omissions for plans."""
         late = RANK[Reason.SECONDARY_KEYS]
         return tuple(
             Omission("lore_entry", one.entry.identity, one.text, one.entry.comment or None, one.verdict.needed)
@@ -286,7 +286,7 @@ class LoreSources:
         self._result = result
 
     def of(self, placed: Iterable[PlacedEntry | ExampleEntry]) -> list[FrozenJson]:
-        """The entries of a text: which they are, what called them, the whole reason."""
+        """Return the entries of a text: which they are, what activated them, and the full reason."""
         return [self._source(one) for one in placed]
 
     def _source(self, one: PlacedEntry | ExampleEntry) -> FrozenObject:
@@ -307,7 +307,7 @@ class LoreSources:
 
 
 def lore_reason(entries: Iterable[object]) -> str:
-    """The entries with their causes and books in one line; a book is named once for its neighbouring entries."""
+    """Return the entries with their causes and books in one line; a book is named once for neighbouring entries."""
     listed = [each for each in entries if is_mapping(each)]
     parts: list[str] = []
     for book, neighbours in groupby(listed, key=lambda each: each["book"]):

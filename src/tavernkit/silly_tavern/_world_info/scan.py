@@ -41,7 +41,7 @@ _LASTING = frozenset(reason for reason, _ in LASTING_RULES)
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What happened in a pass: the candidates that groups left over, and those of them that no roll stopped."""
+    """The result of a pass: the candidates left after groups, and those that passed the probability roll."""
 
     type: PassType
     next: PassType
@@ -121,7 +121,7 @@ class Scan:
         return self.books.hash(candidate.position) if _has_effects(candidate.entry) else None
 
     def _reach(self) -> None:
-        # Forced objects look as deep as they say, too, when they are scored in a group.
+        # Forced objects also use their own depth when they are scored in a group.
         own = (entry.scan_depth or 0 for entry in self._forced.values())
         depth = max(self.input.settings.depth + self._skew, self.books.deepest, *own)
         self._matcher.take_in(self.haystack.reach(depth))
@@ -134,7 +134,7 @@ class Scan:
         self._fed = ""
         candidates = self._filter_groups(candidates, state)
         self._accept(candidates, state)
-        # A forced object that failed in an earlier pass may have been let in now, and still does not count.
+        # A forced object that failed in an earlier pass may pass now, but still does not count.
         successful = [candidate for candidate in candidates if candidate.entry not in self._failed]
         next_type = self._next_pass(state, successful)
         self.passes.append(
@@ -148,7 +148,7 @@ class Scan:
         return next_type
 
     def _note(self, position: int, verdict: Verdict) -> None:
-        """Remember the verdict of the pass in which the entry got furthest."""
+        """Keep the verdict of the pass in which the entry got furthest."""
         known = self.verdicts.get(position)
         if known is None or RANK[verdict.reason] > RANK[known.reason]:
             self.verdicts[position] = verdict
@@ -234,7 +234,7 @@ class Scan:
         ).run(candidate.entry for candidate in self.activated.values())
 
     def _accept(self, candidates: list[Candidate], state: PassState) -> None:
-        """Let candidates in until the budget is used up."""
+        """Accept candidates until the budget is used up."""
         for candidate in candidates:
             entry = candidate.entry
             if self.overflowed and not entry.ignore_budget:
@@ -286,11 +286,11 @@ class Scan:
         self._note(candidate.position, verdict)
 
     def widest_view(self, entry: Entry) -> View | None:
-        """What an entry saw, or would have seen, at the end of the scan."""
+        """Return what an entry saw, or would have seen, at the end of the scan."""
         return self.haystack.view(entry, self.input.settings.depth + self._skew, recursion=True)
 
     def content(self, entry: Entry) -> str:
-        """The text of an entry as it is now: macros are expanded when it is accepted."""
+        """Return the current text of an entry: macros are expanded when it is accepted."""
         made = self.contents.get(entry)
         return self.input.read(entry) if made is None else made
 

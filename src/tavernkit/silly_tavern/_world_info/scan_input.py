@@ -1,4 +1,4 @@
-"""What a scan is given."""
+"""The input of a scan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern._world_info.entry import Entry
 
 GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
-"""The generation types that entries can be limited to; any other counts as ``normal``."""
+"""The generation types that entries can be limited to; others count as ``normal``."""
 
 ExpandMacros: TypeAlias = Callable[[str], str]
 """Expands the macros of a text."""
@@ -28,12 +28,12 @@ ApplyRegex: TypeAlias = Callable[[str, float | None], str]
 
 
 ReadEntry: TypeAlias = "Callable[[Entry], str]"
-"""Gives the text of an entry, without decorators and not expanded."""
+"""Returns the text of an entry, unexpanded and without decorators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanData:
-    """Texts beside the chat that entries can ask to be matched against, macros expanded."""
+    """Texts besides the chat that entries can be matched against, macros expanded."""
 
     persona_description: str = ""
     character_description: str = ""
@@ -57,7 +57,7 @@ class ScanData:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The character that is to speak, as character filters see it."""
+    """The next speaker, for character filters."""
 
     avatar: str
     tags: frozenset[str] = frozenset()
@@ -80,29 +80,29 @@ def _no_scripts(text: str, depth: float | None) -> str:
 class ScanInput:
     r"""Everything a scan needs from the outside.
 
-    ``messages`` is the scan list, newest first. ``random`` gives numbers from 0 up to 1; without
-    it, a generator with a fixed seed is used. ``expand`` is expected to leave a text alone that holds none of
-    ``{``, ``<`` and ``\}``, so that most keys never need it; ``count_tokens`` to count at most one token a UTF-8 byte
-    and a small constant, so that most counts can be skipped while there is plenty of room. What is not an object among
-    the ``forced`` is reported and left out.
+    ``messages`` is the scan list, newest first. ``random`` returns numbers from 0 up to 1; without it, a generator with
+    a fixed seed is used. ``expand`` must not change a text that contains none of
+    ``{``, ``<`` and ``\}``, so that most keys never need it; ``count_tokens`` must count at most one token per UTF-8
+    byte plus a small constant, so that most counts can be skipped while there is plenty of room. ``forced`` items that
+    are not objects are reported and left out.
     """
 
     messages: Sequence[str]
     books: SelectedBooks
-    """The lorebooks, by where they come from."""
+    """The lorebooks by source."""
     max_context: float
     """Tokens that the budget is a share of."""
     count_tokens: TokenCounter
     settings: WorldInfoSettings = field(default_factory=WorldInfoSettings)
     """The global World Info settings."""
     scan_data: ScanData = field(default_factory=ScanData)
-    """Texts beside the chat that entries can ask to be matched against."""
+    """Texts besides the chat that entries can be matched against."""
     injects: Sequence[str] = ()
     """Texts of injections that are scanned too."""
     generation_type: str = "normal"
     """The kind of turn, for entries that are limited to some."""
     speaker: Speaker | None = None
-    """The character that is to speak, for entries that are limited to some."""
+    """The next speaker, for entries that are limited to some characters."""
     timed_state: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
     """Sticky entries, cooldowns and delays of earlier scans."""
     forced: Sequence[object] = ()
@@ -112,7 +112,7 @@ class ScanInput:
     apply_regex: ApplyRegex = _no_scripts
     """Runs the regex scripts for lore on a text."""
     read: ReadEntry = attrgetter("content")
-    """Gives the text of an entry."""
+    """Returns the text of an entry."""
     random: Callable[[], float] | None = None
     warn: Warn = log_warning
     """Called with each warning."""

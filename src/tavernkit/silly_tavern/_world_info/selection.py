@@ -1,4 +1,4 @@
-"""Which books a scan uses, in which order their entries are looked at, and the token budget they share."""
+"""Which books a scan uses, the order of their entries, and their shared token budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Listed = tuple[JsonObject, str]
 
 @dataclass(frozen=True, slots=True)
 class SelectedBooks:
-    """The books of a scan by where they come from; each book counts for one source only."""
+    """The books of a scan by source; each book counts for one source only."""
 
     global_: tuple[WorldBook, ...] = ()
     """Books that are active everywhere."""
@@ -40,12 +40,12 @@ class SelectedBooks:
     """Books of the persona."""
 
     def __post_init__(self) -> None:
-        for source in ("global_", "character", "chat", "persona"):  # engines know a selection by its hash
+        for source in ("global_", "character", "chat", "persona"):  # engines identify a selection by its hash
             object.__setattr__(self, source, tuple(getattr(self, source)))
 
     @property
     def books(self) -> tuple[WorldBook, ...]:
-        """All of them."""
+        """All books."""
         return (*self.chat, *self.persona, *self.character, *self.global_)
 
 
@@ -80,19 +80,19 @@ def _names(books: Iterable[WorldBook]) -> frozenset[str]:
 def character_book_names(
     world: str | None, avatar: str | None, character_lore: Iterable[CharacterLore] = ()
 ) -> tuple[str, ...]:
-    """Name the books of a character: the one its card links to, then the further ones that the settings give it."""
+    """Return the books of a character: the one linked to its card, then additional ones from the settings."""
     stem = file_stem(avatar) if avatar else None
     extra = next((record.extra_books for record in character_lore if record.name == stem), ())
     return tuple(dict.fromkeys(name for name in [world, *extra] if name))
 
 
 def file_stem(avatar: str) -> str:
-    """Take the last extension off a file name."""
+    """Return a file name without its last extension."""
     return _LAST_EXTENSION.sub("", avatar)
 
 
 def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
-    """Sort by descending ``order``, stable. An order that is not a number is equal to every other, as in JavaScript."""
+    """Sort by descending ``order``, stable. An order that is not a number equals every other, as in JavaScript."""
     places = list(range(len(items)))
     if any(map(math.isnan, orders)):
 
@@ -107,10 +107,10 @@ def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
 
 
 class ListedEntries:
-    """The entries of a scan in the order in which they are looked at.
+    """The entries of a scan in scan order.
 
-    ``books`` has the books as they are listed, which may be more than once. Laid end to end their entries are rows:
-    ``rows`` has the row at each position, ``positions`` for each book the positions of its entries.
+    ``books`` has the listed books, possibly with duplicates. Their concatenated entries are rows: ``rows`` has the row
+    at each position, ``positions`` for each book the positions of its entries.
     """
 
     __slots__ = ("_starts", "books", "positions", "rows")
@@ -148,7 +148,7 @@ class ListedEntries:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read of the books."""
+        """Problems in the books."""
         return [problem for book in self.books for problem in book.table.problems]
 
     def identities(self) -> Iterator[tuple[str, str]]:
@@ -162,7 +162,7 @@ class ListedEntries:
 
 
 def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[Listed]:
-    """List the entries of a scan in the order in which they are looked at."""
+    """List the entries of a scan in scan order."""
     listed = ListedEntries(books, strategy)
     for problem in listed.problems:
         tell_problem(warn, problem)
@@ -170,7 +170,7 @@ def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[List
 
 
 def token_limit(settings: WorldInfoSettings, max_context: float) -> float:
-    """The tokens that lore may take: a percentage of the context, at least 1, at most the cap if there is one."""
+    """Return the token budget of lore: a percentage of the context, at least 1, at most the cap if there is one."""
     limit = js_round(settings.budget * max_context / 100)
     limit = limit if limit and limit == limit else 1
     if settings.budget_cap > 0 and limit > settings.budget_cap:
@@ -179,10 +179,10 @@ def token_limit(settings: WorldInfoSettings, max_context: float) -> float:
 
 
 class TokenBudget:
-    """Adds up the texts of the passes and tells when the limit is reached.
+    """Adds up the texts of the passes and detects when the limit is reached.
 
-    The whole text of a pass has to be counted with every entry, because tokens do not add up. While the room that is
-    left is larger than the text that came since the last count could ever need, counting is put off.
+    The whole text of a pass must be counted with every entry, because tokens do not add up. While the remaining budget
+    is larger than the text since the last count could ever need, counting is deferred.
     """
 
     __slots__ = ("_base", "_bytes", "_count", "_counted", "_fed", "_parts", "_trusted", "_uncounted", "_unfed", "limit")
@@ -200,7 +200,7 @@ class TokenBudget:
         self._uncounted = 0
 
     def begin_pass(self, fed: str) -> None:
-        """Start a pass; ``fed`` is what the last one fed into it, in front of what earlier ones did."""
+        """Start a pass; ``fed`` is the text from the last pass, before that of earlier ones."""
         if fed:
             self._fed.append(fed)
             self._unfed += _bytes(fed)
@@ -237,7 +237,7 @@ class TokenBudget:
         return total - used, max(int(self.limit) - used, 0)
 
     def _most_fed(self) -> int:
-        """Return how many tokens the text of earlier passes has at most: it is counted only where that is too many."""
+        """Return the maximum tokens of the text of earlier passes: it is counted only if that is too many."""
         return self._base + self._unfed + TOKENS_OVERHEAD if self._unfed else self._base
 
     def _count_fed(self) -> int:

@@ -10,14 +10,14 @@ from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence, shown
 from tavernkit.errors import Warn, log_warning
 
 DEFAULT_BUDGET = 25
-"""Percent of the prompt that lore may take."""
+"""Percent of the prompt for lore."""
 
 EVENLY, CHARACTER_FIRST, GLOBAL_FIRST = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class CharacterLore:
-    """Further books of a character: ``name`` is its avatar's file name without extension."""
+    """Additional books of a character: ``name`` is its avatar's file name without extension."""
 
     name: str
     extra_books: tuple[str, ...] = ()
@@ -30,13 +30,13 @@ class WorldInfoSettings:
     depth: float = 2
     """How many of the newest messages are scanned."""
     min_activations: float = 0
-    """Look further back until so many entries are active; 0 switches that off."""
+    """Look further back until this many entries are active; 0 disables it."""
     min_activations_depth_max: float = 0
     """How far back ``min_activations`` may look; 0 for the whole chat."""
     budget: float = DEFAULT_BUDGET
-    """Percent of the context that lore may take."""
+    """Percent of the context for lore."""
     budget_cap: float = 0
-    """The most tokens that lore may take; 0 for no cap."""
+    """The maximum tokens for lore; 0 for no limit."""
     include_names: bool = True
     """Scan names of speakers too."""
     recursive: bool = True
@@ -44,7 +44,7 @@ class WorldInfoSettings:
     overflow_alert: bool = False
     """Show an alert when the budget is used up; prompts do not depend on it."""
     case_sensitive: bool = False
-    """Keys must match in case."""
+    """Keys are case-sensitive."""
     match_whole_words: bool = True
     """Keys must be whole words."""
     character_strategy: float = CHARACTER_FIRST
@@ -56,14 +56,14 @@ class WorldInfoSettings:
     global_select: tuple[str, ...] = ()
     """Names of the books that are active everywhere."""
     character_lore: tuple[CharacterLore, ...] = ()
-    """Further books of characters."""
+    """Additional books of characters."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> WorldInfoSettings:
         """Read the object ``world_info_settings`` of a settings file.
 
-        A key that is missing has the value that the program assumes then, which is not always that of a fresh
-        installation: without them, recursion and whole-word matching are off.
+        Missing keys have the values that the program assumes, which are not always those of a fresh installation:
+        without them, recursion and whole-word matching are off.
 
         Args:
             data: The parsed settings.
@@ -105,7 +105,7 @@ class WorldInfoSettings:
 
 
 def character_lore(value: object) -> tuple[CharacterLore, ...]:
-    """Read SillyTavern's ``charLore`` list; what is not an object is left out."""
+    """Read SillyTavern's ``charLore`` list; items that are not objects are left out."""
     records = value if is_sequence(value) else ()
     return tuple(
         CharacterLore(str(record.get("name", "")), _names(record.get("extraBooks")))

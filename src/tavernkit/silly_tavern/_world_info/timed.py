@@ -1,4 +1,4 @@
-"""Timed effects: sticky, cooldown and delay, carried from turn to turn as plain JSON."""
+"""Timed effects: sticky, cooldown and delay, stored from turn to turn as plain JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EFFECTS = ("sticky", "cooldown")
 
 
 class TimedEffects:
-    """The timed effects of one scan: reads the stored state, tells what is active, and writes the next state.
+    """The timed effects of one scan: reads the stored state, decides what is active, and writes the next state.
 
     ``state`` has the form of ``chat_metadata.timedWorldInfo``. ``length`` is the number of messages in the scan list,
     which is the clock of all effects.
@@ -67,7 +67,7 @@ class TimedEffects:
             self.active["cooldown"].update(positions)
 
     def _owners(self, key: str, record: JsonObject) -> list[int]:
-        """The entries with the hash of a record: those of its own name, else any other that could have it."""
+        """Return the entries with the hash of a record: those with its own name, else any other."""
         books = self._books
         stored = record.get("hash", UNDEFINED)
         own = [at for at in books.positions(key) if strict_equals(books.hash(at), stored)]
@@ -91,29 +91,29 @@ class TimedEffects:
         return record
 
     def is_sticky(self, position: int | None) -> bool:
-        """Return True if the entry at a place of the list is sticky now."""
+        """Return True if the entry at an index of the list is sticky now."""
         return position in self.active["sticky"]
 
     def on_cooldown(self, position: int | None) -> bool:
-        """Return True if the entry at a place of the list is on cooldown now."""
+        """Return True if the entry at an index of the list is on cooldown now."""
         return position in self.active["cooldown"]
 
     def is_delayed(self, entry: Entry) -> bool:
-        """Return True if the chat is too short for an entry yet."""
+        """Return True if the chat is still too short for an entry."""
         delay = entry.raw.get("delay")
         return truthy(delay) and less_than(self.length, delay)
 
     def is_delayed_at(self, position: int | None) -> bool:
-        """Return True if the chat is too short yet for the entry at a place of the list."""
+        """Return True if the chat is still too short for the entry at an index of the list."""
         return position is not None and self.is_delayed(self._books.entry(position))
 
     def cooldown_end(self, entry: Entry) -> float | None:
-        """Return at how many messages an entry's cooldown ends."""
+        """Return the number of messages at which an entry's cooldown ends."""
         record = self.state["cooldown"].get(entry.identity)
         return _number(record, "end") if is_object(record) else None
 
     def set_for(self, entry: Entry, hash_value: Json | None) -> None:
-        """Start the effects of an activated entry, unless they run already."""
+        """Start the effects of an activated entry, unless they are already active."""
         for effect in EFFECTS:
             duration = entry.raw.get(effect)
             if truthy(duration) and entry.identity not in self.state[effect]:
@@ -124,7 +124,7 @@ def _records(value: object) -> JsonObject:
     try:
         check_depth(value)
     except LoreParseError:
-        # Nothing that this program or SillyTavern ever stored: as good as no state.
+        # Nothing that this program or SillyTavern ever stored: ignored.
         return {}
     copied = thaw(value)
     if not is_object(copied):

@@ -1,7 +1,7 @@
-"""Requests to every provider, as SillyTavern sends them, quirks included.
+"""Requests to every provider, exactly as SillyTavern sends them, including quirks.
 
-SillyTavern makes a request in two steps, and so does this room. Its page makes a body of the preset and the prompt:
-``chat_page_body()`` and ``text_page_body()``. Its server makes the provider's request of that body:
+SillyTavern makes a request in two steps, and so does this package. Its page makes a body from the preset and the
+prompt: ``chat_page_body()`` and ``text_page_body()``. Its server makes the provider's request from that body:
 ``chat_request()`` and ``text_request()``.
 
 >>> from tavernkit.silly_tavern import Preset

@@ -1,4 +1,4 @@
-"""The settings of SillyTavern's server that shape a request."""
+"""The settings of SillyTavern's server that affect requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROMPT_PLACEHOLDER = "[Start a new chat]"
 
 @dataclass(frozen=True, slots=True)
 class RequestOverride:
-    """Headers that text backends on some hosts (``host:port``) get."""
+    """Headers for text backends on some hosts (``host:port``)."""
 
     hosts: Sequence[str]
     """Hosts as ``host:port``."""
@@ -26,7 +26,7 @@ class SillyTavernConfig:
     """Settings of SillyTavern's ``config.yaml``; the defaults are those of the shipped file."""
 
     prompt_placeholder: str = PROMPT_PLACEHOLDER
-    """The user's message that is added where a provider wants one and there is none."""
+    """The user message that is added if a provider requires one and there is none."""
     openai_randomize_user_id: bool = False
     """Send a random user id to OpenAI."""
     gemini_api_version: str = "v1beta"
@@ -44,9 +44,9 @@ class SillyTavernConfig:
     claude_extended_ttl: bool = False
     """Keep Claude's cache for an hour instead of five minutes."""
     claude_enable_adaptive_thinking: bool = False
-    """Let Claude decide how much it thinks, on models that can."""
+    """Let Claude decide how much it thinks, on models that support it."""
     ollama_keep_alive: int = -1
-    """Ollama's ``keep_alive``: seconds that the model stays in memory; -1 for ever."""
+    """Ollama's ``keep_alive``: seconds that the model stays in memory; -1 for no limit."""
     ollama_batch_size: int = -1
     """Ollama's ``num_batch``; -1 for Ollama's own."""
     request_overrides: Sequence[RequestOverride] = ()
@@ -56,7 +56,7 @@ class SillyTavernConfig:
     def from_yaml(cls, data: Mapping[str, object]) -> SillyTavernConfig:
         """Read the parsed ``config.yaml``; a key may be nested or dotted (``claude.extendedTTL``).
 
-        What is missing or of another type keeps the shipped value.
+        Missing values and values of the wrong type keep the default.
         """
         values: dict[str, object] = {}
         for key, name in CONFIG_KEYS.items():
@@ -89,7 +89,7 @@ CONFIG_KEYS: Mapping[str, str] = {
     "ollama.keepAlive": "ollama_keep_alive",
     "ollama.batchSize": "ollama_batch_size",
 }
-"""Keys of ``config.yaml`` and the attributes that hold their values."""
+"""Keys of ``config.yaml`` and their attributes."""
 
 DEFAULT_CONFIG = SillyTavernConfig()
 

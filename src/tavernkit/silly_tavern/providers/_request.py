@@ -1,4 +1,4 @@
-"""The request that reaches a provider, and what is needed to make it besides the page's body."""
+"""The request to a provider, and its inputs besides the page's body."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CONTENT_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """What SillyTavern's server knows about a provider: keys, accounts, its list of models.
+    """SillyTavern's data about a provider: keys, accounts, its model list.
 
     Args:
         key: The stored API key; without one most sources are refused.
         access_token: The token of a Google service account (Vertex AI in ``full`` mode).
         project: The project that service account belongs to.
-        secret: Any text that is kept secret; sessions are distinguished by hashes made with it (Fireworks).
+        secret: Any secret text, used to hash session ids (Fireworks).
         cached_models: Models with a price for cache writes in OpenRouter's list.
     """
 
@@ -36,7 +36,7 @@ class Connection:
 class ProviderRequest:
     """One HTTP request: send ``body`` as JSON.
 
-    ``url`` and ``headers`` may hold keys: they are not part of ``repr()``, and ``masked()`` hides them.
+    ``url`` and ``headers`` may contain keys: ``repr()`` leaves them out, and ``masked()`` hides them.
     """
 
     url: str = field(repr=False)
@@ -48,7 +48,7 @@ class ProviderRequest:
     """Keys that ``masked()`` hides."""
 
     def masked(self, mark: str = "<key>") -> ProviderRequest:
-        """Return a copy that is safe to show: ``mark`` stands for every key in the address and the headers."""
+        """Return a copy that is safe to show: ``mark`` replaces every key in the address and the headers."""
         return dataclasses.replace(
             self,
             url=self._hide(self.url, mark),
@@ -63,7 +63,7 @@ class ProviderRequest:
 
 
 class RequestRefusedError(ConfigError):
-    """SillyTavern's server would send nothing: ``status`` and ``answer`` are what the page would get."""
+    """SillyTavern's server would not send the request: ``status`` and ``answer`` are what the page would get."""
 
     def __init__(self, message: str, *, code: str, status: int = 400, answer: Json = None) -> None:
         super().__init__(message, code=code)
@@ -72,6 +72,6 @@ class RequestRefusedError(ConfigError):
 
 
 def json_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers of a request with a JSON body: lower-case names, no blanks around values."""
+    """Return the headers of a request with a JSON body: lower-case names, no spaces around values."""
     plain = {"content-type": CONTENT_TYPE, **{name.lower(): value for name, value in headers.items()}}
     return {name: value.strip() for name, value in plain.items()}

@@ -1,4 +1,4 @@
-"""What a user chose and the provider never gets: a setting is unsent if the request is the same without it."""
+"""Finds settings that are not sent to the provider: the request is the same without them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEUTRAL: Mapping[str, object] = {
     "request_images": False,
     "use_sysprompt": False,
 }
-"""Attributes of a preset, and the values that choose nothing."""
+"""Attributes of a preset, and their neutral values."""
 
 GIVEN = ("stop_strings", "logit_bias", "token_probabilities", "tools", "json_schema")
 """Attributes of a ``ChatInput`` that choose something if they are set."""
@@ -48,14 +48,14 @@ NOT_SAMPLERS = re.compile(
 
 
 def unsent_chat_settings(preset: Preset, given: ChatInput, config: SillyTavernConfig = DEFAULT_CONFIG) -> list[str]:
-    """Name the settings of a chat completion that its source or model does not get.
+    """Return the settings of a chat completion that its source or model does not get.
 
-    Only what was chosen is named: a ``top_k`` of 0 is not a choice. Names are those of ``Preset`` and
+    Neutral values, such as a ``top_k`` of 0, are ignored. Names are those of ``Preset`` and
     ``ChatInput``.
 
     Args:
         preset: The preset.
-        given: Everything else the body depends on.
+        given: Other inputs of the body.
         config: The server's settings.
     """
     chosen = {name: neutral for name, neutral in NEUTRAL.items() if getattr(preset, name) != neutral}
@@ -73,14 +73,14 @@ def unsent_chat_settings(preset: Preset, given: ChatInput, config: SillyTavernCo
 def unsent_text_settings(
     backend: str, settings: Mapping[str, Json], given: TextInput, config: SillyTavernConfig = DEFAULT_CONFIG
 ) -> list[str]:
-    """Name the settings of a text completion that its backend does not get.
+    """Return the settings of a text completion that its backend does not get.
 
-    Only what differs from SillyTavern's default is named.
+    Only settings that differ from SillyTavern's defaults are listed.
 
     Args:
         backend: One of ``TEXT_BACKENDS``.
         settings: Sampler settings, as for ``text_page_body()``.
-        given: The prompt and everything else the body depends on.
+        given: The prompt and other inputs of the body.
         config: The server's settings.
 
     Raises:
@@ -115,4 +115,4 @@ def _text(backend: str, settings: Mapping[str, Json], given: TextInput, config: 
 
 
 def _ignore(_message: str) -> None:
-    """Making the request itself warns."""
+    """Ignore a warning: making the request itself warns."""

@@ -18,12 +18,12 @@ CACHING_BETAS = ("prompt-caching-2024-07-31", "extended-cache-ttl-2025-04-11")
 EFFORT_BETA = "effort-2025-11-24"
 WEB_SEARCH: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
 FEW_TOKENS = 1024
-"""A reply of at most that many tokens gets as many more when the model thinks."""
+"""A reply of at most this many tokens gets as many more if the model thinks."""
 SAMPLERS = ("temperature", "top_p", "top_k")
 
 
 def claude_request(given: PageBody) -> Made:
-    """Make a request of the messages endpoint (provider_requests §4.1, in its order)."""
+    """Make a request to the messages endpoint (provider_requests §4.1, in its order)."""
     traits = claude_traits(given.model)
     with_system_prompt = given.is_set("use_sysprompt")
     tools = _tools(given)
@@ -42,7 +42,7 @@ def claude_request(given: PageBody) -> Made:
     if with_system_prompt:
         body["system"] = _cached(given, prompt.system_prompt)
     if given.tools:
-        # Whatever the choice is: a named function goes out as a type, too.
+        # Any choice, even a named function, is sent as a type.
         body["tool_choice"] = present({**given.body}, type="tool_choice")
     _add_schema(body, tools, given, traits)
     if Claude.SEARCHES in traits and given.is_set("enable_web_search"):
@@ -72,7 +72,7 @@ def _tools(given: PageBody) -> list[Json]:
 
 
 def _cached(given: PageBody, parts: list[Json]) -> list[Json]:
-    """Parts with a cache mark on the last one, if the server's settings say so."""
+    """Return parts with a cache mark on the last one, if the server's settings say so."""
     if given.config.claude_enable_system_prompt_cache and parts and is_object(parts[-1]):
         parts[-1]["cache_control"] = cache_mark(given.config.cache_ttl)
     return parts
@@ -96,7 +96,7 @@ def _add_schema(body: JsonObject, tools: list[Json], given: PageBody, traits: fr
 
 def _limit_samplers(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> None:
     if Claude.ONE_SAMPLER in traits:
-        # A missing top_p is not below 1, but null is: so JavaScript compares.
+        # A missing top_p is not below 1, but null is, as JavaScript compares.
         below_one = "top_p" in given.body and given.number("top_p") < 1
         body.pop("temperature" if below_one else "top_p", None)
     if Claude.NO_SAMPLING in traits:
@@ -104,7 +104,7 @@ def _limit_samplers(body: JsonObject, given: PageBody, traits: frozenset[Claude]
 
 
 def _set_thinking(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> bool:
-    """Let the model think as much as the page wants; return True if it does."""
+    """Set how much the model thinks, as the page requests; return True if it thinks."""
     if Claude.THINKS not in traits:
         return False
     allowed = given.config.claude_enable_adaptive_thinking and Claude.ADAPTIVE_IF_ALLOWED in traits
@@ -133,7 +133,7 @@ def _set_thinking(body: JsonObject, given: PageBody, traits: frozenset[Claude]) 
 
 
 def _set_effort(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> bool:
-    """Send the verbosity as effort, if none is sent yet; return True if so."""
+    """Send the verbosity as effort, unless one is already set; return True if sent."""
     config = body.get("output_config")
     has_effort = is_object(config) and "effort" in config
     if Claude.EFFORT not in traits or not given.is_set("verbosity") or has_effort:

@@ -10,7 +10,7 @@ from tavernkit.errors import FileFormatError, Warn
 
 
 def yaml_object(text: str, warn: Warn, *, keep_infinity: bool = False) -> JsonObject:
-    """A YAML mapping, or a list of mappings taken together; what is not YAML adds nothing and is reported."""
+    """Read a YAML mapping, or a merged list of mappings; invalid YAML is reported and adds nothing."""
     value = _yaml(text, warn, keep_infinity=keep_infinity)
     if is_object(value):
         return value
@@ -22,7 +22,7 @@ def yaml_object(text: str, warn: Warn, *, keep_infinity: bool = False) -> JsonOb
 
 
 def yaml_keys(text: str, warn: Warn) -> list[str]:
-    """Names in a YAML list, the keys of a mapping, or one name."""
+    """Read the names in a YAML list, the keys of a mapping, or one name."""
     value = _yaml(text, warn)
     if is_list(value):
         return [to_string(item) for item in value]

@@ -38,7 +38,7 @@ FIELDS: Mapping[str, str] = {
 
 
 def google_request(given: PageBody) -> Made:
-    """Make a request of the content generation endpoint (provider_requests §4.2)."""
+    """Make a request to the content generation endpoint (provider_requests §4.2)."""
     traits = google_traits(given.model)
     draws = Google.DRAWS in traits and given.is_set("request_images")
     limited = draws or Google.GEMMA in traits
@@ -67,7 +67,7 @@ def google_request(given: PageBody) -> Made:
 
 
 def google_address(given: PageBody) -> str:
-    """The whole address: a key may be part of it."""
+    """Return the whole address, which may contain a key."""
     streams = given.is_set("stream")
     method = f"{given.model}:{'streamGenerateContent' if streams else 'generateContent'}"
     proxy = given.proxy.removesuffix("/")
@@ -106,7 +106,7 @@ def _headers(given: PageBody) -> dict[str, str]:
 
 
 def safety_settings(source: str) -> list[Json]:
-    """Switch every category of harm off."""
+    """Return settings that switch off every category of harm."""
     categories = HARM_CATEGORIES + (VERTEX_HARM_CATEGORIES if source == "vertexai" else ())
     return [{"category": f"HARM_CATEGORY_{category}", "threshold": "OFF"} for category in categories]
 
@@ -134,7 +134,7 @@ def _generation_config(given: PageBody, traits: frozenset[Google], *, draws: boo
 
 
 def _image_config(given: PageBody, traits: frozenset[Google]) -> JsonObject:
-    # A body without these fields sends the word "undefined"; the page always has them.
+    # A body without these fields sends the word "undefined"; the page always sets them.
     keys = ("request_image_aspect_ratio", "request_image_resolution")
     shape, size = (to_string(given.body.get(key, UNDEFINED)) for key in keys)
     config: JsonObject = {}

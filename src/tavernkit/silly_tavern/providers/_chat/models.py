@@ -1,4 +1,4 @@
-"""What the server knows about models: rules are lines of tables, so that a new model is a new line."""
+"""The server's rules about models, as tables: a new model is a new line."""
 
 from __future__ import annotations
 
@@ -72,27 +72,27 @@ EFFORT_MODELS: Mapping[str, str | None] = {
     "gpt-6-astra": None,
 }
 VERBOSITY_MODELS = ("gpt-5", "gpt-6-astra")
-"""How the names of OpenAI's models that take ``verbosity`` start (§3, step 3)."""
+"""Prefixes of OpenAI's models that accept ``verbosity`` (§3, step 3)."""
 
 
 class Claude(Enum):
-    """What is special about a Claude model (§4.1)."""
+    """Special properties of a Claude model (§4.1)."""
 
     THINKS = auto()
     SEARCHES = auto()
     ONE_SAMPLER = auto()
-    """Takes either ``temperature`` or ``top_p``."""
+    """Accepts either ``temperature`` or ``top_p``."""
     NO_SAMPLING = auto()
-    """Takes no sampler at all, and thinks as much as it likes."""
+    """Accepts no samplers, and decides itself how much to think."""
     EFFORT = auto()
-    """Takes a verbosity as ``output_config.effort``."""
+    """Accepts a verbosity as ``output_config.effort``."""
     NO_PREFILL = auto()
     ADAPTIVE_IF_ALLOWED = auto()
-    """Thinks as much as it likes if the server's settings allow it."""
+    """Decides itself how much to think, if the server's settings allow it."""
     SUMMARIZES = auto()
     """Shows a summary of its thoughts even if no effort is chosen."""
     SCHEMA_FORMAT = auto()
-    """Takes a JSON schema as the format of its answer; the others get it as a tool."""
+    """Accepts a JSON schema as the format of its answer; others get it as a tool."""
 
 
 _FOUR_SIX = (Claude.ONE_SAMPLER, Claude.EFFORT, Claude.NO_PREFILL, Claude.ADAPTIVE_IF_ALLOWED)
@@ -104,7 +104,7 @@ _FIVE = (
     Claude.NO_PREFILL,
     Claude.SUMMARIZES,
 )
-# Patterns are searched in the name; a model has what every line that fits says (§4.1, model gates).
+# Patterns are searched in the name; all matching lines apply (§4.1, model gates).
 CLAUDE_MODELS: tuple[tuple[str, Iterable[Claude]], ...] = (
     (r"^claude-3-5", (Claude.SEARCHES,)),
     (r"^claude-3-7", (Claude.THINKS, Claude.SEARCHES)),
@@ -126,16 +126,16 @@ CLAUDE_MODELS: tuple[tuple[str, Iterable[Claude]], ...] = (
 
 
 class Google(Enum):
-    """What is special about a Google model (§4.2)."""
+    """Special properties of a Google model (§4.2)."""
 
     GEMMA = auto()
-    """Takes neither a system prompt nor tools."""
+    """Accepts neither a system prompt nor tools."""
     NO_SEARCH = auto()
     NO_SAMPLING = auto()
     THINKS = auto()
     DRAWS = auto()
     IMAGE_SIZE = auto()
-    """Takes the size of a picture, not only its shape."""
+    """Accepts the size of a picture, not only its aspect ratio."""
 
 
 GOOGLE_MODELS: tuple[tuple[str, Iterable[Google]], ...] = (
@@ -156,7 +156,7 @@ GOOGLE_MODELS: tuple[tuple[str, Iterable[Google]], ...] = (
     (r"^gemini-3-pro-image$", (Google.DRAWS,)),
     (r"^gemini-3\.1-flash-image$", (Google.DRAWS,)),
     (r"^gemini-3", (Google.IMAGE_SIZE,)),
-    # The dot of 2.5 fits any character, as in SillyTavern's own pattern.
+    # The dot of 2.5 matches any character, as in SillyTavern's own pattern.
     (r"^gemini-2.5-(flash|pro)(?!.*-image(-preview)?$)", (Google.THINKS,)),
     (r"^gemini-3[\d.]*-(flash|pro)", (Google.THINKS,)),
 )
@@ -168,17 +168,17 @@ MINIMAX_MAX_TOKENS: Mapping[str, int] = {"M2-her": 2048}
 
 
 def claude_traits(model: str) -> frozenset[Claude]:
-    """What is special about a Claude model."""
+    """Return the special properties of a Claude model."""
     return frozenset(trait for pattern, traits in CLAUDE_MODELS if re.search(pattern, model) for trait in traits)
 
 
 def google_traits(model: str) -> frozenset[Google]:
-    """What is special about a Google model."""
+    """Return the special properties of a Google model."""
     return frozenset(trait for pattern, traits in GOOGLE_MODELS if re.search(pattern, model) for trait in traits)
 
 
 def openai_effort(model: str, effort: str) -> str | None:
-    """The ``reasoning_effort`` that an OpenAI model gets; nothing if it takes none."""
+    """Return the ``reasoning_effort`` of an OpenAI model; None if it accepts none."""
     if model not in EFFORT_MODELS:
         return None
     return EFFORT_MODELS[model] or ("minimal" if effort == "min" else effort) or None

@@ -1,4 +1,4 @@
-"""Sources whose requests resemble OpenAI's, with fields and message shapes of their own."""
+"""Sources whose requests resemble OpenAI's, but with their own fields and message formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CALLING_TOOLS = "I'm going to call a tool for that: "
 def convert_cohere(
     messages: Sequence[JsonObject], *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
 ) -> Messages:
-    """Return every tool call a text and write names into messages."""
+    """Add a text to every tool call and write names into messages."""
     turns = copied(messages)
     if not turns:
         turns.append({"role": "user", "content": config.prompt_placeholder})
@@ -52,7 +52,7 @@ def convert_cohere(
             if index > 0 and turns[index - 1].get("role") == "assistant":
                 turn.pop("content", None)
                 turn.update(present(turns[index - 1], content="content"))
-                # The message after the removed one moves into its place and is not looked at again.
+                # The message after the removed one moves into its place and is skipped.
                 del turns[index - 1]
             else:
                 called = join([function_of(call).get("name") for call in tool_calls(turn)], ", ")
@@ -77,7 +77,7 @@ SEPARATOR = "\n\n"
 
 
 def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
-    """Join the leading system messages into one, write names into messages and merge neighbours."""
+    """Join the leading system messages into one, write names into messages, and merge neighbours."""
     if not isinstance(messages, list):
         return []
     turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
@@ -105,7 +105,7 @@ def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernCon
 
 
 def convert_xai(messages: object, *, names: PromptNames) -> Messages:
-    """Write names into messages; the names of user messages stay as they are."""
+    """Write names into messages; the names of user messages stay unchanged."""
     if not isinstance(messages, list):
         return []
     turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
@@ -167,7 +167,7 @@ COHERE_FIELDS: Mapping[str, str] = {
 
 
 def mistral_request(given: PageBody) -> Made:
-    """Make a request of Mistral (§4.3)."""
+    """Make a request to Mistral (§4.3)."""
     body = _body(given, convert_mistral(given.messages, names=given.names, config=given.config))
     body |= _stop(given) | given.offered_tools() | _format(given, described=True)
     if given.body.get("seed", -1) != -1:
@@ -176,7 +176,7 @@ def mistral_request(given: PageBody) -> Made:
 
 
 def deepseek_request(given: PageBody) -> Made:
-    """Make a request of DeepSeek (§4.4)."""
+    """Make a request to DeepSeek (§4.4)."""
     messages = given.messages
     if given.json_schema is not None:
         messages = ask_for_schema(messages, given.json_schema)
@@ -194,7 +194,7 @@ def deepseek_request(given: PageBody) -> Made:
 
 
 def xai_request(given: PageBody) -> Made:
-    """Make a request of xAI (§4.5)."""
+    """Make a request to xAI (§4.5)."""
     body = _body(given, convert_xai(given.messages, names=given.names))
     body |= given.token_probabilities() | given.offered_tools() | _stop(given) | _format(given)
     if given.is_set("reasoning_effort"):
@@ -203,13 +203,13 @@ def xai_request(given: PageBody) -> Made:
 
 
 def aimlapi_request(given: PageBody) -> Made:
-    """Make a request of AI/ML API (§4.6)."""
+    """Make a request to AI/ML API (§4.6)."""
     body = _body(given, given.messages) | given.token_probabilities() | given.offered_tools() | _stop(given)
     return Made(body | _effort(given) | _format(given, described=True))
 
 
 def electronhub_request(given: PageBody) -> Made:
-    """Make a request of Electron Hub (§4.7)."""
+    """Make a request to Electron Hub (§4.7)."""
     messages = given.messages
     if given.model.startswith("claude-"):
         messages = cache_claude(given, messages)
@@ -220,13 +220,13 @@ def electronhub_request(given: PageBody) -> Made:
 
 
 def chutes_request(given: PageBody) -> Made:
-    """Make a request of Chutes (§4.8)."""
+    """Make a request to Chutes (§4.8)."""
     body = _body(given, given.messages) | given.offered_tools() | given.token_probabilities()
     return Made(body | _format(given, described=True))
 
 
 def minimax_request(given: PageBody) -> Made:
-    """Make a request of MiniMax, which gets no schema at all (§4.9)."""
+    """Make a request to MiniMax, which gets no schema at all (§4.9)."""
     body = _body(given, post_process(given.messages, "merge_tools", given.names, given.config))
     most = MINIMAX_MAX_TOKENS.get(given.model)
     if most is not None and given.number("max_tokens") > most:
@@ -235,7 +235,7 @@ def minimax_request(given: PageBody) -> Made:
 
 
 def cohere_request(given: PageBody) -> Made:
-    """Make a request of Cohere (§4.10)."""
+    """Make a request to Cohere (§4.10)."""
     messages: list[Json] = [*convert_cohere(given.messages, names=given.names, config=given.config)]
     body: JsonObject = {
         **{name: given.body[key] for name, key in COHERE_FIELDS.items() if key in given.body},
@@ -255,18 +255,18 @@ def cohere_request(given: PageBody) -> Made:
 
 
 def ai21_request(given: PageBody) -> Made:
-    """Make a request of AI21 (§4.11)."""
+    """Make a request to AI21 (§4.11)."""
     messages = given.messages
     extra: JsonObject = {}
     if given.json_schema is not None:
-        # Before the conversion, so that it may be merged with the last message.
+        # Before the conversion, so that it can be merged with the last message.
         messages = ask_for_schema(messages, given.json_schema)
         extra["response_format"] = {**JSON_OBJECT}
     return Made(_body(given, convert_ai21(messages, names=given.names, config=given.config)) | extra)
 
 
 def azure_request(given: PageBody) -> Made:
-    """Make a request of Azure's OpenAI service: the deployment stands for the model (§4.12)."""
+    """Make a request to Azure's OpenAI service: the deployment replaces the model (§4.12)."""
     body = _body(given, given.messages) | given.token_probabilities() | _format(given)
     effort = openai_effort(given.model, given.effort)
     if effort is not None:

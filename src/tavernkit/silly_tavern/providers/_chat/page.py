@@ -1,4 +1,4 @@
-"""The body SillyTavern's page makes for a chat-completion source."""
+"""The body that SillyTavern's page makes for a chat-completion source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.providers._chat import page_models as rules
 from tavernkit.silly_tavern.providers._converters.messages import Messages, copied
 
 UNCALLING_TYPES = ("impersonate", "quiet", "continue")
-"""Generation types in which no tool may be called, and that always ask for one reply."""
+"""Generation types without tool calls, which always request one reply."""
 TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
 """Prompt post-processing that keeps tool calls."""
 TOKEN_PROBABILITIES = 5
@@ -29,12 +29,12 @@ PRESET_FIELDS: Mapping[str, str] = {
     "request_image_aspect_ratio": "request_image_aspect_ratio",
     "custom_prompt_post_processing": "custom_prompt_post_processing",
 }
-"""Fields of every body, and the attributes of a preset that hold them."""
+"""Fields of every body, and the preset's attributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatInput:
-    """What the page's body depends on besides the preset.
+    """Inputs of the page's body besides the preset.
 
     Args:
         generation_type: ``normal``, ``continue``, ``impersonate``, ``quiet``, …
@@ -42,13 +42,13 @@ class ChatInput:
         char_name: The character's name.
         group_names: The members of a group chat.
         max_tokens: The length of the reply, if it is not the preset's.
-        stop_strings: The user's own stop strings, macros expanded; each source gets as many as it takes.
+        stop_strings: The user's own stop strings, macros expanded; each source gets as many as it accepts.
         tools: Tools in OpenAI's form; they are offered if the preset, the source and the model allow it.
-        can_call_tools: What the provider's list of models says about that; unknown if ``None``.
-        efforts: The reasoning efforts that the provider's list gives for the model; unknown if ``None``.
-        json_schema: The schema of the answer: ``name``, ``value``, and ``description`` and ``strict`` if they are set.
+        can_call_tools: Whether the model supports tools, according to the provider's model list; unknown if ``None``.
+        efforts: The model's reasoning efforts in the provider's model list; unknown if ``None``.
+        json_schema: The schema of the answer: ``name``, ``value``, and optionally ``description`` and ``strict``.
         logit_bias: Token ids and their bias.
-        token_probabilities: Whether the page asks for the probabilities of tokens.
+        token_probabilities: True if the page requests token probabilities.
         chat_id: The name of the open chat.
         expand: Expands the macros in a text of the preset.
     """
@@ -70,12 +70,12 @@ class ChatInput:
 
 
 def chat_page_body(preset: Preset, messages: Sequence[JsonObject], given: ChatInput) -> JsonObject:
-    """Make the body SillyTavern's page posts to its server for a chat completion.
+    """Make the body that SillyTavern's page posts to its server for a chat completion.
 
     Args:
         preset: The preset, which names the source and its model.
         messages: The finished prompt, in OpenAI's form.
-        given: Everything else the body depends on.
+        given: Other inputs of the body.
     """
     source, model = preset.chat_completion_source, preset.model
     body: JsonObject = {
@@ -93,7 +93,7 @@ def chat_page_body(preset: Preset, messages: Sequence[JsonObject], given: ChatIn
     }
     _adjust(body, preset)
     effort = rules.translate_effort(source, model, preset.reasoning_effort, shows_thoughts=preset.show_thoughts)
-    # Electron Hub gets an effort only if its list says that the model knows it.
+    # Electron Hub gets an effort only if its list says that the model supports it.
     if effort is not None and (source != "electronhub" or effort in (given.efforts or ())):
         body["reasoning_effort"] = effort
     if preset.verbosity != "auto":
@@ -166,12 +166,12 @@ def _source_fields(preset: Preset, given: ChatInput) -> JsonObject:
 
 
 def _value(preset: Preset, key: str) -> object:
-    """An attribute of a preset, or any other key of its file."""
+    """Return an attribute of a preset, or any other key of its file."""
     return getattr(preset, key) if hasattr(preset, key) else preset.get(key)
 
 
 def _adjust(body: JsonObject, preset: Preset) -> None:
-    """Bring samplers into the range that the source takes."""
+    """Clamp samplers to the range that the source accepts."""
     source = preset.chat_completion_source
     for name, (low, high) in rules.CLAMPS.get(source, {}).items():
         value = body[name]

@@ -1,4 +1,4 @@
-"""Reading the body that SillyTavern's page posts, by the rules of JavaScript."""
+"""Reads the body that SillyTavern's page posts, by the rules of JavaScript."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tavernkit.silly_tavern.providers._request import Connection
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a source makes of the page's body: a request without its address and key."""
+    """A source's request from the page's body, without address and key."""
 
     body: JsonObject
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -29,7 +29,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class PageBody:
-    """The page's body after the steps that every source shares, and what else a request depends on.
+    """The page's body after the common steps of all sources, and other inputs of a request.
 
     ``messages`` are post-processed; ``prompt`` is set instead if the page sent a text. ``json_schema`` is flattened.
     ``proxy`` is the reverse proxy, if the source honours one; ``key`` is the stored key, or the proxy's password.
@@ -65,7 +65,7 @@ class PageBody:
 
     @property
     def effort(self) -> str:
-        """The reasoning effort; no text if it is not set."""
+        """The reasoning effort; empty if it is not set."""
         return self.text("reasoning_effort")
 
     @property
@@ -75,23 +75,23 @@ class PageBody:
         return stops if is_list(stops) else []
 
     def text(self, key: str) -> str:
-        """Read a text value; anything else gives none."""
+        """Read a text value; empty for anything else."""
         value = self.body.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> float:
-        """Read a number; anything else gives 0."""
+        """Read a number; 0 for anything else."""
         value = self.body.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             return 0
         return value
 
     def is_set(self, key: str) -> bool:
-        """Return True if a value is there and neither ``0``, ``""``, ``false`` nor ``null``; ``[]`` is set."""
+        """Return True if a value exists and is not ``0``, ``""``, ``false`` or ``null``; ``[]`` counts as set."""
         return truthy(self.body.get(key))
 
     def pick(self, keys: Iterable[str]) -> JsonObject:
-        """Take those values that are there (``null`` is)."""
+        """Return the existing values (including ``null``)."""
         return {key: self.body[key] for key in keys if key in self.body}
 
     def offered_tools(self) -> JsonObject:

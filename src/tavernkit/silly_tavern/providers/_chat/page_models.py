@@ -1,4 +1,4 @@
-"""What the page knows about sources and models: rules are lines of tables, so that a new model is a new line."""
+"""The page's rules about sources and models, as tables: a new model is a new line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STOP_COUNTS: Mapping[str, int | None] = {
     "cohere": 5,
     "zai": 1,
 }
-"""Sources with a limit of their own (``None`` is without limit); they send the key even when it is empty."""
+"""Sources with their own limit (``None`` means no limit); they send the key even if it is empty."""
 SOURCES_WITHOUT_STOPS = frozenset({"perplexity"})
 GOOGLE_STOP_LENGTH = 16
 
@@ -99,11 +99,11 @@ CLAMPS: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "minimax": {"temperature": (SMALLEST, 1)},
     "workers_ai": {"top_p": (0.001, float("inf"))},
 }
-"""Ranges that values are brought into."""
+"""Ranges that values are clamped to."""
 ZEROS: Mapping[str, Mapping[str, float]] = {"deepseek": {"top_p": SMALLEST}, "zai": {"top_p": 0.01}}
 """What is sent instead of 0."""
 POSITIVE_TOP_K: Mapping[str, float] = {"chutes": float("inf"), "workers_ai": 50}
-"""Sources that get ``top_k`` only if it is more than 0, and the most they get."""
+"""Sources that get ``top_k`` only if it is more than 0, and its maximum."""
 
 PENALTIES = ("frequency_penalty", "presence_penalty")
 SAMPLERS = ("temperature", "top_p", *PENALTIES)
@@ -126,7 +126,7 @@ class Refusal:
     counts_thoughts: bool = False
 
 
-# chat_completion §17 and provider_requests §6; every line that fits is applied.
+# chat_completion §17 and provider_requests §6; every matching line is applied.
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(sources=OPENAI, model=r"^o[134]", fields=(*SAMPLERS, *STOPS_AND_BIAS, "logprobs"), counts_thoughts=True),
     Refusal(
@@ -171,21 +171,21 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(model=r"claude-fable|claude-opus-5|claude-sonnet-5", fields=(*SAMPLERS, "top_k")),
 )
 EFFORT_ONLY_AT_CLAUDE = re.compile(r"claude-fable|claude-opus-5|claude-sonnet-5")
-"""Models that get an effort from their own maker's source only."""
+"""Models that get an effort only from their own maker's source."""
 
 UNSTREAMED_MODELS = ("o1", "o1-2024-12-17")
 """OpenAI's models that cannot stream."""
 NO_SYSTEM_ROLE: Mapping[str, str] = {"openai": r"^o1", "azure_openai": r"^o1", "openrouter": r"^openai/o1"}
 """Models whose system messages are sent as the user's."""
 IMAGES_OF_USERS_ONLY = re.compile(r"deepseek-v4-flash-vision-exp", re.IGNORECASE)
-"""Models that take pictures in the user's messages only."""
+"""Models that accept pictures only in the user's messages."""
 
 TRANSLATING_SOURCES = frozenset({
     *OPENAI_LIKE, "custom", "xai", "aimlapi", "pollinations", "perplexity", "cometapi", "electronhub", "chutes",
     "deepseek", "fireworks",
 })  # fmt: skip
-"""Sources for which the effort is translated; all others get the setting as it is, ``auto`` included."""
-# The first line that fits and knows the effort counts.
+"""Sources for which the effort is translated; others get the setting unchanged, including ``auto``."""
+# The first matching line with the effort counts.
 EFFORTS: tuple[tuple[tuple[str, ...], str, Mapping[str, str]], ...] = (
     (OPENAI, r"^gpt-5\.[456]", {"min": "none"}),
     (OPENAI, r"^gpt-5\.6", {"max": "xhigh"}),
@@ -199,7 +199,7 @@ EFFORTS: tuple[tuple[tuple[str, ...], str, Mapping[str, str]], ...] = (
 
 
 def translate_effort(source: str, model: str, effort: str, *, shows_thoughts: bool) -> str | None:
-    """The ``reasoning_effort`` the page sends; nothing if the field is left out."""
+    """Return the ``reasoning_effort`` that the page sends; None if the field is left out."""
     if EFFORT_ONLY_AT_CLAUDE.search(model) and source != "claude":
         return None
     if source not in TRANSLATING_SOURCES:
@@ -227,7 +227,7 @@ def _refusals(source: str, model: str) -> tuple[Refusal, ...]:
 
 
 def drop_refused(body: JsonObject, source: str, model: str) -> None:
-    """Take out of a body what its model refuses."""
+    """Remove fields that the model refuses from a body."""
     has_effort = "reasoning_effort" in body
     for rule in _refusals(source, model):
         if rule.if_effort and not has_effort:

@@ -1,4 +1,4 @@
-"""Making the request of any chat-completion source."""
+"""Makes the request to any chat-completion source."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def chat_request(
     random: Random | None = None,
     warn: Warn = log_warning,
 ) -> ProviderRequest:
-    """Make the request SillyTavern's server sends for a body of ``chat_page_body()``.
+    """Make the request that SillyTavern's server sends for a body of ``chat_page_body()``.
 
     Args:
         body: The page's body; its ``chat_completion_source`` says which source is asked.
-        connection: The API key and what else the server knows about the provider.
+        connection: The API key and other data about the provider.
         config: The server's settings.
-        random: Makes the seed and the user's id where the server makes them up.
-        warn: Gets what is ignored: a custom endpoint's fields that are not YAML.
+        random: Makes the seed and the user's id if the server generates them.
+        warn: Called with ignored data: a custom endpoint's fields that are not YAML.
 
     Raises:
         RequestRefusedError: SillyTavern would send nothing: the source is unknown or disabled, a key or a part of
             the address is missing.
-        MessageConversionError: A message has content that the provider's form has no place for.
+        MessageConversionError: A message has content that the provider's format does not support.
     """
     name = body.get("chat_completion_source")
     if isinstance(name, str) and name in DISABLED:
@@ -73,7 +73,7 @@ def chat_request(
 
 
 def _read(body: Mapping[str, Json], connection: Connection, config: SillyTavernConfig) -> PageBody:
-    """Read the page's body, with the steps that come before the source's own."""
+    """Read the page's body and run the steps before the source's own."""
     names = PromptNames.from_request(body)
     raw = body.get("messages")
     messages = copied(raw)
@@ -119,6 +119,6 @@ def _address(given: PageBody, source: Source, path: str | None) -> str:
         return source.address(given)
     root = source.root(given) if callable(source.root) else source.root
     if given.proxy:
-        # A bare host counts as one with a final slash, and nothing is trimmed.
+        # A host alone counts as one with a final slash, and nothing is trimmed.
         root = given.proxy if urlsplit(given.proxy).path else f"{given.proxy}/"
     return root + (path or source.path)

@@ -1,4 +1,4 @@
-"""JSON schemas of replies and tools, in the forms that providers take."""
+"""JSON schemas of replies and tools, in the formats of providers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tavernkit.silly_tavern.providers._converters.messages import Messages, pres
 
 DEFINITION = "#/$defs/"
 MAX_SCHEMA_PARTS, MAX_SCHEMA_DEPTH = 100_000, 200
-"""How large and how deep a schema may be after its references are resolved."""
+"""The maximum size and depth of a schema after its references are resolved."""
 
 GOOGLE_SOURCES = ("makersuite", "vertexai")
 UNKNOWN_TO_GOOGLE = frozenset({"default", "additionalProperties", "exclusiveMinimum", "propertyNames"})
-"""Keys that Google's API refuses. They are left out at every depth, even where they are names of properties."""
+"""Keys that Google's API refuses. They are removed at every depth, even if they are names of properties."""
 
 
 def flatten_schema(schema: Json, source: str) -> Json:
-    """Put definitions in the place of references to them; a reference back to itself becomes ``{}``.
+    """Replace references with their definitions; a circular reference becomes ``{}``.
 
     Raises:
         LimitExceededError: The flat schema would have more than ``MAX_SCHEMA_PARTS`` parts.
@@ -40,7 +40,7 @@ class _Flattening:
         self._parts = 0
 
     def flatten(self, value: Json, path: tuple[str, ...], depth: int = 0) -> Json:
-        """Flatten one value; ``path`` are the names of the definitions it is in."""
+        """Flatten one value; ``path`` lists the definitions around it."""
         self._parts += 1
         if self._parts > MAX_SCHEMA_PARTS or depth > MAX_SCHEMA_DEPTH:
             raise LimitExceededError(
@@ -61,7 +61,7 @@ class _Flattening:
 
 
 def named_schema(schema: JsonObject, *, described: bool = False) -> JsonObject:
-    """The ``response_format`` of OpenAI: name, strictness and schema; with its description if ``described``."""
+    """Return OpenAI's ``response_format``: name, strictness and schema; with its description if ``described``."""
     strict = schema.get("strict")
     inner: JsonObject = {
         **present(schema, name="name", schema="value"),
@@ -78,7 +78,7 @@ def described_schema(schema: JsonObject) -> JsonObject:
 
 
 def bare_schema(schema: JsonObject) -> JsonObject:
-    """A ``response_format`` with nothing but the schema."""
+    """Return a ``response_format`` with only the schema."""
     return {"type": "json_schema", "json_schema": present(schema, schema="value")}
 
 
@@ -86,13 +86,13 @@ JSON_OBJECT: JsonObject = {"type": "json_object"}
 
 
 def ask_for_schema(messages: Messages, schema: JsonObject) -> Messages:
-    """Messages with a last one that tells the schema, for providers that only promise some JSON."""
+    """Return messages with the schema in an added last one, for providers with only a generic JSON mode."""
     text = json_stringify(schema["value"], 4) if "value" in schema else "undefined"
     return [*messages, {"role": "user", "content": f"JSON schema for the response:\n{text}"}]
 
 
 def without_schema_mark(owner: JsonObject, key: str) -> JsonObject:
-    """A copy of an object whose JSON schema under ``key`` does not name its own ``$schema``."""
+    """Return a copy of an object whose JSON schema under ``key`` has no ``$schema``."""
     schema = owner.get(key)
     if not is_object(schema):
         return owner

@@ -1,4 +1,4 @@
-"""Sources that share OpenAI's request: the same fields, each with additions of its own."""
+"""Sources that share OpenAI's request, each with its own additions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tavernkit.silly_tavern.providers._text.backends import provider_choice
 
 TEXT_PATH = "/completions"
 KEEPS_CHAT_PATH = ("openrouter",)
-"""Sources that get texts on the path of chats, too."""
+"""Sources that also get texts on the path of chats."""
 
 BASE_FIELDS = (
     "model", "temperature", "max_tokens", "max_completion_tokens", "stream", "presence_penalty", "frequency_penalty",
@@ -45,7 +45,7 @@ BASE_FIELDS = (
 EFFORT_SOURCES = ("openai", "custom")
 """Sources whose ``reasoning_effort`` and ``verbosity`` depend on the model."""
 OWN_EFFORTS = "koboldcpp/"
-"""How the names of models start that understand every effort (custom source)."""
+"""Prefixes of models that support every effort (custom source)."""
 
 MAX_RANDOM_SEED = 99999999
 NANOGPT_EFFORTS: Mapping[str, str] = {"min": "none", "low": "minimal", "medium": "low", "high": "medium", "max": "high"}
@@ -54,7 +54,7 @@ _NANOGPT_CLAUDE = re.compile(r"(?:^|/)claude[-_]")
 
 @dataclass(slots=True)
 class Draft:
-    """What a source adds to the shared request: changed messages, fields, headers."""
+    """A source's additions to the shared request: changed messages, fields, headers."""
 
     messages: Messages
     extra: JsonObject = field(default_factory=dict[str, Json])
@@ -62,7 +62,7 @@ class Draft:
 
 
 def is_text_model(given: PageBody) -> bool:
-    """Return True if the model goes on with a text instead of answering messages."""
+    """Return True if the model continues a text instead of answering messages."""
     return given.prompt is not None or given.model in TEXT_MODELS
 
 
@@ -151,7 +151,7 @@ def _openrouter(given: PageBody, draft: Draft) -> None:
 
 
 def cache_claude(given: PageBody, messages: Messages) -> Messages:
-    """Put cache marks on messages for a Claude model behind another provider, as the server's settings say."""
+    """Put cache marks on messages for a Claude model at another provider, if configured."""
     config = given.config
     if config.claude_enable_system_prompt_cache:
         messages = cache_system_prompt(messages, config.cache_ttl)
@@ -223,7 +223,7 @@ def _workers_ai(given: PageBody, draft: Draft) -> None:
 
 
 def thinking_switch(given: PageBody) -> JsonObject:
-    """The field ``thinking``: on if the page wants to show thoughts."""
+    """Return the field ``thinking``: on if the page wants to show thoughts."""
     return {"type": "enabled" if given.is_set("include_reasoning") else "disabled"}
 
 

@@ -1,4 +1,4 @@
-"""The chat-completion sources: where each is, how its key is sent, and who makes its request."""
+"""The chat-completion sources: their addresses, how the key is sent, and the function that makes the request."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ AFFINITY_LENGTH = 16
 class Source:
     """One source (provider_requests §2).
 
-    ``root`` is its address, or makes it of the body; ``address`` makes the whole address and replaces both. ``proxy``
-    says whether a reverse proxy is honoured, ``open_proxy`` whether that may be without a password.
+    ``root`` is its address, or makes it from the body; ``address`` makes the whole address and replaces both. ``proxy``
+    is True if a reverse proxy is supported, ``open_proxy`` if that needs no password.
     """
 
     make: Callable[[PageBody], Made] = shared_request
@@ -43,7 +43,7 @@ class Source:
 
 
 def _by_endpoint(key: str, usual: str, **others: str) -> Callable[[PageBody], str]:
-    """The root that a field of the body chooses."""
+    """Return the root that a field of the body selects."""
     return lambda given: others.get(given.text(key), usual)
 
 
@@ -131,10 +131,10 @@ SOURCES: Mapping[str, Source] = {
     ),
     "workers_ai": Source(root=_workers_ai),
 }  # fmt: skip
-"""Every source SillyTavern 1.19.0 can use, by its own names."""
+"""Every source of SillyTavern 1.19.0, by its own names."""
 
 DISABLED: Mapping[str, str] = {"cometapi": "This provider is temporarily disabled."}
-"""Sources that SillyTavern 1.19.0 knows and refuses, and what it says."""
+"""Sources that SillyTavern 1.19.0 knows but refuses, with its message."""
 
 CHAT_SOURCES: tuple[str, ...] = (*SOURCES, *DISABLED)
 """Every value of ``chat_completion_source``."""

@@ -1,1 +1,1 @@
-"""Messages in the form each provider gets from SillyTavern's server, quirks included."""
+"""Messages in the format that SillyTavern's server sends to each provider, including quirks."""

@@ -9,7 +9,7 @@ from tavernkit.silly_tavern.providers._converters.messages import MessageConvers
 
 
 def cache_mark(ttl: str | None) -> JsonObject:
-    """A ``cache_control`` value; without a time it lives as long as the provider likes."""
+    """Return a ``cache_control`` value; without a time, the provider's default applies."""
     return {"type": "ephemeral"} if ttl is None else {"type": "ephemeral", "ttl": ttl}
 
 
@@ -22,7 +22,7 @@ def cache_at_depth(messages: Sequence[JsonObject], depth: int, ttl: str) -> Mess
 
 
 def turns_at_depth(turns: Messages, depth: int, *, skip_system: bool = False) -> list[JsonObject]:
-    """The messages at ``depth`` role changes from the end, and at two more; a trailing prefill does not count."""
+    """Return the messages at ``depth`` role changes from the end, and at two more, ignoring a prefill."""
     found: list[JsonObject] = []
     passed_prefill = False
     switches = 0

@@ -129,7 +129,7 @@ def _move_assistant_images(turns: Messages) -> None:
             while target < len(turns) and turns[target].get("role") != "user":
                 target += 1
             if target >= len(turns):
-                # The new turn stands right behind, yet the images go where the search ended: SillyTavern's own order.
+                # The new turn follows directly, but the images go where the search ended: SillyTavern's own order.
                 turns.insert(index + 1, {"role": "user", "content": []})
             turns[target]["content"] = [*_parts(turns[target]), *images]
             turn["content"] = [part for part in _parts(turn) if not _is_image(part)]

@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.providers._converters.messages import Messages, copi
 from tavernkit.silly_tavern.providers._converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames, with_prefix
 
 NO_PREFILL_MODELS = ("gemini-3.6-flash", "gemini-3.7-flash", "gemini-3.5-flash-lite")
-"""Models that refuse to go on with an answer, and sampling values too."""
+"""Models that refuse to continue an answer, and sampling values."""
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 _MEDIA = (("image_url", "image/png"), ("video_url", "video/mp4"), ("audio_url", "audio/mpeg"))
 _DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
@@ -145,7 +145,7 @@ def _media_part(piece: JsonObject, kind: str, default_mime: str, model: str) -> 
 
 
 class _Signer:
-    """Adds the thought signatures that newer models ask for."""
+    """Adds the thought signatures that newer models require."""
 
     def __init__(self, model: str, config: SillyTavernConfig) -> None:
         self._third = "gemini-3" in model
@@ -190,7 +190,7 @@ def _append(contents: Messages, role: str, parts: list[Json]) -> None:
                 first["text"] = to_string(first["text"]) + "\n\n" + to_string(text)
             else:
                 kept.append(part)
-        # A signed text is both merged and kept as a part of its own: SillyTavern's own habit.
+        # A signed text is both merged and kept as a separate part, as in SillyTavern.
         if any(key in part for key in _RICH_KEYS):
             kept.append(part)
     before["parts"] = kept

@@ -1,4 +1,4 @@
-"""Small readings of OpenAI-style messages that every converter needs."""
+"""Helpers for reading OpenAI-style messages, shared by all converters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.errors import TavernKitError
 
 
 class MessageConversionError(TavernKitError):
-    """A message has content that a provider's form has no place for."""
+    """A message has content that a provider's format does not support."""
 
 
 class ToolArgumentsError(MessageConversionError):
@@ -23,18 +23,18 @@ Messages: TypeAlias = list[JsonObject]
 
 
 def copied(messages: object) -> Messages:
-    """Deep copies of the messages of a list; anything else gives none."""
+    """Return deep copies of the messages in a list; empty for anything else."""
     return [thaw_object(message) for message in messages if is_object(message)] if is_list(messages) else []
 
 
 def text_of(message: JsonObject) -> str:
-    """The content as text; missing, null and other empty values give no text."""
+    """Return the content as text; empty for missing, null and other empty values."""
     content = message.get("content")
     return to_string(content) if truthy(content) else ""
 
 
 def string_content(message: JsonObject) -> str:
-    """The content, which must be a text here: names cannot be written into anything else."""
+    """Return the content, which must be text: names cannot be written into anything else."""
     content = message.get("content")
     if not isinstance(content, str):
         raise MessageConversionError(
@@ -45,17 +45,17 @@ def string_content(message: JsonObject) -> str:
 
 
 def printed_content(message: JsonObject) -> str:
-    """The content as JavaScript glues it to a text: ``null`` and ``undefined`` are written out."""
+    """Return the content as JavaScript concatenates it: ``null`` and ``undefined`` are written out."""
     return to_string(message.get("content", UNDEFINED))
 
 
 def present(owner: JsonObject, **sources: str) -> JsonObject:
-    """Values of an object under new keys; what the object does not have stays away (``null`` is a value)."""
+    """Return existing values of an object under new keys (including ``null``)."""
     return {key: owner[source] for key, source in sources.items() if source in owner}
 
 
 def part_text(part: Json) -> str:
-    """The text of a text part; other parts have none."""
+    """Return the text of a text part; empty for other parts."""
     if is_object(part) and part.get("type") == "text":
         text = part.get("text")
         return to_string(text) if truthy(text) else ""
@@ -63,7 +63,7 @@ def part_text(part: Json) -> str:
 
 
 def part_url(part: JsonObject, kind: str) -> str:
-    """The address of a picture, video or sound part."""
+    """Return the address of a picture, video or audio part."""
     media = part.get(kind)
     url = media.get("url") if is_object(media) else None
     return url if isinstance(url, str) else ""

@@ -21,7 +21,7 @@ TOOL_ID_LENGTH = 9
 
 
 def convert_mistral(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
-    """Shorten tool ids, write names into messages and bring roles into an order Mistral accepts."""
+    """Shorten tool ids, write names into messages, and reorder roles as Mistral requires."""
     if not isinstance(messages, list):
         return []
     turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
@@ -46,7 +46,7 @@ def _shorten_tool_ids(turn: JsonObject) -> None:
 
 
 def _short_id(value: Json) -> str:
-    # Half a surrogate pair is hashed as the replacement character, as Node writes it.
+    # A lone surrogate is hashed as the replacement character, as in Node.
     text = to_string(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return hashlib.sha512(text.encode()).hexdigest()[:TOOL_ID_LENGTH]
 

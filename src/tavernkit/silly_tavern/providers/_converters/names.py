@@ -1,4 +1,4 @@
-"""Who speaks: the names that converters write in front of messages."""
+"""The names that converters write before messages."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class PromptNames:
         return any(text.startswith(f"{name}: ") for name in self.group_names)
 
     def as_user(self, text: str) -> str:
-        """Put the user's name in front of an example, unless it is there or not known."""
+        """Put the user's name before an example, unless it is already there or unknown."""
         prefix = self.user_name + ": "
         return text if not self.user_name or text.startswith(prefix) else prefix + text
 
     def as_character(self, text: str) -> str:
-        """Put the character's name in front of a text, unless a speaker is there or it is not known."""
+        """Put the character's name before a text, unless it has a speaker or the name is unknown."""
         prefix = self.char_name + ": "
         known = text.startswith(prefix) or self.starts_with_group_name(text)
         return text if not self.char_name or known else prefix + text
 
     def name_example(self, message: JsonObject) -> None:
-        """Put the speaker in front of a system message that is part of an example dialogue.
+        """Put the speaker before a system message that is part of an example dialogue.
 
-        Content that is not text is left alone unless a known name would have to be written into it.
+        Content that is not text stays unchanged unless a known name must be written into it.
         """
         if message.get("role") != "system":
             return
@@ -60,7 +60,7 @@ class PromptNames:
 
 
 def with_prefix(text: str, name: str) -> str:
-    """Put a name in front of a text, unless it is there."""
+    """Put a name before a text, unless it is already there."""
     prefix = name + ": "
     return text if text.startswith(prefix) else prefix + text
 

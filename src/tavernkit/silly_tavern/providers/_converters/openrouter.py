@@ -1,4 +1,4 @@
-"""What OpenRouter wants differently: sounds, signatures and cache marks."""
+"""OpenRouter's own formats: audio, signatures and cache marks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGNATURE_FORMATS = (
 
 
 def embed_media(messages: Sequence[JsonObject], *, audio: bool = True) -> Messages:
-    """Turn sounds in data URLs into ``input_audio`` parts."""
+    """Convert audio in data URLs to ``input_audio`` parts."""
     turns = copied(messages)
     for turn in turns:
         content = turn.get("content")

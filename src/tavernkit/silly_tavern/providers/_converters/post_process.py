@@ -44,7 +44,7 @@ POST_PROCESSING_TYPES: Mapping[str, MergeOptions] = {
 def post_process(
     messages: Sequence[JsonObject], kind: str, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
 ) -> Messages:
-    """Bring messages into the form a post-processing type asks for; an unknown type leaves them as they are."""
+    """Convert messages as a post-processing type requires; an unknown type changes nothing."""
     options = POST_PROCESSING_TYPES.get(kind)
     return copied(messages) if options is None else merge_messages(messages, names, options, config)
 
@@ -126,7 +126,7 @@ def _add_placeholder(messages: Messages, placeholder: str) -> None:
 
 
 class _MediaTokens:
-    """Stands in for pictures, videos and sounds while texts are joined, then puts them back."""
+    """Replaces pictures, videos and audio with tokens while texts are joined, then puts them back."""
 
     def __init__(self) -> None:
         self._parts: dict[str, Json] = {}
@@ -146,7 +146,7 @@ class _MediaTokens:
             return text
         content: list[Json] = []
         for piece in text.split(SEPARATOR):
-            # A name may be glued to a token: SillyTavern loses the picture then, we keep both.
+            # A name may be joined to a token: SillyTavern then loses the picture; we keep both.
             media = self._parts.get(piece[-TOKEN_LENGTH:])
             words = piece if media is None else piece[:-TOKEN_LENGTH]
             if words or media is None:

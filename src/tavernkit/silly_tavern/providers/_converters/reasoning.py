@@ -14,7 +14,7 @@ _GOOGLE_SHARES: Mapping[str, float] = {"low": 0.1, "medium": 0.25, "high": 0.5, 
 
 
 def claude_budget(max_tokens: int, effort: str, *, stream: bool, adaptive: bool = False) -> int | str | None:
-    """Tokens Claude may think, or an effort for adaptive models; nothing leaves it to the provider."""
+    """Return the thinking tokens of Claude, or an effort for adaptive models; None leaves it to the provider."""
     if adaptive:
         return _CLAUDE_ADAPTIVE.get(effort)
     if effort == "auto":
@@ -25,7 +25,7 @@ def claude_budget(max_tokens: int, effort: str, *, stream: bool, adaptive: bool 
 
 
 def google_budget(max_tokens: int, effort: str, model: str) -> int | str | None:
-    """Tokens or the level Gemini may think; nothing leaves it to the provider."""
+    """Return the thinking tokens or level of Gemini; None leaves it to the provider."""
     if re.search(r"gemini-3(\.\d+)?-pro", model):
         return {"min": "low", "low": "low", "medium": "low", "high": "high", "max": "high"}.get(effort)
     if re.search(r"gemini-3(\.\d+)?-flash", model):

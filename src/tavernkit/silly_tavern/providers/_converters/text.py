@@ -1,4 +1,4 @@
-"""Messages for text-completion endpoints, and small marks that some chat providers want."""
+"""Messages for text-completion endpoints, and marks that some chat providers require."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.providers._converters.post_process import post_proce
 
 
 def to_text_prompt(messages: Json) -> Json:
-    """Write messages as lines of a text that the assistant goes on; a text passes as it is."""
+    """Write messages as lines of a text for the assistant to continue; a text is returned unchanged."""
     if not is_list(messages):
         return messages
     lines = [_line(message) for message in messages if is_object(message)]
@@ -30,7 +30,7 @@ def _line(message: JsonObject) -> str:
 
 
 def add_assistant_prefix(messages: Sequence[JsonObject], tools: Json, key: str) -> Messages:
-    """Mark a trailing assistant message as one to go on, unless tools are in play."""
+    """Mark a trailing assistant message for continuation, unless tools are used."""
     turns = copied(messages)
     tools_in_play = (is_list(tools) and bool(tools)) or any(turn.get("role") == "tool" for turn in turns)
     if turns and not tools_in_play and turns[-1].get("role") == "assistant":
@@ -39,7 +39,7 @@ def add_assistant_prefix(messages: Sequence[JsonObject], tools: Json, key: str) 
 
 
 def add_reasoning_content(messages: Sequence[JsonObject]) -> Messages:
-    """Return messages with tool calls an empty ``reasoning_content`` if they have none."""
+    """Add an empty ``reasoning_content`` to messages with tool calls, if missing."""
     turns = copied(messages)
     for turn in turns:
         if is_list(turn.get("tool_calls")):
@@ -54,6 +54,6 @@ def convert_deepseek(
     names: PromptNames,
     config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> Messages:
-    """Everything SillyTavern does to messages for DeepSeek."""
+    """Convert messages for DeepSeek as SillyTavern does."""
     merged = post_process(messages, "semi_tools", names, config)
     return add_reasoning_content(add_assistant_prefix(merged, tools, "prefix"))

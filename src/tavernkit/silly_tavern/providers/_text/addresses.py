@@ -12,12 +12,12 @@ DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
 
 
 def local_address(server: str) -> str:
-    """An address with ``127.0.0.1`` for the first ``localhost`` in it."""
+    """Return an address with the first ``localhost`` replaced by ``127.0.0.1``."""
     return server.replace("localhost", "127.0.0.1", 1)
 
 
 def override_headers(url: str, headers: Mapping[str, str], config: SillyTavernConfig) -> dict[str, str]:
-    """Headers with those that ``requestOverrides`` has for the address; the first entry that lists it counts."""
+    """Return headers with those of ``requestOverrides`` for the address; the first matching entry counts."""
     host = _host(url)
     overrides = [each.headers for each in config.request_overrides if host in each.hosts]
     extra = {name.lower(): value for name, value in overrides[0].items()} if overrides else {}

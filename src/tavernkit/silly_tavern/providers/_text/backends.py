@@ -21,7 +21,7 @@ from tavernkit.silly_tavern.providers._text.addresses import local_address, over
 from tavernkit.silly_tavern.providers._text.given import text
 
 APP_HEADERS: Mapping[str, str] = {"http-referer": "https://sillytavern.app", "x-title": "SillyTavern"}
-"""How SillyTavern introduces itself to some hosted backends."""
+"""SillyTavern's headers for some hosted backends."""
 BEARER = ("bearer",)
 BEARER_AND_API_KEY = ("bearer", "x-api-key")
 
@@ -36,7 +36,7 @@ Change = Callable[[JsonObject, SillyTavernConfig], JsonObject]
 class Backend:
     """One type: the path below its root, the keys of the page's body it gets, and how the API key is sent.
 
-    ``keys`` is ``None`` if the page's body is passed on as it is; ``change`` is applied before keys are chosen.
+    ``keys`` is ``None`` if the page's body is passed on unchanged; ``change`` is applied before keys are selected.
     """
 
     path: str = "/v1/completions"
@@ -59,7 +59,7 @@ def _openrouter(body: JsonObject, _config: SillyTavernConfig) -> JsonObject:
 
 
 def _ollama(body: JsonObject, config: SillyTavernConfig) -> JsonObject:
-    # The page writes tfs, so the option tfs_z never arrives: SillyTavern's own slip.
+    # The page writes tfs, so the option tfs_z never arrives: SillyTavern's own mistake.
     options: JsonObject = {key: body[key] for key in OLLAMA_OPTIONS if key in body}
     if config.ollama_batch_size > 0:
         options["num_batch"] = config.ollama_batch_size
@@ -87,7 +87,7 @@ BACKENDS: Mapping[str, Backend] = {
     "togetherai": Backend(keys=TOGETHER_KEYS),
     "infermaticai": Backend(keys=INFERMATIC_KEYS),
     "generic": Backend(keys=OPENAI_TEXT_KEYS, change=_first_stops),
-    # Text goes to the chat path, with a prompt: SillyTavern does so.
+    # Text goes to the chat path, with a prompt, as in SillyTavern.
     "openrouter": Backend(path="/v1/chat/completions", keys=OPENROUTER_KEYS, headers=APP_HEADERS, change=_openrouter),
 }
 """The types of the list, by SillyTavern's names."""
@@ -96,7 +96,7 @@ BACKENDS: Mapping[str, Backend] = {
 def textgen_request(
     kind: str, body: Mapping[str, Json], connection: Connection, config: SillyTavernConfig
 ) -> ProviderRequest:
-    """Make the request of the page's body."""
+    """Make the request from the page's body."""
     backend = BACKENDS[kind]
     server = local_address(text(body.get("api_server")))
     root = server.removesuffix("/").removesuffix("/v1")
@@ -116,7 +116,7 @@ def textgen_request(
 
 
 def provider_choice(body: Mapping[str, Json]) -> JsonObject:
-    """Which of OpenRouter's providers are asked, in its own words; nothing if the user has no wishes."""
+    """Return OpenRouter's provider preferences; None if the user has none."""
     choice: JsonObject = {}
     order, quantizations = body.get("provider"), body.get("quantizations")
     if is_list(order) and order:

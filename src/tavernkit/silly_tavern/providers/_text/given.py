@@ -1,4 +1,4 @@
-"""What a text-completion page knows when it makes its body, and the sampler settings it starts from."""
+"""Inputs of the page's body for text completion, and its sampler settings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 TEXTGEN_SETTINGS = "textgenerationwebui_settings"
 SINGLE_REPLY_TYPES = ("continue", "impersonate", "quiet")
-"""Generation types that always ask for one reply."""
+"""Generation types that always request one reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextInput:
-    """What the page's body depends on besides the sampler settings.
+    """Inputs of the page's body besides the sampler settings.
 
     Args:
         prompt: The finished prompt.
@@ -33,16 +33,16 @@ class TextInput:
         max_context: The size of the context.
         stop_strings: The finished stop strings.
         generation_type: ``normal``, ``continue``, ``impersonate``, ``quiet``, …
-        server: The address of a backend the user runs; hosted backends have theirs.
-        stream: Whether the reply is streamed (Kobold and NovelAI have a setting for that).
-        token_probabilities: Whether the page asks for the probabilities of tokens.
+        server: The address of the user's own backend; hosted backends have theirs.
+        stream: True to stream the reply (Kobold and NovelAI have a setting for that).
+        token_probabilities: True if the page requests token probabilities.
         guidance_scale: The chat's CFG scale, if it has one.
         negative_prompt: The chat's negative prompt, if it has one.
-        banned_words: Words that macros of the prompt (``{{banned}}``) want to ban.
-        features: What a Kobold server was found to be able to do (``can_use_min_p``, …).
-        unlimited: Whether NovelAI's highest subscription is active, which allows longer replies.
+        banned_words: Words banned by macros of the prompt (``{{banned}}``).
+        features: The detected features of a Kobold server (``can_use_min_p``, …).
+        unlimited: True if NovelAI's highest subscription is active, which allows longer replies.
         expand: Expands the macros in a text of the settings.
-        tokenize: Gives the token ids of a text by the backend's tokenizer. Without it, bans, biases and NovelAI's
+        tokenize: Returns the token ids of a text by the backend's tokenizer. Without it, bans, biases and NovelAI's
             stop strings that are words are left out with a warning.
         random: Makes the seed of backends that always get one.
     """
@@ -68,12 +68,12 @@ class TextInput:
 
     @classmethod
     def from_plan(cls, plan: TextPlan, *, server: str = "", generation_type: str = "") -> TextInput:
-        """Take the prompt, its stop strings, the lengths and the guidance of a plan.
+        """Use the prompt, its stop strings, the lengths and the guidance of a plan.
 
         Args:
             plan: The plan of a text build.
-            server: The address of a backend the user runs.
-            generation_type: What the plan was built for, if the plan does not know.
+            server: The address of the user's own backend.
+            generation_type: The generation type of the plan, if the plan does not have it.
         """
         guided = plan.guidance_scale != 1
         known = plan.text_input or cls(prompt="", max_tokens=0, max_context=0)
@@ -92,7 +92,7 @@ class TextInput:
 
 
 def _streams(plan: TextPlan) -> bool:
-    """The user's switch; Kobold's is read with its other settings."""
+    """Return the user's switch; Kobold's is read with its other settings."""
     key, switch = ("nai_settings", "streaming_novel") if plan.backend == "novelai" else (TEXTGEN_SETTINGS, "streaming")
     settings = plan.text_settings.get(key)
     return is_mapping(settings) and settings.get(switch) is True
@@ -105,27 +105,27 @@ def _defaults() -> Mapping[str, JsonObject]:
 
 
 def with_defaults(kind: str, settings: Mapping[str, Json]) -> JsonObject:
-    """Settings over SillyTavern's defaults; ``kind`` is ``text``, ``kobold`` or ``novelai``."""
+    """Return settings merged over SillyTavern's defaults; ``kind`` is ``text``, ``kobold`` or ``novelai``."""
     return {**_defaults()[kind], **settings}
 
 
 def copied_fields(settings: Mapping[str, Json], fields: Mapping[str, str]) -> JsonObject:
-    """The settings that exist, under the names they have in a body."""
+    """Return the existing settings, by their names in a body."""
     return {name: settings[setting] for name, setting in fields.items() if setting in settings}
 
 
 def number(value: Json, default: float = 0) -> float:
-    """A number as it is; anything else gives the default."""
+    """Return a number; the default for anything else."""
     return default if isinstance(value, bool) or not isinstance(value, (int, float)) else value
 
 
 def text(value: Json) -> str:
-    """A text as it is; anything else gives none."""
+    """Return a text; empty for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def token_ids(line: str) -> list[int] | None:
-    """The ids of a JSON list of whole numbers; anything else gives nothing."""
+    """Return the ids in a JSON list of whole numbers; None for anything else."""
     try:
         found = json_parse(line)
     except JSSyntaxError:
@@ -137,9 +137,9 @@ def token_ids(line: str) -> list[int] | None:
 
 
 def bias_entries(settings: Mapping[str, Json], given: TextInput) -> list[tuple[list[int], Json]]:
-    """Token ids and values of the setting ``logit_bias``, in order.
+    """Return token ids and values of the setting ``logit_bias``, in order.
 
-    ``[ids]`` are taken as they are, ``{text}`` is tokenized as it is, other text with a blank in front.
+    ``[ids]`` are used directly, ``{text}`` is tokenized unchanged, other text with a space before it.
     """
     found: list[tuple[list[int], Json]] = []
     entries = settings.get("logit_bias")
@@ -161,7 +161,7 @@ def bias_entries(settings: Mapping[str, Json], given: TextInput) -> list[tuple[l
 
 
 def tokens(words: str, field: str, given: TextInput) -> list[int] | None:
-    """The token ids of a text; without a tokenizer nothing, and a warning."""
+    """Return the token ids of a text; without a tokenizer, none, with a warning."""
     if given.tokenize is None:
         given.warn(f"{field} {words!r} is left out: a tokenizer is needed to send it")
         return None

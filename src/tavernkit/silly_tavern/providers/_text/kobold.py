@@ -32,7 +32,7 @@ FEATURE_SAMPLERS: Mapping[str, tuple[str, ...]] = {
 }
 """Samplers that only servers with a feature get."""
 ALL_FEATURES = (*FEATURE_SAMPLERS, "can_use_streaming", "can_use_stop_sequence", "can_use_grammar")
-"""What a server of today can do: files do not say what SillyTavern found when it connected."""
+"""Features of current servers: files do not contain what SillyTavern detected."""
 
 SENT = (
     "rep_pen", "rep_pen_range", "rep_pen_slope", "temperature", "tfs", "top_a", "top_k", "top_p", "min_p", "typical",
@@ -76,7 +76,7 @@ def kobold_body(settings: Mapping[str, Json], given: TextInput) -> JsonObject:
 
 
 def kobold_request(body: Mapping[str, Json], config: SillyTavernConfig) -> ProviderRequest:
-    """Make the request of the page's body; Kobold has no keys."""
+    """Make the request from the page's body; Kobold has no keys."""
     root = local_address(text(body.get("api_server")))
     path = "/extra/generate/stream" if body.get("streaming") else "/v1/generate"
     sent: JsonObject = {

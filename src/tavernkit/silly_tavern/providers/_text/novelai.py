@@ -24,7 +24,7 @@ from tavernkit.silly_tavern.providers._text.given import (
 
 API, TEXT_API = "https://api.novelai.net", "https://text.novelai.net"
 TEXT_API_FAMILIES = ("kayra", "erato")
-"""Families that live on the newer host, and whose replies may be longer on the highest subscription."""
+"""Families that are served by the newer host, and whose replies may be longer with the highest subscription."""
 MAX_LENGTH, MAX_LENGTH_UNLIMITED = 150, 250
 TOKENIZED_FAMILIES = ("clio", "kayra", "erato")
 """Families whose tokenizer is known: only they get stop strings and bans."""
@@ -62,7 +62,7 @@ def novelai_body(settings: Mapping[str, Json], given: TextInput) -> JsonObject:
         "use_string": True,
         **copied_fields(chosen, {name: name for name in NUMBERS}),
         "max_length": min(given.max_tokens, longest),
-        # The page has no such settings any more: not a number, which JSON writes as null.
+        # The page no longer has these settings: not a number, which JSON writes as null.
         "mirostat_lr": None,
         "mirostat_tau": None,
         "logit_bias_exp": biases,
@@ -93,7 +93,7 @@ def novelai_body(settings: Mapping[str, Json], given: TextInput) -> JsonObject:
 
 
 def novelai_request(body: Mapping[str, Json], connection: Connection) -> ProviderRequest:
-    """Make the request of the page's body."""
+    """Make the request from the page's body."""
     if not connection.key:
         raise RequestRefusedError("novelai: an API key is needed", code="MISSING_KEY")
     model = text(body.get("model"))
@@ -122,7 +122,7 @@ def novelai_request(body: Mapping[str, Json], connection: Connection) -> Provide
 
 @cache
 def _built_in() -> Mapping[str, JsonObject]:
-    """NovelAI's own bans, biases and exceptions, by model family."""
+    """Return NovelAI's own bans, biases and exceptions, by model family."""
     tables = files("tavernkit.silly_tavern.providers").joinpath("data/novelai_tokens.json").read_text("utf-8")
     return cast("Mapping[str, JsonObject]", json.loads(tables))
 
@@ -137,7 +137,7 @@ def _joined(built_in: JsonObject, body: Mapping[str, Json], key: str) -> list[Js
 
 
 def _without_empty(items: list[Json]) -> list[Json]:
-    # One that directly follows another empty one is passed over, as the reference does.
+    # One that directly follows another empty one is skipped, as in SillyTavern.
     index = 0
     while index < len(items):
         if not items[index]:

@@ -1,4 +1,4 @@
-"""The body SillyTavern's page makes for the backends of its text-completion type list."""
+"""The body that SillyTavern's page makes for the backends of its text-completion type list."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIONAL_MODELS: Mapping[str, str] = {
     "tabby": "tabby_model",
     "llamacpp": "llamacpp_model",
 }
-"""Types that send a model only if one is chosen, and the setting that holds it."""
+"""Types that send a model only if one is chosen, and its setting."""
 MODELS: Mapping[str, str] = {
     kind: f"{kind}_model"
     for kind in (
@@ -222,7 +222,7 @@ def _aphrodite(settings: JsonObject, *, dynamic: bool) -> JsonObject:
     if dynamic:
         body |= copied_fields(settings, {"dynatemp_min": "min_temp", "dynatemp_max": "max_temp"})
     priorities = settings.get("samplers_priorities")
-    # The order that is the default anyway is not sent.
+    # The default order is not sent.
     if priorities != with_defaults("text", {}).get("samplers_priorities"):
         body["sampler_priority"] = priorities
     return body
@@ -251,7 +251,7 @@ def _others(kind: str, settings: JsonObject, given: TextInput) -> JsonObject:
 
 
 def _finish(kind: str, body: JsonObject, settings: JsonObject, given: TextInput, bans: _Bans) -> None:
-    """Change what one type wants otherwise."""
+    """Apply the special rules of one type."""
     if kind == "koboldcpp":
         if settings.get("grammar_string"):
             body["grammar"] = settings["grammar_string"]

@@ -1,4 +1,4 @@
-"""Making the page's body and the request of any text-completion backend."""
+"""Makes the page's body and the request for any text-completion backend."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tavernkit.silly_tavern.providers._text.page import textgen_body
 
 KOBOLD, NOVELAI = "kobold", "novelai"
 TEXT_BACKENDS: tuple[str, ...] = (*BACKENDS, KOBOLD, NOVELAI)
-"""Every text-completion backend: SillyTavern's types, and the two with protocols of their own."""
+"""Every text-completion backend: SillyTavern's types, and the two with their own protocols."""
 
 
 def text_page_body(backend: str, settings: Mapping[str, Json], given: TextInput) -> JsonObject:
-    """Make the body SillyTavern's page posts to its server for a text completion.
+    """Make the body that SillyTavern's page posts to its server for a text completion.
 
     Args:
         backend: One of ``TEXT_BACKENDS``.
         settings: Sampler settings by the names of a preset file of that backend (``temp``, ``rep_pen``, …; the
-            model is one of them: ``vllm_model``, ``model_novel``, …). What is missing has SillyTavern's default.
-        given: The prompt and everything else the body depends on.
+            model is one of them: ``vllm_model``, ``model_novel``, …). Missing settings have SillyTavern's defaults.
+        given: The prompt and other inputs of the body.
 
     Raises:
         ConfigError: The backend is not known.
@@ -45,12 +45,12 @@ def text_request(
     connection: Connection | None = None,
     config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> ProviderRequest:
-    """Make the request SillyTavern's server sends for a body of ``text_page_body()``.
+    """Make the request that SillyTavern's server sends for a body of ``text_page_body()``.
 
     Args:
         backend: One of ``TEXT_BACKENDS``.
         body: The page's body; its ``api_server`` says where the backend is.
-        connection: The API key, if the backend wants one.
+        connection: The API key, if the backend needs one.
         config: The server's settings.
 
     Raises:
@@ -67,7 +67,7 @@ def text_request(
 
 
 def require_backend(backend: str) -> None:
-    """Raise an error that lists the known backends if this is none of them."""
+    """Raise an error that lists the known backends if this one is unknown."""
     if backend not in TEXT_BACKENDS:
         known = ", ".join(TEXT_BACKENDS)
         raise ConfigError(f"unknown text backend {backend!r}; pass one of {known}", code="UNKNOWN_BACKEND")
