@@ -122,7 +122,7 @@ def novelai_request(body: Mapping[str, Json], connection: Connection) -> Provide
 
 @cache
 def _built_in() -> Mapping[str, JsonObject]:
-    """Return NovelAI's own bans, biases and exceptions, by model family."""
+    """Return Return NovelAI's own bans, biases and exceptions, by model family."""
     tables = files("tavernkit.silly_tavern.providers").joinpath("data/novelai_tokens.json").read_text("utf-8")
     return cast("Mapping[str, JsonObject]", json.loads(tables))
 
