@@ -18,6 +18,7 @@ from tavernkit import __version__
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.files import stdin_once
 from tavernkit.cli.streams import complaining_as_json
+from tavernkit.cli.values import take_plain_values
 
 COMMANDS = (
     "demo",
@@ -43,10 +44,42 @@ COMMANDS = (
 )
 """Modules of ``cli.commands`` in the order of the help; each has ``register(app)``."""
 
+SUMMARIES = {
+    "demo": "Show what TavernKit does, on an example that comes with it. Needs no key and no network.",
+    "build": "Build the prompt for a character card and print it.",
+    "explain": "Show where every part of a prompt comes from, what it costs, and what was left out and why.",
+    "studio": "Open a page that shows the prompt while you edit a card, book or preset.",
+    "cache": "Replay a chat and show what a provider's prompt cache would save, turn by turn, and what breaks it.",
+    "lint": "Find mistakes and surprises: schema problems, unknown macros, lore that cannot fire, slow regexes.",
+    "test": "Test cards, lorebooks and presets: which lore fires, what is in the prompt, how large it is.",
+    "diff": "Show what changed between two versions: fields, entries (added, removed, changed, moved), "
+    "and the prompts.",
+    "doctor": "Show what is in an installation, what is in use, and what is not supported.",
+    "tokens": "Count tokens, offline, with the model's own tokenizer if it is known.",
+    "chat": "Talk to a character in the terminal, following SillyTavern or RisuAI, and save the chat in its format.",
+    "batch": "Build the prompts of a grid: all combinations of cards, personas, presets, chats, messages and seeds.",
+    "eval": "Test how well models call tools, write directives and keep to a language.",
+    "serve": "Let any OpenAI client talk to your characters.",
+    "card": "Show, convert, extract and embed character cards.",
+    "lore": "Test and convert lorebooks.",
+    "macros": "List and try SillyTavern's macros.",
+    "cbs": "List and try RisuAI's CBS functions.",
+    "preset": "Convert presets between SillyTavern and RisuAI.",
+    "tokenizers": "Check and download the tokenizer files of models.",
+    "server": "Manage the service's database.",
+}
+"""What the help says of each command and group, in its order, so that it need not import them."""
+
+MODULES = {"server": "serve"}
+"""Modules that have another name than the command."""
+
 EPILOG = (
     "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
     "its budget · 4 the model failed · 130 interrupted · 141 the reader of the output closed it."
 )
+
+COMPLETION_VARIABLE = "_TAVERNKIT_COMPLETE"
+"""What shells set to ask for completions."""
 
 HELP_NAMES = ["-h", "--help"]
 
@@ -66,6 +99,8 @@ def make_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
         context_settings={"help_option_names": HELP_NAMES},
     )
     app.callback()(_root)
+    for name, summary in SUMMARIES.items() if not commands else ():
+        app.command(name, help=summary)(_never)
     for name in commands:
         register = cast("Callable[[typer.Typer], None]", import_module(f"tavernkit.cli.commands.{name}").register)
         register(app)
@@ -74,12 +109,18 @@ def make_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 
 
 def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the requested command, because preparing all others takes longer than running it.
+    """Return the module of the command that is asked for, as preparing the others takes longer than running it.
 
-    Without a known command, return all, for the help and for suggestions.
+    The help, and errors about commands that do not exist, need none. Completion in a shell needs all.
     """
+    if COMPLETION_VARIABLE in os.environ:
+        return COMMANDS
     name = next((each for each in arguments if not each.startswith("-")), None)
-    return (name,) if name in COMMANDS else COMMANDS
+    return (MODULES.get(name, name),) if name in SUMMARIES else ()
+
+
+def _never() -> None:
+    """Stand for a command in the help."""
 
 
 def _lay_out_examples(app: typer.Typer) -> None:
@@ -88,6 +129,8 @@ def _lay_out_examples(app: typer.Typer) -> None:
     Docstrings mark examples with ``\b``, which the help needs as a control character.
     """
     for command in app.registered_commands:
+        if command.help is not None:
+            continue
         doc = cleandoc(command.callback.__doc__ or "") if command.callback is not None else ""
         text, mark, examples = doc.partition("\\b\n")
         paragraphs = "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
@@ -97,9 +140,10 @@ def _lay_out_examples(app: typer.Typer) -> None:
             _lay_out_examples(group.typer_instance)
 
 
-def _name_values(command: object) -> None:
-    """Show readable names of option types instead of Python's types."""
+def _finish(command: object) -> None:
+    """Let parameters take plain values quickly, and show readable names of types instead of Python's types."""
     for parameter in getattr(command, "params", ()):
+        take_plain_values(parameter)
         described = getattr(parameter, "type_descriptor", None)
         if described is not None and parameter.metavar is None and parameter.param_type_name == "option":
             taken = next(iter(get_args(described.annotation)), described.annotation)
@@ -108,8 +152,9 @@ def _name_values(command: object) -> None:
         asking = command.get_help_option(typer.Context(command, help_option_names=HELP_NAMES))
         if asking is not None:
             asking.metavar = ""
+            take_plain_values(asking)
     for each in getattr(command, "commands", {}).values():
-        _name_values(each)
+        _finish(each)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -129,7 +174,7 @@ def _run(arguments: Sequence[str]) -> int:
     propagate, logger.propagate = logger.propagate, False
     try:
         command = typer.main.get_command(make_app(_asked_for(arguments)))
-        _name_values(command)
+        _finish(command)
         code = command.main(
             [each for each in arguments if each != "--debug"], prog_name="tavernkit", standalone_mode=False
         )
