@@ -10,10 +10,12 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.models import HTTPError, ModelError, Request, RequestTimeoutError
 from tavernkit.models._script import Disconnect, Hang
+from tavernkit.prompt import Message
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.example_model import ExampleModel
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.upstream import Upstream
 from tavernkit.server.upstream_errors import as_service_error, kind_of_failure
@@ -228,3 +230,23 @@ async def test_a_mistake_of_the_request_is_told_at_once(start: StartApp) -> None
     async with start(upstreams=route, models={"a": one, "b": other}) as client:
         assert (await client.post("/v1/chat/completions", json=body)).status_code == 400
     assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [
+            {"role": "user", "content": "First"},
+            {"role": "user", "content": "x" * 300},
+            {"role": "system", "content": "y"},
+        ],
+        [Message("user", "Said"), Message("user", "Seen", attachments=[{"type": "image_url"}])],
+        [{"role": "user", "content": [{"type": "text", "text": "parts"}]}],
+        [],
+    ],
+)
+async def test_the_example_model_says_the_same_whole_and_in_pieces(messages: list[Any]) -> None:
+    request = Request(model="m", messages=messages)
+    pieces = [piece.text async for piece in ExampleModel().stream(request)]
+    whole = await ExampleModel().send(request)
+    assert (whole.text, whole.finish_reason, whole.model) == ("".join(pieces), "stop", "m")

@@ -7,11 +7,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from tavernkit._values import JsonObject, is_list, is_object
-from tavernkit.models import Reply, ReplyPiece, Request, ScriptedModel
+from tavernkit.dialects._messages import MessageLike
+from tavernkit.models import Accumulator, Reply, ReplyPiece, Request, ScriptedModel
+from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._protocol import AsyncContext
+from tavernkit.prompt._message import Message
 from tavernkit.testing import Answer
 
 QUOTED_CHARACTERS = 200
+NOTHING = "..."
+"""What is quoted where the user has said nothing."""
 
 
 class ExampleModel(AsyncContext):
@@ -29,7 +34,14 @@ class ExampleModel(AsyncContext):
     async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
         """Answer at once, or word by word."""
         await asyncio.sleep(self._latency)
-        return await ScriptedModel(_reply).send(request, on_delta=on_delta)
+        messages = request.messages or ()
+        if on_delta is not None or any(isinstance(each, Message) and each.attachments for each in messages):
+            return await ScriptedModel(_reply).send(request, on_delta=on_delta)
+        # What ScriptedModel does, without a body of the request that nobody gets.
+        said = (_text(each) for each in reversed(messages) if _is_text_of_user(each))
+        answer, collected = _answer(next(said, NOTHING)), Accumulator()
+        collected.add(OpenAIReader().read(answer.body(request.model or ScriptedModel().name)))
+        return collected.reply()
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
         """Answer word by word."""
@@ -40,8 +52,12 @@ class ExampleModel(AsyncContext):
 
 
 def _reply(request: JsonObject) -> Answer:
-    said = _last_words(request)
-    text = f'*nods slowly.* "{said}", you say. Go on. (A scripted model answers; see --upstream for a real one.)'
+    return _answer(_last_words(request))
+
+
+def _answer(said: str) -> Answer:
+    quoted = said[:QUOTED_CHARACTERS]
+    text = f'*nods slowly.* "{quoted}", you say. Go on. (A scripted model answers; see --upstream for a real one.)'
     return Answer(text=text, deltas=[f"{word} " for word in text.split(" ")[:-1]] + [text.rsplit(" ", 1)[-1]])
 
 
@@ -49,5 +65,15 @@ def _last_words(request: JsonObject) -> str:
     messages = request.get("messages")
     for message in reversed(messages if is_list(messages) else []):
         if is_object(message) and message.get("role") == "user" and isinstance(message.get("content"), str):
-            return str(message["content"])[:QUOTED_CHARACTERS]
-    return "..."
+            return str(message["content"])
+    return NOTHING
+
+
+def _is_text_of_user(message: MessageLike) -> bool:
+    if isinstance(message, Message):
+        return message.role == "user"
+    return message.get("role") == "user" and isinstance(message.get("content"), str)
+
+
+def _text(message: MessageLike) -> str:
+    return message.content if isinstance(message, Message) else str(message.get("content"))

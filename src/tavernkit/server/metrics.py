@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -76,13 +78,13 @@ class Metrics:
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
         self._running.dec()
-        self._requests.labels(method if method in METHODS else "other", route, str(status)).inc()
-        self._latency.labels(route).observe(seconds)
+        _child(self._requests, method if method in METHODS else "other", route, str(status)).inc()
+        _child(self._latency, route).observe(seconds)
 
     def turn(self, kind: str, status: str, seconds: float) -> None:
         """Count a finished turn."""
-        self._turns.labels(kind, status).inc()
-        self._turn_latency.labels(kind).observe(seconds)
+        _child(self._turns, kind, status).inc()
+        _child(self._turn_latency, kind).observe(seconds)
 
     def built(self, seconds: float) -> None:
         """Record the time of a build."""
@@ -90,7 +92,7 @@ class Metrics:
 
     def asked(self, upstream: str, seconds: float) -> None:
         """Record the time of a model's reply."""
-        self._upstream.labels(upstream).observe(seconds)
+        _child(self._upstream, upstream).observe(seconds)
 
     def used(self, upstream: str, usage: Usage, predicted: int = 0) -> None:
         """Count the tokens of a request; cached tokens are part of the input.
@@ -108,24 +110,24 @@ class Metrics:
         }
         for kind, tokens in counts.items():
             if tokens > 0:
-                self._tokens.labels(upstream, kind).inc(tokens)
+                _child(self._tokens, upstream, kind).inc(tokens)
 
     def upstream_failed(self, upstream: str, reason: str) -> None:
         """Count a failure of a model's server."""
-        self._errors.labels(upstream, reason).inc()
+        _child(self._errors, upstream, reason).inc()
 
     def first_token(self, upstream: str, seconds: float) -> None:
         """Record the time to the first token of a stream."""
-        self._first_token.labels(upstream).observe(seconds)
+        _child(self._first_token, upstream).observe(seconds)
 
     def summary(self, status: str, seconds: float) -> None:
         """Count a summary by its outcome."""
-        self._summaries.labels(status).inc()
+        _child(self._summaries, status).inc()
         self._summary_latency.observe(seconds)
 
     def pruned(self, table: str, rows: int) -> None:
         """Count removed rows of a table."""
-        self._pruned.labels(table).inc(rows)
+        _child(self._pruned, table).inc(rows)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus's text format, summed over all workers of this machine."""
@@ -135,6 +137,15 @@ class Metrics:
         together = CollectorRegistry()
         MultiProcessCollector(together, str(self._shared))
         return generate_latest(together)
+
+
+_Metric = TypeVar("_Metric", Counter, Histogram)
+
+
+@lru_cache(maxsize=4096)
+def _child(metric: _Metric, *labels: str) -> _Metric:
+    """The part of a metric with these labels; prometheus_client takes longer to find it than to count."""
+    return metric.labels(*labels)
 
 
 def _forget_dead(folder: Path) -> None:

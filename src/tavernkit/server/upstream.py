@@ -158,7 +158,8 @@ class Upstream:
 
     def addressed(self, request: Request) -> Request:
         """Return a request with a model: the settings', else the preset's, else the upstream's own name."""
-        return request.replace(model=self.config.model or request.model or self.name)
+        name = self.config.model or request.model or self.name
+        return request if name == request.model else request.replace(model=name)
 
     async def ask(self, request: Request, listener: Listener) -> Reply:
         """Send a request; if a stream breaks after some text, return the partial reply.
@@ -178,9 +179,10 @@ class Upstream:
             gone.cancel()
             if not work.done():
                 work.cancel()
-            outcome = (await asyncio.gather(work, return_exceptions=True))[0]
-        if isinstance(outcome, Reply):
-            return outcome
+                await asyncio.wait((work,))
+        outcome = asyncio.CancelledError() if work.cancelled() else work.exception()
+        if outcome is None:
+            return work.result()
         said = collected.reply()
         if isinstance(outcome, asyncio.CancelledError):
             if not (said.text or said.reasoning):
