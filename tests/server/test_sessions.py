@@ -343,3 +343,16 @@ async def test_lines_name_the_persona_who_spoke(start: StartApp) -> None:
     said = [each["content"] for each in sent_to(model, 1) if each["role"] == "user"]
     assert "Ann: I am here." in said
     assert "So am I." in said
+
+
+async def test_a_greeting_without_an_answer_follows_the_persona(start: StartApp) -> None:
+    async with start(ScriptedModel("Hm.", name="gpt-4o")) as client:
+        ids = [(await client.post("/api/personas", json={"name": each})).json()["id"] for each in ("Ann", "Tom")]
+        base = f"/api/sessions/{(await client.post('/api/sessions', json={'model': 'aria'})).json()['id']}"
+        for name, persona in zip(("Ann", "Tom"), ids, strict=True):
+            assert (await client.patch(base, json={"persona": persona})).is_success
+            (greeting,) = await messages(client, base)
+            assert name in greeting["content"]
+        assert (await client.post(f"{base}/messages", json={"content": "Hello."})).is_success
+        assert (await client.patch(base, json={"persona": ids[0]})).is_success
+        assert "Tom" in (await messages(client, base))[0]["content"]

@@ -30,7 +30,7 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import Use
-from tavernkit.server.swipes import with_new_swipe
+from tavernkit.server.swipes import swipes_of, with_new_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
 from tavernkit.server.talks.talk import LineChange, TalkInput, TalkResult
@@ -426,6 +426,20 @@ class TurnLog:
         return await chats.create_chat(
             connection, owner, external_id, selection, lines, details=details, options=options
         )
+
+    async def greet_again(self, connection: AsyncConnection, chat: ChatState) -> None:
+        """Write a greeting without an answer again, as SillyTavern does when the persona changes."""
+        talk = self._talks.of(chat.selection.platform)
+        lines = await chats.read_lines(connection, chat.id, limit=2)
+        untouched = len(lines) == 1 and lines[0].role == "assistant" and not chat.details.get("tainted")
+        if not untouched or chat.selection.group is not None or not isinstance(talk, SillyTavernTalk):
+            return
+        _, shown = swipes_of(lines[0].native) or ([], 0)
+        cast = await self._library.cast(connection, chat.selection)
+        greeting, _ = await talk.greeting(cast, user_name=self._config.user_name, index=shown)
+        if greeting:
+            changed = replace(lines[0], content=greeting[0].content, native=greeting[0].native)
+            await chats.store_lines(connection, chat.id, lines, [changed])
 
     async def changed(
         self, connection: AsyncConnection, chat: ChatState, line: ChatLine, change: LineChange

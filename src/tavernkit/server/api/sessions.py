@@ -114,6 +114,8 @@ async def change_session(session_id: PathId, body: SessionPatch, service: TheSer
             changes["options"] = kept
         await chats.update_chat(connection, chat, **storable_json(changes))
         chat = await chats.get_chat(connection, session_id)
+        if "persona" in changes:
+            await service.turns.log.greet_again(connection, chat)
     return SessionOut.of(chat, time.time())
 
 

@@ -51,10 +51,8 @@ class Talks:
         text, speaker = str(said.get("text")), str(said.get("speaker") or cast.name)
         if cast.selection.platform == RISU_AI:
             return replace(self._risu_ai.reply_line(text), status=PARTIAL)
-        members = {bundle.character.name: member for member, bundle in cast.members.items()}
-        member = members.get(speaker)
-        avatar = cast.avatar(member) if member is not None else None
-        return silly_tavern_lines.partial_reply(text, speaker, avatar=avatar, reason="the server stopped")
+        avatars = {bundle.character.name: cast.avatar(member) for member, bundle in cast.members.items()}
+        return silly_tavern_lines.partial_reply(text, speaker, avatar=avatars.get(speaker), reason="the server stopped")
 
 
 def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str, avatar: str | None) -> ChatLine:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tavernkit import risu_ai
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.dialects import Attachment
+from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
@@ -80,7 +81,7 @@ def own_lines(lines: Sequence[ChatLine]) -> list[ChatLine]:
     return [line for line in lines if NEUTRAL not in line.native]
 
 
-def open_exchange(lines: Sequence[ChatLine]) -> list[JsonObject]:
+def open_exchange(lines: Sequence[ChatLine]) -> list[Message]:
     """Return the tool calls and results at the end of a chat, as messages: the model continues from there."""
     first = len(lines)
     while first > 0 and NEUTRAL in lines[first - 1].native:
@@ -88,7 +89,7 @@ def open_exchange(lines: Sequence[ChatLine]) -> list[JsonObject]:
     return [_message(line) for line in lines[first:] if line.role != SYSTEM]
 
 
-def system_messages(lines: Sequence[ChatLine]) -> list[JsonObject]:
+def system_messages(lines: Sequence[ChatLine]) -> list[Message]:
     """Return a client's system messages: RisuAI's chats cannot contain them, so they go before the prompt."""
     return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
 
@@ -183,13 +184,6 @@ def _followers(lines: Sequence[ChatLine]) -> dict[str, list[ChatLine]]:
     return found
 
 
-def _message(line: ChatLine) -> JsonObject:
+def _message(line: ChatLine) -> Message:
     metadata = line.native.get(NEUTRAL)
-    metadata = metadata if is_object(metadata) else {}
-    message: JsonObject = {"role": line.role, "content": line.content}
-    if is_list(metadata.get("tool_calls")):
-        message["tool_calls"] = metadata["tool_calls"]
-        message["content"] = line.content or None
-    if metadata.get("tool_call_id"):
-        message["tool_call_id"] = metadata["tool_call_id"]
-    return message
+    return Message(role=line.role, content=line.content, metadata=metadata if is_object(metadata) else {})

@@ -10,6 +10,7 @@ from tavernkit import Plan
 from tavernkit._turns import Exchange, OnPiece, ToolOutcome
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw
 from tavernkit.cards import DEFAULT_LIMITS, Limits
+from tavernkit.dialects._messages import MessageLike
 from tavernkit.models import Reply, Request, ServerFields, ToolCall
 from tavernkit.models._parameters import LENGTHS, STANDARD_OPTIONS
 from tavernkit.models._reply import join_replies
@@ -257,7 +258,7 @@ def refuse_without_reply(given: TalkInput, *kinds: TurnKind) -> None:
         raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
 
 
-def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], given: TalkInput) -> Request:
+def model_request(messages: Sequence[MessageLike], own: Mapping[str, object], given: TalkInput) -> Request:
     """Return the request; the client's options override the preset's."""
     chosen: JsonObject = {key: thaw(own[key]) for key in STANDARD_OPTIONS if own.get(key) is not None}
     if any(key in given.options for key in LENGTHS):
