@@ -438,7 +438,7 @@ class TurnLog:
         cast = await self._library.cast(connection, chat.selection)
         greeting, _ = await talk.greeting(cast, user_name=self._config.user_name, index=shown)
         if greeting:
-            changed = replace(lines[0], content=greeting[0].content, native=greeting[0].native)
+            changed = replaced(lines[0], content=greeting[0].content, native=greeting[0].native)
             await chats.store_lines(connection, chat.id, lines, [changed])
 
     async def changed(
