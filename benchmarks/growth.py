@@ -7,6 +7,8 @@ growth in proportion.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import json
 import math
 import random
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tavernkit as tk
-from benchmarks import bench_risu_build, bench_st_build, workloads
+from benchmarks import bench_risu_build, bench_risu_lore, bench_st_build, bench_st_text, workloads
 from benchmarks.bench_st_macros import environment
 from benchmarks.bench_world_info import SETTINGS, estimate, workload
 from tavernkit import risu_ai, silly_tavern
@@ -27,11 +29,13 @@ from tavernkit.budget import get_tokenizer
 from tavernkit.risu_ai._cbs import CBSEngine
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._chat.chat_log import with_messages
+from tavernkit.risu_ai._lorebook import LorebookEngine
 from tavernkit.silly_tavern._macros import MacroEngine
 from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
 ROUNDS = 5
 LARGE = (10_000, 40_000, 100_000)
+MESSAGES = (50, 500, 5_000)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,24 @@ class Operation:
 def scan(entries: int) -> Callable[[], object]:
     engine, given = WorldInfoEngine(), workload(entries)
     engine.compile(given.books, given.settings)
+    return lambda: engine.scan(given)
+
+
+def scan_keys(keys: int) -> Callable[[], object]:
+    given = workload(1_000)
+    made = workloads.lore(1_000)["book"]
+    for number, entry in enumerate(made["entries"].values()):
+        entry["key"] += [f"Quor{number} {extra}" for extra in range(keys // 1_000 - len(entry["key"]))]
+    books = SelectedBooks(global_=(silly_tavern.WorldBook("keys", made),))
+    engine, longer = WorldInfoEngine(), dataclasses.replace(given, books=books)
+    engine.compile(books, given.settings)
+    return lambda: engine.scan(longer)
+
+
+def scan_of_risu_ai(count: int) -> Callable[[], object]:
+    found, given = bench_risu_lore.entries(count)
+    engine = LorebookEngine()
+    given = dataclasses.replace(given, entries=engine.compile(found))
     return lambda: engine.scan(given)
 
 
@@ -101,6 +123,15 @@ def next_turn(lines: int, **more: Any) -> Callable[[], object]:
     return turn
 
 
+def next_turn_of_text(lines: int) -> Callable[[], object]:
+    own = {name: value for name, value in bench_st_text.inputs().items() if name != "history"}
+    return next_turn(lines, **own)
+
+
+def next_turn_of_scripts(lines: int) -> Callable[[], object]:
+    return next_turn(lines, regex_scripts=silly_tavern.RegexScripts.from_settings({"regex": bench_st_build.SCRIPTS}))
+
+
 def next_turn_with_prompts(prompts: int) -> Callable[[], object]:
     names = [f"extra{number}" for number in range(prompts)]
     written = [
@@ -135,8 +166,8 @@ def next_turn_with_tokens(tokens: int) -> Callable[[], object]:
     return next_turn(tokens // 50, preset=silly_tavern.Preset.from_json(preset))
 
 
-def next_turn_of_risu_ai(lines: int) -> Callable[[], object]:
-    builder = risu_ai.Builder(**bench_risu_build.inputs())
+def next_turn_of_risu_ai(lines: int, **more: Any) -> Callable[[], object]:
+    builder = risu_ai.Builder(**{**bench_risu_build.inputs(), **more})
     stored = [risu_ai.RisuMessage(role="user" if line.is_user else "char", data=line.mes) for line in chat_lines(lines)]
     chat = with_messages(bench_risu_build.inputs()["history"], stored)
     chat = builder.build(history=chat, message="Good evening.").chat
@@ -149,6 +180,20 @@ def next_turn_of_risu_ai(lines: int) -> Callable[[], object]:
         return plan
 
     return turn
+
+
+def next_turn_of_risu_ai_with_scripts(scripts: int) -> Callable[[], object]:
+    made = [
+        {"comment": str(n), "in": f"<s{n}>(.*?)</s{n}>", "out": "$1", "type": "editprocess", "ableFlag": False}
+        for n in range(scripts)
+    ]
+    modules = [risu_ai.RisuModule.from_json({"id": "m", "name": "M", "regex": made})]
+    return next_turn_of_risu_ai(300, modules=modules)
+
+
+def next_turn_of_risu_ai_with_tokens(tokens: int) -> Callable[[], object]:
+    preset = dataclasses.replace(bench_risu_build.inputs()["preset"], max_context=tokens)
+    return next_turn_of_risu_ai(tokens // 50, preset=preset)
 
 
 def conversation(lines: int) -> Callable[[], object]:
@@ -197,6 +242,59 @@ def conversation_of_risu_ai(lines: int) -> Callable[[], object]:
     return lambda: asyncio.run(send())
 
 
+class ServiceTurn:
+    """A turn of the service, in this process and over ASGI, with SQLite and a scripted model."""
+
+    def __init__(self, lines: int, platform: str) -> None:
+        self._runner = asyncio.Runner()
+        self._open = contextlib.AsyncExitStack()
+        self._runner.run(self._start(lines, platform))
+
+    async def _start(self, lines: int, platform: str) -> None:
+        import httpx
+
+        from tavernkit.server import ServerConfig, create_app
+        from tavernkit.server.storage import chats
+        from tavernkit.server.talks.risu_ai_lines import user_line
+
+        model = tk.model("scripted", replies=["The lamp lit itself."] * (ROUNDS + 4))
+        config = ServerConfig.model_validate({"data": tempfile.mkdtemp()})
+        app = create_app(config, upstream_models={"scripted": model})
+        await self._open.enter_async_context(app.router.lifespan_context(app))
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
+        self._client = await self._open.enter_async_context(client)
+        body = {"model": "aria", "greeting": 0, "tavernkit": {"platform": platform}}
+        made = (await self._client.post("/api/sessions", json=body)).json()["id"]
+        stored = [
+            user_line(line.mes, user_name="User")
+            if platform == "risu_ai"
+            else chats.new_line("user", line.mes, line.to_json())
+            for line in chat_lines(lines)
+        ]
+        async with app.state.service.database.write() as connection:
+            chat = await chats.get_chat(connection, made)
+            first = chat.next_position
+            placed = [dataclasses.replace(line, position=first + number) for number, line in enumerate(stored)]
+            for start in range(0, lines, 500):
+                await chats.insert_lines(connection, made, placed[start : start + 500], now=time.time())
+            await chats.update_chat(connection, chat, next_position=first + lines)
+        self._path = f"/api/sessions/{made}/messages"
+        await self._turn()
+
+    async def _turn(self) -> object:
+        answer = await self._client.post(self._path, json={"content": "Who lit it?"})
+        return answer.raise_for_status().json()
+
+    def __call__(self) -> object:
+        """Do a turn."""
+        return self._runner.run(self._turn())
+
+    def close(self) -> None:
+        """Stop the service."""
+        self._runner.run(self._open.aclose())
+        self._runner.close()
+
+
 def read_chat(lines: int) -> Callable[[], object]:
     path = Path(tempfile.mkdtemp()) / "chat.jsonl"
     path.write_text("\n".join(json.dumps(line.to_json()) for line in chat_lines(lines)), encoding="utf-8")
@@ -231,6 +329,7 @@ def count_tokens(words: int) -> Callable[[], object]:
 
 OPERATIONS = (
     Operation("World Info: scan 100 messages", "entries of the book", (400, 4_000, 40_000), scan),
+    Operation("World Info: scan 1,000 entries", "keys of the book", (3_000, 30_000, 300_000), scan_keys),
     Operation("World Info: scan 1,000 entries", "messages within the depth", (10, 100, 1_000), scan_messages),
     Operation("World Info: first use of a book, from its file", "entries of the book", LARGE, first_use),
     Operation(
@@ -240,18 +339,29 @@ OPERATIONS = (
         lambda entries: first_use(entries, index=True),
     ),
     Operation("SillyTavern: next turn, 16k context", "messages of the chat", (50, 500, 5_000), next_turn),
+    Operation("SillyTavern: next turn of text completion", "messages of the chat", MESSAGES, next_turn_of_text),
+    Operation("SillyTavern: next turn, twenty regex scripts", "messages of the chat", MESSAGES, next_turn_of_scripts),
     Operation("SillyTavern: next turn of 50 messages", "prompts", (10, 100, 1_000), next_turn_with_prompts),
     Operation("SillyTavern: next turn of 300 messages", "regex scripts", (1, 10, 100), next_turn_with_scripts),
     Operation(
         "SillyTavern: next turn, chat fills the context", "tokens", (4_000, 16_000, 64_000), next_turn_with_tokens
     ),
-    Operation("RisuAI: next turn, 16k context", "messages of the chat", (50, 500, 5_000), next_turn_of_risu_ai),
+    Operation("RisuAI: scan 100 messages", "entries of the lorebook", (400, 4_000, 40_000), scan_of_risu_ai),
+    Operation("RisuAI: next turn, 16k context", "messages of the chat", MESSAGES, next_turn_of_risu_ai),
+    Operation("RisuAI: next turn of 300 messages", "regex scripts", (1, 10, 100), next_turn_of_risu_ai_with_scripts),
+    Operation(
+        "RisuAI: next turn, chat fills the context", "tokens", (4_000, 16_000, 64_000), next_turn_of_risu_ai_with_tokens
+    ),
     Operation("Conversation: send, chat in a file", "messages of the chat", (50, 500, 5_000), conversation),
     Operation(
         "Conversation of RisuAI: send, chat in a file",
         "messages of the chat",
         (50, 500, 5_000),
         conversation_of_risu_ai,
+    ),
+    Operation("Service: a turn", "messages of the chat", MESSAGES, lambda lines: ServiceTurn(lines, "silly_tavern")),
+    Operation(
+        "Service: a turn of RisuAI", "messages of the chat", MESSAGES, lambda lines: ServiceTurn(lines, "risu_ai")
     ),
     Operation("read a chat file", "messages", (50, 500, 5_000), read_chat),
     Operation("macros: a text again", "macros", (20, 200, 2_000), macros),
@@ -273,12 +383,22 @@ def least(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     return min(times)
 
 
+def measured(operation: Operation, size: int) -> float:
+    """Return what an operation takes at a size, in seconds."""
+    work = operation.make(size)
+    try:
+        return least(work)
+    finally:
+        if isinstance(work, ServiceTurn):
+            work.close()
+
+
 def rows(operations: tuple[Operation, ...] = OPERATIONS) -> Iterator[str]:
     """Measure, and give the lines of a table."""
     yield "| operation | grows with | sizes | ms | exponent |"
     yield "|---|---|---:|---:|---:|"
     for operation in operations:
-        times = [max(least(operation.make(size)), 1e-6) for size in operation.sizes]
+        times = [max(measured(operation, size), 1e-6) for size in operation.sizes]
         exponent = math.log(times[2] / times[1]) / math.log(operation.sizes[2] / operation.sizes[1])
         sizes = " · ".join(f"{size:,}" for size in operation.sizes)
         shown = " · ".join(f"{1000 * each:.3g}" for each in times)

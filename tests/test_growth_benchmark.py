@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.growth import OPERATIONS, Operation, rows
+from benchmarks.growth import OPERATIONS, Operation, ServiceTurn, rows
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.name}, {operation.size_of}")
 def test_every_operation_can_be_done_twice(operation: Operation) -> None:
     work = operation.make(operation.sizes[0])
     work()
     work()
+    if isinstance(work, ServiceTurn):
+        work.close()
 
 
 def test_a_row_says_what_was_measured() -> None:
