@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from sqlalchemy import update
 
 from tavernkit.examples import example_path
+from tavernkit.models import ReplyPiece
 from tavernkit.models._script import Disconnect
+from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.storage.tables import Chat
 from tavernkit.testing import ScriptedModel, calls, failure, streamed, tool_call
 from tests.server.conftest import Client, StartApp
@@ -111,3 +114,24 @@ async def test_every_character_is_a_model(client: Client) -> None:
     models = [each["id"] for each in (await client.get("/v1/models")).json()["data"]]
     assert [each for each in models if "@" not in each] == ["aria", "aria-2", "aria-3", "aria-4", "aria-5"]
     assert len(models) == 10
+
+
+async def test_pieces_reach_a_client_one_by_one_without_a_task_for_each() -> None:
+    listener = ReplyListener(streaming=True)
+    made: list[object] = []
+
+    def counted(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        made.append(work)
+        return asyncio.Task(work, loop=loop, **options)
+
+    async def speak() -> Any:
+        for number in range(50):
+            await asyncio.sleep(0)
+            await listener.piece(ReplyPiece(text=str(number)))
+
+    asyncio.get_running_loop().set_task_factory(counted)
+    turn: asyncio.Task[Any] = asyncio.create_task(speak())
+    heard = [piece.text async for piece in listener.pieces(turn) if isinstance(piece, ReplyPiece)]
+    asyncio.get_running_loop().set_task_factory(None)
+    assert heard == [str(number) for number in range(50)]
+    assert len(made) == 1

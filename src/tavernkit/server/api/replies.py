@@ -25,28 +25,24 @@ class ReplyListener:
         self.streaming = streaming
         self.gone = asyncio.Event()
         self._pieces: asyncio.Queue[ReplyPiece | Speaks] = asyncio.Queue(MAX_STREAM_BACKLOG)
+        self._news = asyncio.Event()
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Receive a piece."""
         if not self.gone.is_set():
             await self._pieces.put(piece)
+            self._news.set()
 
     async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ReplyPiece | Speaks]:
         """Yield all pieces until the turn has ended."""
+        turn.add_done_callback(lambda _: self._news.set())
         while True:
-            if not self._pieces.empty():
+            while not self._pieces.empty():
                 yield self._pieces.get_nowait()
-                continue
             if turn.done():
                 return
-            waiting = asyncio.ensure_future(self._pieces.get())
-            try:
-                await asyncio.wait((waiting, turn), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                if not waiting.done():
-                    waiting.cancel()
-            if waiting.done():
-                yield waiting.result()
+            self._news.clear()
+            await self._news.wait()  # a task for each piece would cost more than the piece
 
 
 async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener) -> TurnOutcome:
