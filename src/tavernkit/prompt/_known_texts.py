@@ -13,8 +13,8 @@ from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._context import Context
 from tavernkit.prompt._plan import Plan
 
-Blocks: TypeAlias = Sequence[tuple[int, Block]]
-"""Some blocks of a plan, with their places in it."""
+Blocks: TypeAlias = Sequence[tuple[int, Block, object]]
+"""Some blocks of a plan: the index of each in it, the block, and its line, or the slot that it shares with others."""
 
 SHORT_TEXT = 8
 """Builders add their own separators and names; longer texts have a source."""
@@ -97,7 +97,9 @@ class KnownLine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class KnownText:
+    """A traced text of the last map."""
+
     text: str
     of_lore: bool
     often: bool = False
@@ -108,7 +110,7 @@ class _Known:
 class _LastMap:
     inputs: TurnInputs
     plan: Plan
-    texts: Mapping[tuple[object, str], _Known]
+    texts: Mapping[tuple[object, str], KnownText]
     given: Sequence[Origin]
 
 
@@ -120,50 +122,49 @@ class KnownTexts:
         self.lines: Mapping[int, KnownLine] = {}
         """Lines that were in the plan of the last map, by the ids of their blocks."""
 
-    def find(self, inputs: TurnInputs, blocks: Blocks, place: Callable[[Block], object]) -> dict[int, str]:
+    def find(self, inputs: TurnInputs, blocks: Blocks) -> dict[int, KnownText]:
         """Return traced texts of blocks, by the ids of these.
 
         Args:
             inputs: What their plan was built from.
             blocks: The blocks whose texts are wanted.
-            place: Returns the line of a block, or the slot that it shares with others.
         """
         last = self._last
         if last is None or not last.inputs.same(inputs):
             return {}
         same_lore = _same(last.inputs.lore, inputs.lore)
-        found: dict[int, str] = {}
+        found: dict[int, KnownText] = {}
         seen: dict[tuple[object, str], int] = {}
-        for _, block in blocks:
-            key = place(block), block.content
+        for _, block, place in blocks:
+            key = place, block.content
             known = last.texts.get(key)
             if key in seen and known is not None and not known.often:
                 found.pop(seen[key], None)  # which of the two is the known one cannot be told
                 continue
             seen[key] = id(block)
-            if known is not None and (same_lore or not known.of_lore) and last.inputs.same_line(inputs, key[0]):
-                found[id(block)] = known.text
+            if known is not None and (same_lore or not known.of_lore) and last.inputs.same_line(inputs, place):
+                found[seen[key]] = known
         return found
 
-    def without_build(self, plan: Plan, blocks: Blocks, known: Mapping[int, str]) -> Plan | None:
+    def without_build(self, plan: Plan, blocks: Blocks, known: Mapping[int, KnownText]) -> Plan | None:
         """Return a plan with known texts; None if some are not known.
 
         Args:
             plan: The plan.
             blocks: The blocks whose texts are wanted.
-            known: Traced texts by the ids of their blocks.
+            known: Texts that are known, by the ids of their blocks.
         """
         if self._last is None or len(known) < len(blocks):
             return None
         give(self._last.given)
-        return self._last.plan.with_blocks(with_texts(plan, blocks, [known[id(block)] for _, block in blocks]))
+        return self._last.plan.with_blocks(with_texts(plan, blocks, [known[id(block)].text for _, block, _ in blocks]))
 
     def keep(
         self,
         inputs: TurnInputs,
         traced: Plan,
         blocks: Blocks,
-        place: Callable[[Block], object],
+        before: Mapping[int, KnownText],
         given: Iterable[Origin],
     ) -> None:
         """Keep the texts of a map.
@@ -171,21 +172,20 @@ class KnownTexts:
         Args:
             inputs: What its plan was built from.
             traced: The plan with traced texts.
-            blocks: The blocks whose texts are wanted, with their places in the plan.
-            place: Returns the line of a block, or the slot that it shares with others.
+            blocks: The blocks whose texts are wanted.
+            before: Texts that were known before, by the ids of their blocks.
             given: The origins of all inputs.
         """
-        texts: dict[tuple[object, str], _Known | None] = {}
-        for index, block in blocks:
-            where = place(block)
-            key, text = (where, block.content), traced.blocks[index].content
+        texts: dict[tuple[object, str], KnownText | None] = {}
+        for index, block, place in blocks:
+            key, text = (place, block.content), traced.blocks[index].content
             if key not in texts:
-                texts[key] = _kept(text, in_chat=isinstance(where, int))
+                texts[key] = before.get(id(block)) or _kept(text, in_chat=isinstance(place, int))
                 continue
             # Of two with the same words it cannot be told which is which, unless they come from the same place.
             known = texts[key]
             same = known is not None and pieces_of(known.text) == pieces_of(text)
-            texts[key] = _Known(text, known.of_lore, often=True) if known is not None and same else None
+            texts[key] = KnownText(text, known.of_lore, often=True) if known is not None and same else None
         kept = [origin for origin in given if origin.kind in _KINDS]
         self._last = _LastMap(inputs, traced, {key: known for key, known in texts.items() if known is not None}, kept)
 
@@ -195,11 +195,11 @@ def with_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[Block]:
 
     Args:
         plan: The plan.
-        blocks: The blocks that get texts, with their places in the plan.
+        blocks: The blocks that get texts.
         texts: The texts, in the same order.
     """
     found = list(plan.blocks)
-    for (index, block), text in zip(blocks, texts, strict=True):
+    for (index, block, _), text in zip(blocks, texts, strict=True):
         found[index] = with_field(block, "content", text)
     return found
 
@@ -223,7 +223,7 @@ def _same(one: object, other: object) -> bool:
     return False
 
 
-def _kept(text: str, *, in_chat: bool) -> _Known | None:
+def _kept(text: str, *, in_chat: bool) -> KnownText | None:
     """Return a text if all of it comes from inputs that stay the same, through macros that give the same."""
     kinds = {*_KINDS, "chat"} if in_chat else _KINDS
     pure: set[int] = set()
@@ -239,7 +239,7 @@ def _kept(text: str, *, in_chat: bool) -> _Known | None:
                 return None
             pure.add(id(origin))
             of_lore = of_lore or origin.kind == "lore"
-    return _Known(text, of_lore)
+    return KnownText(text, of_lore)
 
 
 def _is_pure(via: Via | None) -> bool:

@@ -293,6 +293,11 @@ class Plan:
         messages = self.messages if wire is not None else self._messages_for(protocol, model)
         return Request(messages=tuple(messages), model=model, options=chosen, dialect=protocol, wire=wire)
 
+    @property
+    def plain_blocks(self) -> Sequence[Block] | None:
+        """The blocks that are the messages one by one; None if messages may be made of several."""
+        return None
+
     def _messages_for(self, dialect: str, model: str) -> list[Message]:
         """Return the messages that a model gets."""
         del dialect, model

@@ -46,7 +46,7 @@ class SourceMap:
     @cached_property
     def messages(self) -> Sequence[MappedText]:
         """Every message that is sent, or the text prompt; spans are made on demand."""
-        return LazySequence(len(self._texts.messages), cache(self._texts.message))
+        return LazySequence(len(self._words), cache(self._texts.message))
 
     @cached_property
     def blocks(self) -> Sequence[MappedText]:

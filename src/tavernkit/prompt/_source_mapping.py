@@ -11,7 +11,7 @@ from tavernkit._text.traced import Change, Origin, Piece, Traced, align, pieces_
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
-from tavernkit.prompt._known_texts import Blocks, with_texts
+from tavernkit.prompt._known_texts import Blocks, KnownText, with_texts
 from tavernkit.prompt._source_map import SourceMap
 from tavernkit.prompt._source_spans import MappedText, Span, TextSource
 
@@ -72,15 +72,14 @@ class _Text(NamedTuple):
 
 
 def with_traced_texts(
-    plan: Plan, traced: Plan, place: Place, traced_place: Place, blocks: Blocks, known: Mapping[int, str]
+    plan: Plan, traced: Plan, traced_place: Place, blocks: Blocks, known: Mapping[int, KnownText]
 ) -> Plan | None:
     """Return a plan with traced texts from a build of part of its chat; None if some are missing.
 
     Args:
         plan: The plan.
         traced: A build of part of the chat, with traced texts.
-        place: Returns the place of a block of the plan: its own (a line of the chat), or a shared one.
-        traced_place: The same for blocks of the other one.
+        traced_place: Returns the place of one of its blocks: a line of the whole chat, or a slot.
         blocks: The blocks of the plan whose texts are wanted.
         known: Texts that are known already, by the ids of their blocks.
     """
@@ -89,14 +88,16 @@ def with_traced_texts(
         found.setdefault((traced_place(block), plain(block.content)), []).append(block.content)
     texts: list[str] = []
     used: dict[tuple[object, str], str] = {}
-    for _, block in blocks:
-        text = known.get(id(block))
-        if text is None:
-            key = place(block), block.content
-            if not found.get(key):
-                return None
-            text = used[key] = found[key].pop(0)
-        texts.append(text)
+    for _, block, place in blocks:
+        before = known.get(id(block))
+        if before is not None:
+            texts.append(before.text)
+            continue
+        key = place, block.content
+        if not found.get(key):
+            return None
+        used[key] = found[key].pop(0)
+        texts.append(used[key])
     # If the same words stand there more often, it cannot be told which they are, unless they come from the same place.
     if any(pieces_of(left) != pieces_of(text) for key, text in used.items() for left in found[key]):
         return None
@@ -125,11 +126,8 @@ class TracedTexts:
 
     @cached_property
     def messages(self) -> list[_Text]:
-        """Every message that is sent, or the text prompt, without its spans."""
+        """Every message of a prompt that may have been built differently, or the text prompt, without its spans."""
         traced, known, whole = self._sent
-        if self._build.exact:
-            texts = zip(known, whole, strict=True)
-            return [_Text(text, True, block, role, place) for (place, role, text), block in texts]
         texts = [text for _, _, text in known]
         blocks = {id(text): block for text, block in zip(texts, whole, strict=True) if block is not None}
         own = self._own(traced)
@@ -168,6 +166,9 @@ class TracedTexts:
     def _sent(self) -> tuple[Plan, list[tuple[str, str, str]], Sequence[Block | None]]:
         """The plan with traced texts, what is sent of it, and of each text the block that it is, if it is one."""
         traced, text_of = self._build.plan, self._build.text_of
+        blocks = traced.plain_blocks if self._payload is None and text_of is not None else None
+        if blocks is not None:
+            return traced, [(str(index), block.role, block.content) for index, block in enumerate(blocks)], blocks
         with tracing():
             known = _sent(traced, self._payload)
             if text_of is not None:
@@ -175,7 +176,7 @@ class TracedTexts:
                 if whole is not None:
                     return traced, known, whole
                 # Blocks were joined or changed on their way into messages: their texts must be traced before that.
-                texts = [text_of(block) for block in traced.blocks]
+                texts = [text_of(each) if type(each.content) is str else each.content for each in traced.blocks]
                 if any(text is not block.content for text, block in zip(texts, traced.blocks, strict=True)):
                     traced = traced.with_blocks(map(_with_text, traced.blocks, texts))
                     known = _sent(traced, self._payload)
@@ -183,7 +184,14 @@ class TracedTexts:
 
     def message(self, index: int) -> MappedText:
         """Return a message with its spans."""
-        return self._mapped(self.messages[index])
+        if not self._build.exact:
+            return self._mapped(self.messages[index])
+        _, sent, whole = self._sent
+        place, role, traced = sent[index]
+        block, text_of = whole[index], self._build.text_of
+        if block is not None and text_of is not None:
+            traced = text_of(block)
+        return MappedText(plain(traced), _spans_of(traced), role, place)
 
     def block(self, index: int) -> MappedText:
         """Return a block with its spans."""
@@ -296,7 +304,8 @@ def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
         elif origin.kind == "added":
             found.append(Span(start, end, "added", name=origin.name))
         else:
-            found.append(Span(start, end, "verbatim", _source(origin), offset))
+            source = origin.source
+            found.append(Span(start, end, "verbatim", source or _source(origin), offset))  # pyright: ignore[reportArgumentType]  # set below only
     return tuple(found)
 
 

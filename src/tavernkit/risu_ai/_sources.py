@@ -77,8 +77,8 @@ class MessageTexts:
         """Messages that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
         """Those that are blocks as they stand."""
-        self.others: list[tuple[int, Block]] = []
-        """The other blocks that are sent, with their places in the plan."""
+        self.others: list[tuple[int, Block, object]] = []
+        """The other blocks that are sent: their indices in the plan, and their places in the chat, or slots."""
         messages, stored = chat.messages, plan.chat.messages
         count = len(messages)
         self.changed: set[int] = set(range(max(count - NEWEST_MESSAGES, 0), count))
@@ -87,7 +87,7 @@ class MessageTexts:
         self.told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
         if not self.told_apart:
             self.changed.update(range(count))
-            self.others += [(index, block) for index, block in enumerate(plan.blocks) if block.enabled]
+            self.others += [(index, block, place_of(block)) for index, block in enumerate(plan.blocks) if block.enabled]
             return
         for index, block in enumerate(plan.blocks):
             key = id(block)
@@ -104,7 +104,7 @@ class MessageTexts:
                     if place == count and block.content == message == stored[count].data and "{" not in message:
                         self.whole[key] = KnownLine(block, count, None, self._name, whole=True)
                     elif block.enabled:
-                        self.others.append((index, block))
+                        self.others.append((index, block, block.slot if place is None else place))
                     continue
                 line = messages[place]
                 known = KnownLine(block, place, line, self._name, whole=line.data == block.content)
@@ -114,7 +114,7 @@ class MessageTexts:
             else:
                 self.changed.add(known.place)
                 if block.enabled:
-                    self.others.append((index, block))
+                    self.others.append((index, block, known.place))
 
     def kept(self, context: RisuAIContext, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the messages that a prompt is made of besides those that are known, as they stand, or not in it.

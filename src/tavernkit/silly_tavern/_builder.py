@@ -141,16 +141,17 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
 
         inputs = turn_inputs(context, plan, texts)
-        known = known_texts.find(inputs, texts.others, place_of) if inputs is not None else {}
+        known = known_texts.find(inputs, texts.steady) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             return TracedBuild(found, texts.of_block, unused, exact=True)
         kept = texts.kept(context, plan, known)
         traced = run(kept, texts.changed)
-        same = with_traced_texts(plan, traced, place_of, partial(place_of, lines=kept), texts.others, known)
-        if same is not None and not has_lost_lines(same.blocks[place] for place, _ in texts.others):
+        same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
+        fresh = [index for index, block, _ in texts.others if id(block) not in known]
+        if same is not None and not has_lost_lines(same.blocks[index] for index in fresh):
             if inputs is not None:
-                known_texts.keep(inputs, same, texts.others, place_of, given())
+                known_texts.keep(inputs, same, texts.steady, known, given())
             return TracedBuild(same, texts.of_block, unused, exact=True)
         every = range(len(lines))
         if len(kept) < len(lines):

@@ -176,11 +176,14 @@ class LineTexts:
         self.changed = {0, self._first, *range(max(count - NEWEST_LINES, 0), count)}
         """Lines that are in the plan in another form, have a summary, or are among the newest."""
         self.changed.update([index for index, line in enumerate(lines) if line.extra and _SUMMARY in line.extra])
-        self.others: list[tuple[int, Block]] = []
-        """The other blocks that are sent, with their places in the plan."""
+        self.others: list[tuple[int, Block, object]] = []
+        """The other blocks that are sent: their indices in the plan, and their places in the chat, or slots."""
+        self.steady: list[tuple[int, Block, object]] = []
+        """Those that are made in the same way in the next turn. A text prompt writes the first and the newest lines
+        with sequences of their own, which may be equal to the usual ones."""
         self._among = 0
         """How many lines are behind the first block that stands between lines."""
-        for place, block in enumerate(plan.blocks):
+        for number, block in enumerate(plan.blocks):
             key = id(block)
             known = before.get(key)
             if (
@@ -195,7 +198,7 @@ class LineTexts:
                     if index == count and block.content == context.message and "{" not in block.content and not as_text:
                         self.whole[key] = KnownLine(block, count, None, self._chat, whole=True)
                     elif block.enabled:
-                        self.others.append((place, block))
+                        self.others.append((number, block, block.slot if index is None else index))
                     if self.known and not self._among:
                         self._among = 1
                     continue
@@ -208,7 +211,13 @@ class LineTexts:
             else:
                 self.changed.add(known.place)
                 if block.enabled:
-                    self.others.append((place, block))
+                    self.others.append((number, block, known.place))
+        if as_text:
+            spoken = next((index for index in range(count - 1, -1, -1) if lines[index].is_user), 0)
+            steady = range(self._first + 1, min(count - NEWEST_LINES, spoken))
+            self.steady += [each for each in self.others if not isinstance(each[2], int) or each[2] in steady]
+        else:
+            self.steady += self.others
 
     def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the lines that a prompt is made of besides those that are known, as they stand, or not in it at all.

@@ -73,6 +73,11 @@ class ChatPlan(Plan):
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
 
+    @property
+    def plain_blocks(self) -> Sequence[Block] | None:
+        """The blocks that are the messages one by one; None if messages may be made of several."""
+        return None if self.squash or self.rendered is not None else self._final_blocks(squash=False)
+
     def _messages_for(self, dialect: str, model: str) -> list[Message]:
         """Claude gets the preset's prefill, as a user turn if the model does not support continuing a reply."""
         prefill = self._prefill() if dialect == "anthropic" else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim, trim_end, trim_start
-from tavernkit._text.traced import added
+from tavernkit._text.traced import added, join
 from tavernkit.silly_tavern._instruct.names import NOBODY, replace_name
 from tavernkit.silly_tavern._instruct.template import InstructTemplate
 
@@ -56,6 +56,11 @@ class InstructFormatter:
             prefix = replace_name(self.expand(prefix), line.name)
             suffix = replace_name(self.expand(suffix), line.name)
         suffix = suffix or separator
+        if type(line.text) is not str:
+            name = (line.name, added(": ", "names_behavior")) if line.name and self._shows_name(line) else ()
+            body = (*name, line.text, suffix)
+            text = join("", (prefix, separator, *body) if prefix and any(body) else (prefix, *body))
+            return Written(text, len(text) - len(suffix))
         name = line.name + added(": ", "names_behavior") if line.name and self._shows_name(line) else ""
         body = name + line.text + suffix
         text = prefix + separator + body if prefix and body else prefix or body

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_string
+from tavernkit._text.traced import plain
 from tavernkit._values import LRUCache
 from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS, TOKEN_CACHE_SIZE
 from tavernkit.silly_tavern._token_counting.names import family_name, tokenizer_name
@@ -90,6 +91,8 @@ class TextCounts:
 
     def __call__(self, text: str) -> int:
         """Return the tokens of a text."""
+        if type(text) is not str:
+            text = plain(text)
         key = text if len(text) <= LONG_TEXT_CHARACTERS else _digest(text)
         count = self._counts.get(key)
         if count is None:

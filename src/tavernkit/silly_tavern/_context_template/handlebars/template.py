@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import LRUCache
+from tavernkit._values import IdentityCache, LRUCache
 from tavernkit.silly_tavern._context_template.handlebars.limits import MAX_CACHED_CHARS, MAX_CACHED_TEMPLATES
 from tavernkit.silly_tavern._context_template.handlebars.nodes import Program
 from tavernkit.silly_tavern._context_template.handlebars.parser import parse
@@ -23,8 +23,10 @@ class Template:
     @classmethod
     def compile(cls, text: str) -> Template:
         """Parse a template, or return the cached one; a malformed one raises ``InvalidContextTemplateError``."""
-        if len(text) > MAX_CACHED_CHARS or type(text) is not str:  # traced templates are not shared between builds
+        if len(text) > MAX_CACHED_CHARS:
             return cls(text, parse(text))
+        if type(text) is not str:  # traced templates are not shared with equal texts
+            return _TRACED.get(text) or _TRACED.put(cls(text, parse(text)), text)
         return _CACHE.get_or_make(text, lambda: cls(text, parse(text)))
 
     def render(self, texts: Mapping[str, str], missing: Callable[[str], str]) -> list[Piece]:
@@ -33,3 +35,4 @@ class Template:
 
 
 _CACHE: LRUCache[str, Template] = LRUCache(MAX_CACHED_TEMPLATES)
+_TRACED: IdentityCache[Template] = IdentityCache(MAX_CACHED_TEMPLATES)
