@@ -158,7 +158,7 @@ SCENARIOS: Mapping[str, Callable[[], Turns]] = dict(
 )
 
 
-def _map(plan: Plan) -> None:
+def read_map(plan: Plan) -> None:
     for _ in plan.source_map().messages:
         pass
 
@@ -168,7 +168,7 @@ def _time(turn: Callable[[], Plan], *, mapped: bool) -> float:
     begun = time.process_time()
     plan = turn()
     if mapped:
-        _map(plan)
+        read_map(plan)
     return time.process_time() - begun
 
 
@@ -210,8 +210,8 @@ def test_build_and_map(benchmark: Any, name: str) -> None:
     found = measure(name)
     benchmark.extra_info.update({what: both / build for what, (build, both) in found.items()})
     turns = SCENARIOS[name]()
-    _map(next(turns)())
-    benchmark.pedantic(lambda turn: _map(turn()), setup=lambda: ((next(turns),), {}), rounds=5)
+    read_map(next(turns)())
+    benchmark.pedantic(lambda turn: read_map(turn()), setup=lambda: ((next(turns),), {}), rounds=5)
 
 
 def main() -> None:

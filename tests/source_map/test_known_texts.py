@@ -138,3 +138,42 @@ def test_another_user_is_not_taken_for_the_last_one(make: Callable[[], Callable[
     assert found.where("The Ann nods.")
     (place,) = checked(build("Hello there.", CHAT, user=User(name="Bel"))).where("Bel nods.")
     assert place.spans[0].sources[0].name == "Bel"
+
+
+@PLATFORMS
+def test_lines_that_are_the_same_object_are_told_apart(make: Callable[[], Callable[..., Plan]]) -> None:
+    same = "Over there."
+    history = [{"role": "user", "content": same}, {"role": "assistant", "content": "Yes."}] * 2
+    build = make()
+    for _ in range(2):
+        places = checked(build("Hm?", history)).where(same)
+        pointers = [source.pointer for place in places for span in place.spans for source in span.sources]
+        assert [pointer.strip("/").split("/")[-2] for pointer in pointers] == ["0", "2"]
+
+
+def test_sequences_with_the_same_words_are_told_apart() -> None:
+    instruct = st.InstructTemplate(input_sequence="### Q", last_input_sequence="### Q", output_sequence="### A")
+    builder = st.Builder(
+        character=Character(name="Aria"),
+        user=User(name="Ann"),
+        dialect="text",
+        instruct=instruct,
+        context_template=st.ContextTemplate(),
+        context_length=100_000,
+    )
+    history = [{"role": ("user", "assistant")[index % 2], "content": f"Line {index}."} for index in range(100)]
+    for count in (80, 82, 98, 100):
+        found = checked(builder.build(history=history[:count], message="And?"))
+        pointers = [place.spans[0].sources[0].pointer for place in found.where("### Q")]
+        assert set(pointers[:-1]) == {"/input_sequence"}
+        assert pointers[-1] == "/last_input_sequence"
+
+
+def test_another_order_of_lore_keeps_the_texts_without_lore(builds: list[object]) -> None:
+    build = silly_tavern()
+    checked(build("A storm.", CHAT))
+    checked(build("Some rain.", CHAT))
+    plan = build("Nothing at all.", CHAT)
+    builds.clear()
+    assert not checked(plan).where(" hates water.")
+    assert builds == []

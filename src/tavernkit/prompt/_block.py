@@ -6,6 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Sequence
 from dataclasses import field
+from operator import attrgetter
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
@@ -141,10 +142,14 @@ def with_field(block: Block, changed: str, value: bool | str) -> Block:
         value: Its new value.
     """
     twin = object.__new__(Block)
-    for name in Block.__slots__:
-        object.__setattr__(twin, name, getattr(block, name))
-    object.__setattr__(twin, changed, value)
+    change = object.__setattr__
+    for name, own in zip(Block.__slots__, _all_fields(block), strict=True):
+        change(twin, name, own)
+    change(twin, changed, value)
     return twin
+
+
+_all_fields = attrgetter(*Block.__slots__)
 
 
 @dataclass(frozen=True, slots=True)

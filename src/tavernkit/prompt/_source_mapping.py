@@ -191,6 +191,8 @@ class TracedTexts:
         block, text_of = whole[index], self._build.text_of
         if block is not None and text_of is not None:
             traced = text_of(block)
+        if type(traced) is Traced and traced.spans is not None:
+            return MappedText(traced.plain, traced.spans, role, place)  # pyright: ignore[reportArgumentType]  # spans
         return MappedText(plain(traced), _spans_of(traced), role, place)
 
     def block(self, index: int) -> MappedText:

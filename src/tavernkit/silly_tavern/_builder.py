@@ -111,15 +111,22 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
         appears elsewhere, the whole chat is traced.
         """
-        from tavernkit.silly_tavern._sources import EntryTexts, LineTexts, place_of, traced_context, turn_inputs
+        from tavernkit.silly_tavern._sources import (
+            EntryTexts,
+            LineTexts,
+            place_of,
+            traced_context,
+            turn_inputs,
+        )
 
         assert isinstance(plan, ChatPlan)
         known_texts = self.services.known_texts
         texts, entries = LineTexts(context, lines, plan, known_texts.lines), EntryTexts(context, self.services)
         known_texts.lines = texts.known
 
-        def run(kept: Sequence[int], wanted: Container[int]) -> Plan:
-            traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), self.services.traced)
+        def run(kept: Sequence[int], wanted: Container[int], known: Container[object] = ()) -> Plan:
+            copies = self.services.traced
+            traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
             state.read_entry = entries
             text = context.text_completion and not self._own_pipeline
@@ -146,7 +153,8 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         if found is not None:
             return TracedBuild(found, texts.of_block, unused, exact=True)
         kept = texts.kept(context, plan, known)
-        traced = run(kept, texts.changed)
+        slots = texts.known_slots(known)
+        traced = run(kept, texts.changed, slots)
         same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
         fresh = [index for index, block, _ in texts.others if id(block) not in known]
         if same is not None and not has_lost_lines(same.blocks[index] for index in fresh):
@@ -154,7 +162,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
                 known_texts.keep(inputs, same, texts.steady, known, given())
             return TracedBuild(same, texts.of_block, unused, exact=True)
         every = range(len(lines))
-        if len(kept) < len(lines):
+        if slots or len(kept) < len(lines):
             traced = run(every, texts.changed)
         if has_lost_lines(traced.blocks):
             traced = run(every, every)

@@ -81,6 +81,7 @@ def traced_context(
     numbers: DrawnNumbers | None,
     variables: VariablesStore,
     copies: TracedCopies,
+    known: Container[object] = (),
 ) -> SillyTavernContext:
     """Return the context of a build with traced texts, without warnings or checks.
 
@@ -92,6 +93,7 @@ def traced_context(
         numbers: The random numbers drawn so far, if they are the application's.
         variables: The variables as the build saw them.
         copies: Cached traced copies of inputs.
+        known: Slots of the preset's own prompts that are not needed: their texts are known.
     """
     chat = _chat_name(context)
     return context.replace(
@@ -106,7 +108,7 @@ def traced_context(
         group=copies.of(context.group, _group),
         user=copies.of(context.user, _user),
         persona=copies.of(context.persona, _persona),
-        preset=copies.of(context.preset, _preset),
+        preset=_without(copies.of(context.preset, _preset), known),
         settings=copies.of(context.settings, _settings),
         history=ChatLog(
             [_line(lines[index], index, chat) if index in wanted else lines[index] for index in kept],
@@ -131,6 +133,14 @@ def traced_context(
         },
         hooks=context.hooks,
     )
+
+
+def _without(preset: Preset | None, identifiers: Container[object]) -> Preset | None:
+    """Return a preset without some of its own prompts; SillyTavern's stay, as others stand beside them."""
+    if preset is None or not identifiers:
+        return preset
+    prompts = [each for each in preset.prompts if each.system_prompt is not False or each.identifier not in identifiers]
+    return twin(preset, {"prompts": tuple(prompts)})
 
 
 class _Attachments(Mapping[str, str]):
@@ -242,6 +252,11 @@ class LineTexts:
             return range(count)  # lines that do not fit must not make room for others
         self.changed.difference_update([index for index in lines if self._first < index < newest.start])
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
+
+    def known_slots(self, known: Container[int]) -> set[object]:
+        """Return the slots, apart from the chat, of which all blocks are known."""
+        slots: set[object] = {place for _, block, place in self.others if place == block.slot and id(block) in known}
+        return slots - {block.slot for _, block, _ in self.others if id(block) not in known}
 
     def has(self, block: Block) -> bool:
         """Return True if a block is an unchanged line of the chat, or the user's new message."""

@@ -1,0 +1,57 @@
+"""What maps cost, in calls of functions, and that maps made from known texts are those of a new builder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from benchmarks.bench_source_map import SCENARIOS, Turns, read_map
+from tavernkit.prompt import Plan
+
+TURNS = 3
+
+USUAL = 1.15
+"""A map makes about as many calls as the build of its turn, so that both take about twice the time of a build."""
+
+MOST = {"chat group": 1.6, "chat hooks": 1.9, "text hooks": 3.2, "risu hooks": 1.6}
+"""Hooks may do anything with the chat, so all of it is built again."""
+
+
+def calls(act: Callable[[], object]) -> int:
+    """Count the functions that are called."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def turn(turns: Turns, number: int) -> Callable[[], Plan]:
+    """Skip turns without building them."""
+    found = [next(turns) for _ in range(number)]
+    return found[-1]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_map_of_known_texts_is_quick_and_that_of_a_new_builder(name: str) -> None:
+    turns = SCENARIOS[name]()
+    for _ in range(TURNS):
+        read_map(next(turns)())
+    plans: list[Plan] = []
+    build = next(turns)
+    built = calls(lambda: plans.append(build()))
+    mapped = calls(lambda: read_map(plans[0]))
+    assert mapped < built * MOST.get(name, USUAL)
+    known, fresh = plans[0].source_map(), turn(SCENARIOS[name](), TURNS + 1)().source_map()
+    assert known.exact
+    assert [text.to_dict() for text in known.messages] == [text.to_dict() for text in fresh.messages]
