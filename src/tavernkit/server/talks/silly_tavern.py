@@ -38,6 +38,7 @@ from tavernkit.server.talks.talk import (
     with_parts,
 )
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
+from tavernkit.silly_tavern._conversation.chat_state import ChatState
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 from tavernkit.silly_tavern._conversation.renumbering import moved
 
@@ -120,7 +121,7 @@ class SillyTavernTalk:
         refuse_without_reply(given, "swipe", "continue")
         host = _Host(given, ask)
         stored, chat = self._opened(host)
-        host.chat = chat
+        host.state = chat.state
         begun = [str(line.get("mes") or "") for line in chat.lines]
         interrupted = ""
         try:
@@ -216,8 +217,8 @@ def _answers_tools(given: TalkInput) -> bool:
 class _Host(TalkHost):
     """Asks for chats of SillyTavern."""
 
-    chat: st.Chat | None = None
-    """The chat, which knows the speakers of its round."""
+    state: ChatState | None = None
+    """The state of the chat, which knows the speakers of the round. Not the chat, which holds this host."""
 
     def request(self, plan: Plan) -> Request:
         """Return the request of a prompt; the client's options override the preset's."""
@@ -228,7 +229,7 @@ class _Host(TalkHost):
 
     def announced(self, plan: Plan) -> str | None:
         """Return the speaker, where several speak."""
-        several = self.chat is not None and len(self.chat.state.speakers) > 1
+        several = self.state is not None and len(self.state.speakers) > 1
         return _speaker(plan, self.given.cast) if several else None
 
 
