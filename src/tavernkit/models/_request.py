@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from types import MappingProxyType
 from typing import Final
 
 from tavernkit._dataclass import dataclass
@@ -68,6 +69,10 @@ class WireRequest:
         return dataclasses.replace(self, url=self.url.replace(KEY_MARK, key or ""), headers=headers)
 
 
+_FROZEN = (Message, MappingProxyType)
+"""Types of messages that are not frozen again: those of a request that is changed are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Everything that is sent to a model. A plan makes it; nothing changes it on the way.
@@ -102,7 +107,7 @@ class Request:
             raise ConfigError("a Request has either messages (for a chat) or a prompt (for text completion)")
         set_field = object.__setattr__
         if self.messages is not None:
-            frozen = (each if isinstance(each, Message) else freeze_object(each) for each in self.messages)
+            frozen = (each if isinstance(each, _FROZEN) else freeze_object(each) for each in self.messages)
             set_field(self, "messages", tuple(frozen))
         options = dict(self.options)
         for name in _OWN_FIELDS:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import Plan, count_tokens
-from tavernkit._values import Json, is_mapping, is_object, is_sequence
+from tavernkit._values import IdentityCache, Json, is_mapping, is_object, is_sequence
 from tavernkit.dialects._messages import MessageLike
 from tavernkit.models import Reply, Request, Usage
 from tavernkit.prompt._message import Message
@@ -68,6 +68,10 @@ class Accounts:
         message_text = f"{message}; it can continue at {tomorrow:%Y-%m-%dT%H:%M:%SZ}"
         wait = tomorrow.timestamp() - self._clock()
         return ServiceError(429, message_text, code="budget_exceeded", retry_after=wait)
+
+
+_COUNTED: IdentityCache[int] = IdentityCache(4)
+"""Tokens of the last prompts: those of a turn are needed for its response and for the usage of its owner."""
 
 
 def uses_of(exchanged: Sequence[Exchanged], character: str, plan: Plan | None) -> list[Use]:
@@ -126,9 +130,12 @@ def estimated_usage(reply: Reply, plan: Plan | None, messages: Sequence[MessageL
     counts = getattr(plan, "token_counts", None)
     if isinstance(counts, dict):
         prompt = sum(counts.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a table of numbers
+    elif plan is not None:
+        prompt = _COUNTED.get(plan)
+        if prompt is None:
+            prompt = _COUNTED.put(sum(count_tokens(each.content) for each in plan.messages if each.content), plan)
     else:
-        texts = [message.content for message in plan.messages] if plan is not None else map(_text, messages)
-        prompt = sum(count_tokens(text) for text in texts if text)
+        prompt = sum(count_tokens(text) for text in map(_text, messages) if text)
     said = count_tokens(reply.text) if reply.text else 0
     return Usage(input_tokens=prompt, output_tokens=said)
 
