@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, RegexScripts, Settings
+from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, RegexScripts, Settings, TextPlan
 from tavernkit.silly_tavern._chat import core_chat
 from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts, ScriptMemory
+from tavernkit.silly_tavern._text_completion import history_items
 from tests.silly_tavern.scene import inputs, preset
 
 
@@ -69,6 +70,25 @@ def test_regex_scripts_run_over_new_messages_only(monkeypatch: pytest.MonkeyPatc
     plan = builder.build(history=history, message="And then?")
     assert len(run) < 12
     assert "The lantern 299 Lyra." in [block.content for block in plan.blocks]
+
+
+def test_text_completion_writes_only_messages_that_it_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    make = history_items.HistoryItem
+    monkeypatch.setattr(
+        history_items, "HistoryItem", lambda *given, **more: (made.append(given), make(*given, **more))[1]
+    )
+    counts: dict[int, int] = {}
+    for size in (200, 2000):
+        history = [line(f"The lantern {number % 100:02} burns.", number) for number in range(size)]
+        made.clear()
+        plan = Builder(**inputs(dialect="text", context_length=1000, response_length=100, history=history)).build()
+        assert isinstance(plan, TextPlan)
+        assert plan.trim_report is not None
+        counts[size] = len(made)
+        assert len(plan.trim_report.evictions) == size - plan.chat_messages_sent
+        assert plan.omissions[-1].name == f"{size - plan.chat_messages_sent} messages"
+    assert counts[2000] == counts[200] < 100
 
 
 EXTRAS: list[dict[str, Any]] = [

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from tavernkit._dataclass import dataclass
+from tavernkit._values import LazySequence
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern._chat_completion.assembly import HistoryCut
-from tavernkit.silly_tavern._text_completion.history_items import HistoryItem
-from tavernkit.silly_tavern._text_completion.messages import TextMessage, frozen_message
+from tavernkit.silly_tavern._text_completion.history_items import HistoryItem, entries_of
+from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage, frozen_message
 from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern._text_completion.segments import Segment, text_of
 from tavernkit.silly_tavern._token_counting.messages import TextCounter
@@ -45,7 +46,11 @@ class AssembledText:
     examples: list[Segment] = field(default_factory=list[Segment])
     history: list[list[Segment]] = field(default_factory=list[list[Segment]])
     continued: list[Segment] = field(default_factory=list[Segment])
-    left_out: list[HistoryItem] = field(default_factory=list[HistoryItem])
+    sent: list[HistoryItem] = field(default_factory=list[HistoryItem])
+    """Items of the history that are in the prompt, oldest first, then the continued one."""
+    left_out: Sequence[HistoryItem] = ()
+    left_out_entries: Sequence[ChatEntry | None] = ()
+    """The messages of items that are left out."""
     left_out_examples: list[Segment] = field(default_factory=list[Segment])
     cut: int | None = None
     """With a ``HistoryCut``, the number of the first chat line that is in the prompt."""
@@ -69,7 +74,7 @@ class _Assembly:
         self.layout = layout
         self.limit = limit
         self.counter = counter
-        self.items = list(layout.items)
+        self.items = layout.items
         self.injected = list(layout.injected)
         self.result = AssembledText(layout.story, layout.start)
         self.kept: set[int] = set()
@@ -79,20 +84,30 @@ class _Assembly:
         layout, result = self.layout, self.result
         if layout.pin_examples:
             result.examples = list(layout.examples)
+        continued: list[HistoryItem] = []
         if layout.continuing and len(self.items) > 1:
-            result.continued = self.items.pop(0).segments
+            continued, self.items = [self.items[0]], self.items[1:]
+            result.continued = continued[0].segments
             self.injected = [place - 1 for place in self.injected if place > 0]
         if layout.history_cut is None or not self.keep_from_cut(layout.history_cut):
             self.fill_history()
-        result.history = [self.items[place].segments for place in sorted(self.kept, reverse=True)]
+        kept = [self.items[place] for place in sorted(self.kept, reverse=True)]
+        result.history = [item.segments for item in kept]
+        result.sent = [*kept, *continued]
         self.align()
         if not layout.pin_examples:
             self.fill_examples()
         self.finish()
-        result.left_out = [item for place, item in enumerate(self.items) if place not in self.kept]
-        sent = (self.items[place].entry for place in sorted(self.kept, reverse=True))
+        self.leave_out()
+        sent = (item.entry for item in kept)
         result.frozen = [entry.frozen for entry in sent if isinstance(entry, TextMessage) and entry.frozen is not None]
         return result
+
+    def leave_out(self) -> None:
+        items, entries = self.items, entries_of(self.items)
+        left = [place for place in range(len(items)) if place not in self.kept]
+        self.result.left_out = LazySequence(len(left), lambda at: items[left[at]])
+        self.result.left_out_entries = [entries[place] for place in left]
 
     def count(self, history: str = "") -> int:
         """Return the tokens of everything except the history."""
@@ -125,7 +140,7 @@ class _Assembly:
             return False
         self.result.cut = cut.line
         again = [self.items[cut.newest].beside(frozen_message(line, self.layout.names)) for line in reversed(cut.again)]
-        self.items[cut.newest : cut.newest] = again
+        self.items = [*self.items[: cut.newest], *again, *self.items[cut.newest :]]
         self.kept = {place if place < cut.newest else place + len(again) for place in cut.kept}
         self.kept.update(range(cut.newest, cut.newest + len(again)))
         return True

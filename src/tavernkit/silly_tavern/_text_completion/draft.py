@@ -7,7 +7,7 @@ from dataclasses import field
 from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._text_completion.guidance import Guidance
-from tavernkit.silly_tavern._text_completion.history_items import HistoryItem
+from tavernkit.silly_tavern._text_completion.history_items import HistoryItems
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage
 from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern._text_completion.segments import Segment
@@ -37,7 +37,7 @@ class TextDraft:
     """injection: the chat, newest first, with everything that is in it."""
     injected: list[int] = field(default_factory=list[int])
     """injection: positions in ``messages`` that the budget considers first."""
-    items: list[HistoryItem] = field(default_factory=list[HistoryItem])
+    items: HistoryItems | None = None
     """compilation: the messages as they are written, newest first."""
     reply: ReplyLine | None = None
     """compilation: what the prompt ends with."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import overload
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
@@ -81,12 +82,56 @@ class HistoryItem:
         return segments[0].text if len(segments) == 1 else join("", [segment.text for segment in segments])
 
 
-def history_items(
-    newest_first: Sequence[ChatEntry], writer: HistoryWriter, *, generation_type: str
-) -> list[HistoryItem]:
-    """Return the items of a chat, newest first; an empty chat has one without text."""
+class HistoryItems(Sequence[HistoryItem]):
+    """The items of a chat, newest first. Each is made when it is asked for: most of a long chat never is.
+
+    Args:
+        entries: The messages.
+        writer: Writes them.
+        places: The places in the chat of those that are written in another way there.
+        unfinished: The newest one ends with its text.
+    """
+
+    __slots__ = ("_places", "_unfinished", "_writer", "entries", "made")
+
+    def __init__(
+        self,
+        entries: Sequence[ChatEntry | None],
+        writer: HistoryWriter,
+        places: Mapping[int, int],
+        *,
+        unfinished: bool,
+    ) -> None:
+        self.entries = entries
+        self.made: dict[int, HistoryItem] = {}
+        self._writer = writer
+        self._places = places
+        self._unfinished = unfinished
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> HistoryItem: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[HistoryItem]: ...
+    def __getitem__(self, index: int | slice) -> HistoryItem | list[HistoryItem]:
+        """Return the item, or items, at a place of the chat."""
+        places = range(len(self.entries))[index]
+        return self._item(places) if isinstance(places, int) else [self._item(place) for place in places]
+
+    def _item(self, place: int) -> HistoryItem:
+        item = self.made.get(place)
+        if item is None:
+            where, unfinished = self._places.get(place, ANY), self._unfinished and place == 0
+            item = self.made[place] = HistoryItem(self.entries[place], self._writer, where, unfinished=unfinished)
+        return item
+
+
+def history_items(newest_first: Sequence[ChatEntry], writer: HistoryWriter, *, generation_type: str) -> HistoryItems:
+    """The items of a chat, newest first; an empty chat has one without text."""
     if not newest_first:
-        return [HistoryItem(None, writer)]
+        return HistoryItems((None,), writer, {}, unfinished=False)
     continuing = generation_type == "continue"
     newest_user = -1
     if generation_type != "impersonate":
@@ -94,11 +139,12 @@ def history_items(
     places = {len(newest_first) - 1: FIRST, newest_user: LAST}
     if continuing:
         places[0] = LAST
-    items = [HistoryItem(entry, writer) for entry in newest_first]
-    for index, place in places.items():
-        if index >= 0:
-            items[index] = HistoryItem(newest_first[index], writer, place, unfinished=continuing and index == 0)
-    return items
+    return HistoryItems(newest_first, writer, places, unfinished=continuing)
+
+
+def entries_of(items: Sequence[HistoryItem]) -> Sequence[ChatEntry | None]:
+    """Return the messages of items, without making them."""
+    return items.entries if isinstance(items, HistoryItems) else [item.entry for item in items]
 
 
 def _is_user(entry: ChatEntry) -> bool:

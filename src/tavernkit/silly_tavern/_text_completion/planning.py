@@ -134,10 +134,10 @@ def _text_settings(state: SillyTavernState) -> FrozenObject:
 
 def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
     """Return how many messages of the chat are in the prompt, without injections."""
-    injected = set(state.draft.injected)
-    left_out = {id(item) for item in assembled.left_out}
-    sent = sum([place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items)])
-    return sent - len(assembled.frozen)
+    injected, sent = set(state.draft.injected), {id(item) for item in assembled.sent}
+    made = {} if state.draft.items is None else state.draft.items.made
+    count = sum([place not in injected and id(item) in sent for place, item in made.items()])
+    return count - len(assembled.frozen)
 
 
 def _sampling(state: SillyTavernState) -> FrozenObject:
@@ -155,6 +155,7 @@ def _layout(state: SillyTavernState) -> TextLayout:
     context, draft = state.context, state.draft
     kind, formatter = context.prompt_type, draft.formatter
     assert draft.reply is not None
+    assert draft.items is not None
     return TextLayout(
         story=draft.story,
         examples=draft.examples,

@@ -69,14 +69,14 @@ def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -
 def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
     """Report what is missing; a chat without its newest message, or without any, gives a warning."""
     reason = "does not fit the token budget"
-    lost = [item.entry for item in assembled.left_out]
+    lost = assembled.left_out_entries
     if assembled.cut is not None:
         reason = f"older than message #{assembled.cut}, where the history was cut so that prompts begin alike"
-    between = [entry for entry in lost if isinstance(entry, TextMessage)]
+    between = [entry for entry in lost if type(entry) is TextMessage]
     for message in between:
         state.omit(Omission("injection", message.origin.id, reason, title_of(message.origin.source)))
     injected = [message for message in between if message.frozen is None]
-    chat = [entry for entry in lost if isinstance(entry, CoreMessage)]
+    chat = [entry for entry in lost if type(entry) is CoreMessage]
     if chat:
         newest, oldest = f"{CHAT_HISTORY}-{chat[0].index}", f"{CHAT_HISTORY}-{chat[-1].index}"
         span = newest if len(chat) == 1 else f"{oldest} to {newest}"
@@ -96,7 +96,7 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
 
 def _evictions(assembled: AssembledText, counter: TextCounter) -> Sequence[EvictionRecord]:
     """Return records of what was left out, newest message first, then examples; made and counted on demand."""
-    items = [item for item in assembled.left_out if item.entry is not None]
+    items = () if None in assembled.left_out_entries[:1] else assembled.left_out  # an empty chat has nothing to lose
     examples = assembled.left_out_examples
 
     def record(place: int) -> EvictionRecord:
