@@ -14,6 +14,8 @@ OPTIONAL = (
 )  # fmt: skip
 HEAVY = ("pydantic", "jinja2", "typer", "rich", "splintr", "yaml")
 NOT_FOR_EVERY_BUILD = (
+    "difflib",
+    "tempfile",
     "splintr",
     "tavernkit.silly_tavern._context_template.handlebars",
     "tavernkit._text.js_regex.guard",

@@ -1,4 +1,4 @@
-"""Public names that are imported when they are first used, so that ``import tavernkit`` stays quick."""
+"""What is loaded when it is first used, so that imports stay quick: public names, and files of data."""
 
 import re
 import sys
@@ -34,3 +34,8 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], list[str]]:
 
     setattr(module, "__dir__", lambda: sorted({*vars(module), *owners}))  # noqa: B010  # a module's type does not know the name
     return load, sorted(name for name, owner in owners.items() if owner != package)
+
+
+def read_data(package: str, name: str) -> str:
+    """Return the text of a file in a package's folder ``data``; importing ``importlib.resources`` takes longer."""
+    return (Path(str(sys.modules[package].__file__)).parent / "data" / name).read_text(encoding="utf-8")

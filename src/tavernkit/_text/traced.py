@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
-from difflib import SequenceMatcher
 from operator import itemgetter
 from typing import Literal, SupportsIndex, TypeAlias
 
@@ -356,6 +355,8 @@ def align(new: str, *old: str) -> str:
     """Find the parts of texts that remain in a text made from them by untraced code."""
     if not _builds or isinstance(new, Traced) or not any(isinstance(each, Traced) for each in old):
         return new
+    from difflib import SequenceMatcher
+
     parts: list[str] = []
     before = _concatenated(old)
     words, known = _WORD.findall(new), _WORD.findall(before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
@@ -116,6 +115,8 @@ def find_profile(profile: CacheProfile | str) -> CacheProfile:
         return profile
     found = PROFILES.get(profile)
     if found is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(profile, PROFILES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PROFILES)}"
         raise ConfigError(f"unknown cache profile {profile!r}; {hint}", code="UNKNOWN_CACHE_PROFILE")

@@ -7,7 +7,7 @@ import sys
 
 from tavernkit import __version__
 
-GARBAGE_THRESHOLD = 50_000
+GARBAGE_THRESHOLD = 200_000
 """Garbage collection threshold: a command imports many objects, none of which is garbage, and ends soon."""
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cache, cached_property, partial
 from random import Random, getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
@@ -189,6 +188,8 @@ class Context:
         names = cls.input_names()
         for name in inputs:
             if name not in names:
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, names, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known inputs: {', '.join(sorted(names))}"
                 raise ConfigError(f"unknown input {name!r}{hint}", code="UNKNOWN_INPUT")

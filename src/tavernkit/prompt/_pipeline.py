@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from tavernkit._arguments import require
@@ -67,6 +66,8 @@ def merge_options(config: ConfigT, options: Mapping[str, object], step: str) -> 
     changes: dict[str, object] = {}
     for name, value in options.items():
         if name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(sorted(known)) or 'none'}"
             raise ConfigError(f"step {step!r} has no option {name!r}; {hint}", code="UNKNOWN_STEP_OPTION", step=step)
@@ -254,6 +255,8 @@ class Pipeline(Generic[StateT]):
     def _require(self, name: str) -> None:
         require("name", name, str)
         if name not in self._steps:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, self._steps, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self._steps)}"
             raise ConfigError(f"the pipeline has no step {name!r}; {hint}", code="UNKNOWN_STEP")

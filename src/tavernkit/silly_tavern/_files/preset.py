@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
 
 from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
+from tavernkit._lazy import read_data
 from tavernkit._text.json_reader import JsonReader
 from tavernkit._values import (
     EMPTY_OBJECT,
@@ -402,7 +402,7 @@ _READERS = {
 
 @cache
 def _default_json() -> JsonObject:
-    text = files("tavernkit.silly_tavern").joinpath("data/default_preset.json").read_text("utf-8")
+    text = read_data("tavernkit.silly_tavern", "default_preset.json")
     return cast("JsonObject", json.loads(text))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import field, replace
-from importlib import resources
 
 from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
+from tavernkit._lazy import read_data
 from tavernkit._text.json_reader import JsonReader
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, is_object, is_sequence
 from tavernkit.cards._json_text import parse_json
@@ -228,7 +228,7 @@ class Settings:
 
         Their API is the AI Horde, so builds are for text completion. ``source`` is empty, because no file was read.
         """
-        content = resources.files("tavernkit.silly_tavern").joinpath("data", "fresh_settings.json").read_text("utf-8")
+        content = read_data("tavernkit.silly_tavern", "fresh_settings.json")
         return replace(cls.from_json(json.loads(content)), source=EMPTY_OBJECT)
 
     @property

@@ -9,13 +9,14 @@ import threading
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from tavernkit._dataclass import dataclass
+from tavernkit._lazy import read_data
 from tavernkit.budget._file_tokenizer import load_file_tokenizer
 from tavernkit.budget._tokenizers import BundledTokenizer, get_tokenizer, without_lone_surrogates
 from tavernkit.errors import Warn
@@ -316,4 +317,4 @@ def _llama3_splits() -> Mapping[int, int]:
 
 
 def _data(name: str) -> str:
-    return resources.files("tavernkit.silly_tavern").joinpath("data", name).read_text("utf-8")
+    return read_data("tavernkit.silly_tavern", name)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from random import Random
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tavernkit._dataclass import dataclass
+from tavernkit._lazy import read_data
 from tavernkit._text.js_values import JSSyntaxError, json_parse
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, thaw
 from tavernkit.errors import Warn, log_warning
@@ -100,7 +100,7 @@ def _streams(plan: TextPlan) -> bool:
 
 @cache
 def _defaults() -> Mapping[str, JsonObject]:
-    text = files("tavernkit.silly_tavern.providers").joinpath("data/text_settings.json").read_text("utf-8")
+    text = read_data("tavernkit.silly_tavern.providers", "text_settings.json")
     return cast("Mapping[str, JsonObject]", json.loads(text))
 
 

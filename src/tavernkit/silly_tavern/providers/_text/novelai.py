@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import cast
 
+from tavernkit._lazy import read_data
 from tavernkit._text.js_values import js_lower, js_upper, utf16_slice
 from tavernkit._values import Json, JsonObject, is_list
 from tavernkit.silly_tavern.providers._request import Connection, ProviderRequest, RequestRefusedError, json_headers
@@ -123,7 +123,7 @@ def novelai_request(body: Mapping[str, Json], connection: Connection) -> Provide
 @cache
 def _built_in() -> Mapping[str, JsonObject]:
     """Return Return NovelAI's own bans, biases and exceptions, by model family."""
-    tables = files("tavernkit.silly_tavern.providers").joinpath("data/novelai_tokens.json").read_text("utf-8")
+    tables = read_data("tavernkit.silly_tavern.providers", "novelai_tokens.json")
     return cast("Mapping[str, JsonObject]", json.loads(tables))
 
 
