@@ -36,15 +36,35 @@ REQUESTS: dict[str, tuple[bytes, dict[str, str]]] = {
     "too large": (b" " * (MAX_JSON_BODY_BYTES + 1), JSON),
     "another origin": (VALID, {**JSON, "origin": "https://example.org"}),
 }
-_ANY_ID = re.compile(r"[0-9a-f]{32}|\"created\":\d+")
+_CHANGING = re.compile(r"[0-9a-f]{32}|\"created\":\d+")
+
+
+SAID = b'{"content": "Hello"}'
+REST = {
+    "said": (SAID, JSON),
+    "explained": (b'{"content": "Hello", "explain": true, "options": {"temperature": 0.5}}', JSON),
+    "streamed": (b'{"content": "Hello", "stream": true}', JSON),
+    "nothing said": (b'{"content": ""}', JSON),
+    "an unknown field": (b'{"content": "Hello", "x": 1}', JSON),
+    "no JSON": (b"Hello", JSON),
+}
+IDS = ("none", "x" * 101, "a%2Fb", "a%20b", "\u00e4", "a/b")
 
 
 async def answers(client: Client) -> dict[str, object]:
     """What a client sees of every request, and what is counted of all."""
     found: dict[str, object] = {}
+    session = (await client.post("/api/sessions", json={"model": "aria"})).json()["id"]
+    for name, (body, headers) in REST.items():
+        reply = await client.post(f"/api/sessions/{session}/messages", content=body, headers=headers)
+        found[name] = reply.status_code, reply.headers["content-type"], _CHANGING.sub("", reply.text)
+    for each in IDS:
+        path = f"/api/sessions/{each}/messages"
+        reply = await client.post(path, content=SAID, headers=JSON)
+        found[path] = reply.status_code, reply.text
     for name, (body, headers) in REQUESTS.items():
         reply = await client.post(CHAT, content=body, headers={**headers, "x-request-id": "r"})
-        found[name] = reply.status_code, sorted(reply.headers.items()), _ANY_ID.sub("", reply.text)
+        found[name] = reply.status_code, sorted(reply.headers.items()), _CHANGING.sub("", reply.text)
     text = client.service.metrics.text().decode()
     return {**found, "counted": [line for line in text.splitlines() if "requests_total" in line]}
 
@@ -72,3 +92,4 @@ async def test_valid_requests_go_the_short_way(start: StartApp, monkeypatch: pyt
     monkeypatch.setattr("fastapi.routing.solve_dependencies", solve)
     async with start() as client:
         assert (await client.post(CHAT, content=VALID, headers=JSON)).status_code == 200
+        assert (await client.post("/api/sessions/none/messages", content=SAID, headers=JSON)).status_code == 404

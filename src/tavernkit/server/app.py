@@ -36,6 +36,7 @@ from tavernkit.server.api import (
 )
 from tavernkit.server.api.dependencies import bearer
 from tavernkit.server.api.openai_types import ChatCompletionRequest
+from tavernkit.server.api.rest_types import MessageIn
 from tavernkit.server.api.short_way import ShortRoute, ShortWay
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
@@ -54,7 +55,10 @@ if TYPE_CHECKING:
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects but hardly any cycles: Python's default collection took a tenth of its time."""
 
-SHORT_ROUTES = (ShortRoute("/v1/chat/completions", ChatCompletionRequest, openai.chat_completions),)
+SHORT_ROUTES = (
+    ShortRoute("/v1/chat/completions", ChatCompletionRequest, openai.chat_completions),
+    ShortRoute("/api/sessions/{session_id}/messages", MessageIn, sessions.say),
+)
 
 HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 

@@ -7,7 +7,8 @@ that. Only what is valid goes this way. Everything else goes FastAPI's, whose an
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -30,11 +31,12 @@ Body: TypeAlias = BaseModel
 
 @dataclass(frozen=True, slots=True)
 class ShortRoute:
-    """A route of which a request is its body and its caller."""
+    """A route of which a request is its body and its caller, and the id of a session if its path has one."""
 
     path: str
     body: type[Body]
-    endpoint: Callable[[Any, Caller], Awaitable[Response]]  # Any: what ``body`` makes
+    endpoint: Callable[..., Awaitable[Response | BaseModel]]
+    """Gets the id, if there is one, the body and the caller."""
 
 
 class ShortWay:
@@ -50,12 +52,13 @@ class ShortWay:
         """
         self._app = app
         self._service = service
-        self._routes: Mapping[str, ShortRoute] = {route.path: route for route in routes}
+        self._routes: Mapping[str, ShortRoute] = {route.path: route for route in routes if "{" not in route.path}
+        self._with_ids = [(_pattern(route.path), route) for route in routes if "{" in route.path]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        route = self._routes.get(scope["path"]) if scope["type"] == "http" else None
-        if route is None or scope["method"] != "POST" or TRACED in scope:
+        route, ids = self._find(scope)
+        if route is None:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -72,7 +75,8 @@ class ShortWay:
         try:
             client = await client_of(request, await bearer(request))
             require_scope(client, "chat")
-            response = await route.endpoint(body, Caller(request, self._service, client, session, key))
+            answer = await route.endpoint(*ids, body, Caller(request, self._service, client, session, key))
+            response = answer if isinstance(answer, Response) else _response(answer)
         except Exception as error:
             handlers = cast("FastAPI", scope["app"]).exception_handlers
             handler: Any = next((handlers[kind] for kind in type(error).__mro__ if kind in handlers), None)
@@ -80,6 +84,18 @@ class ShortWay:
                 raise
             response = await handler(request, error)
         await response(scope, receive, send)
+
+    def _find(self, scope: Scope) -> tuple[ShortRoute | None, Sequence[str]]:
+        """The route of a request, and the ids in its path."""
+        if scope["type"] != "http" or scope["method"] != "POST" or TRACED in scope:
+            return None, ()
+        path: str = scope["path"]
+        if (found := self._routes.get(path)) is not None:
+            return found, ()
+        for pattern, route in self._with_ids:
+            if match := pattern.fullmatch(path):
+                return route, match.groups()
+        return None, ()
 
 
 class _Received:
@@ -113,6 +129,15 @@ class _Received:
         if isinstance(message, Exception):
             raise message
         return message
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """What matches the paths of a route with ids such as ours; FastAPI judges others."""
+    return re.compile(re.sub(r"{\w+}", r"([A-Za-z0-9_.-]{1,100})", path))
+
+
+def _response(answer: BaseModel) -> Response:
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 def _is_json(headers: Headers) -> bool:
