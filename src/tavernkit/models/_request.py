@@ -8,7 +8,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import copy_with, dataclass
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -138,7 +138,7 @@ class Request:
         return cls(
             messages=tuple(each for each in messages if is_mapping(each)) if is_sequence(messages) else None,
             prompt=prompt if isinstance(prompt, str) and not is_sequence(messages) else None,
-            options=freeze_object(body),
+            options=body,  # pyright: ignore[reportArgumentType]  # frozen without the messages, which are taken out
             dialect=dialect,
         )
 
@@ -162,14 +162,19 @@ class Request:
             tools: The tools.
             dialect: The provider's protocol.
         """
-        return dataclasses.replace(
+        named = copy_with(
             self,
             model=self.model if model is None else model,
+            dialect=self.dialect if dialect is None else dialect,
+        )
+        if messages is None and options is None and stop is None and tools is None:
+            return named  # all that may change is frozen already
+        return dataclasses.replace(
+            named,
             messages=self.messages if messages is None else tuple(messages),
             options=self.options if options is None else freeze_object(options),
             stop=self.stop if stop is None else tuple(stop),
             tools=self.tools if tools is None else tuple(freeze_object(tool) for tool in tools),
-            dialect=self.dialect if dialect is None else dialect,
         )
 
     def body(self, *, stream: bool = False, warn: Warn = log_warning) -> JsonObject:
