@@ -1,4 +1,4 @@
-"""The tables of options in the reference. `python -m tests.docs.options` writes them anew."""
+"""The tables of options in the reference. `python -m tests.docs.options` writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RisuAI: CBS, lorebooks, regex scripts, prompt templates, triggers, memory, and prompts built of them.
+"""RisuAI: CBS, lorebooks, regex scripts, prompt templates, triggers, memory, and prompts built from them.
 
 >>> from tavernkit import risu_ai                                                     # doctest: +SKIP
 >>> plan = risu_ai.build(character=card, user=user, preset=preset, history=chat)      # doctest: +SKIP

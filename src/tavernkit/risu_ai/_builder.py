@@ -36,7 +36,7 @@ from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.stores._variables import VariablesOverlay
 
 SHORT_TEXT = 8
-"""Builders add separators and names of their own; longer texts stand somewhere."""
+"""Builders add their own separators and names; longer texts have a source."""
 
 
 class Builder(BaseBuilder[RisuAIContext, RisuState]):
@@ -45,7 +45,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")          # doctest: +SKIP
 
-    Takes every input of ``RisuAIInputs``; what is passed to ``build()`` wins over the builder's own. Compiled
+    Takes every input of ``RisuAIInputs``; inputs of ``build()`` override the builder's own. Compiled
     texts, scanned books, script results and token counts are kept for the next turn.
 
     Args:
@@ -86,7 +86,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         return RisuState(context, self.services)
 
     def build(self, **inputs: Unpack[RisuAIInputs]) -> RisuPlan:
-        """Build one prompt. In a group the speaker is ``speaker``, else the first one ``decide()`` names."""
+        """Build one prompt. In a group, the speaker is ``speaker``, else the first one that ``decide()`` chooses."""
         return self.run(self.make_context(**inputs))
 
     def run(self, context: RisuAIContext) -> RisuPlan:
@@ -108,9 +108,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     ) -> TracedBuild:
         """Build a context again with traced texts; the application's models are not asked again.
 
-        Messages of the chat that are blocks of the plan as they stand are given their places afterwards, so most of
-        them need not be there: if the texts of a short chat are those of the plan, they are taken. If words of
-        messages that were not traced turn up elsewhere, all are.
+        Messages of the chat that are unchanged blocks of the plan get their places afterwards, so most of them need not
+        be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced messages
+        appears elsewhere, the whole chat is traced.
         """
         from tavernkit.risu_ai._sources import MessageTexts, place_of, traced_context, turn_inputs
 
@@ -131,7 +131,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
             except PipelineError as error:
                 if not isinstance(error.__cause__, MemoryFailedError):
                     raise
-                return run(traced.replace(memory=None))  # memory would have to ask something else
+                return run(traced.replace(memory=None))  # memory would make another request
 
         def has_lost_messages(blocks: Iterable[Block]) -> bool:
             unknown = [
@@ -170,15 +170,15 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         return TracedBuild(traced, texts.of_block, partial(unused, traced))
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
-        """Return a builder with some inputs changed; compiled things are shared."""
+        """Return a builder with some inputs changed; compiled data is shared."""
         return self._replaced(inputs)
 
     def decide(self, **inputs: Unpack[RisuAIInputs]) -> GroupDecision:
-        """Say who speaks next in a group, by its own rules: ``activated`` has the ids of its members in order."""
+        """Decide who speaks next in a group, by its own rules: ``activated`` has the ids of its members in order."""
         return decide(self.make_context(**inputs))
 
     def run_state(self, state: RisuState) -> RisuPlan:
-        """Run the pipeline over a workspace, which the caller keeps."""
+        """Run the pipeline on the caller's workspace."""
         context = state.context
         state.is_standard = self.pipeline is PIPELINE
         dropped: list[Sequence[Dropped]] = []
@@ -192,15 +192,15 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         return plan
 
     def send(self, model: Model, **inputs: Unpack[RisuAIInputs]) -> SendResult:
-        """Do a whole send: build, ask ``model`` (as often as RisuAI would), and take the reply into the chat.
+        """Run a whole send: build, ask ``model`` (as often as RisuAI would), and add the reply to the chat.
 
         ``model`` gets a ``ModelRequest`` and returns the reply or an iterable of its pieces; it raises
-        ``RequestFailedError`` when the provider refuses. In a group without a ``speaker`` all whose turn it is
-        speak.
+        ``RequestFailedError`` if the provider refuses. In a group without a ``speaker``, everyone whose turn it is
+        speaks.
 
         Args:
             model: Called with each request.
-            inputs: Inputs of this send, by name; they win over those of the builder.
+            inputs: Inputs of this send, which override the builder's.
         """
         return drive(Send(self, self.make_context(**inputs)).run(), model)
 
@@ -209,14 +209,14 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
         Args:
             model: Called with each request.
-            inputs: Inputs of this send, by name; they win over those of the builder.
+            inputs: Inputs of this send, which override the builder's.
         """
         require("model", model, AsyncModel)
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
 
 
 def decide(context: RisuAIContext) -> GroupDecision:
-    """Decide who speaks next; outside of a group the character does."""
+    """Decide who speaks next; outside a group, the character does."""
     if not context.owner.is_group:
         return GroupDecision(activated=(context.owner.id,), generation_types=(context.generation_type,))
     chat = context.chat
@@ -234,7 +234,7 @@ def decide(context: RisuAIContext) -> GroupDecision:
 
 
 def build(**inputs: Unpack[RisuAIInputs]) -> RisuPlan:
-    """Build one prompt from the inputs of a ``Builder``; compiled things are kept between calls all the same."""
+    """Build one prompt from the inputs of a ``Builder``; compiled data is kept between calls."""
     return _shared().build(**inputs)
 
 

@@ -1,4 +1,4 @@
-"""What a RisuAI build can be given."""
+"""The inputs of a RisuAI build."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class RisuAIInputs(CommonInputs, total=False):
     history: HistoryInput
     """The chat so far."""
     preset: Preset | None
-    """The preset in force; the settings' own by default."""
+    """The active preset; by default that of the settings."""
     settings: Settings
-    """RisuAI's database as far as prompts depend on it."""
+    """The part of RisuAI's database that affects prompts."""
     members: Sequence[CharacterInput] | Mapping[str, CharacterInput]
     """The characters of a group."""
     speaker: str | None
     """The id of the member who speaks now."""
     modules: Sequence[RisuModule]
-    """Modules that are switched on in addition to those of the settings."""
+    """Modules that are enabled in addition to those of the settings."""
     toggles: Mapping[str, bool | int | float | str]
     """Values of the toggles that prompts ask for."""
     inlays: Mapping[str, Inlay]
@@ -57,37 +57,36 @@ class RisuAIInputs(CommonInputs, total=False):
     tool_calls: Mapping[str, Mapping[str, object]]
     """Tool calls that messages name by ``<tool_call>`` marks: ``call`` in OpenAI's shape and ``result``, by id."""
     memory: MemoryModels | None
-    """The models that long-term memory asks."""
+    """The models of long-term memory."""
     macro_registry: CBSRegistry | None
     """The functions of CBS: ``standard_registry().copy()`` with yours."""
     lore_engine: LoreEngine[ScanInput, LorebookResult] | None
-    """Decides which lorebook entries are active, instead of a ``LorebookEngine``."""
+    """Decides which lorebook entries are active, instead of ``LorebookEngine``."""
     trigger_host: TriggerHost | None
     """What triggers and Lua may ask of the application."""
     caption: Caption | None
     """Describes pictures to models that cannot see them."""
     send_steps: SendSteps
-    """What a send does beside asking for the reply (translations, suggestions, pictures); by default what the save
-    says."""
+    """Additional steps of a send (translations, suggestions, pictures); by default those of the save."""
     say_nothing: bool
     """Send ``*says nothing*`` for an empty message."""
     quirks: str
-    """``reference`` also reproduces what RisuAI does to a chat by mistake."""
+    """``reference`` also reproduces RisuAI's bugs that damage a chat."""
     strategy: str
     """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order``, ``priority``, or ``cache``, which
-    cuts the chat in larger steps, so that many prompts begin alike."""
+    cuts the chat in larger steps, so that many prompts begin the same way."""
     lore: str
-    """Where lore goes that fires by key: ``reference`` (RisuAI's places), or ``freeze``: into the chat where it fired,
-    once, to stay there."""
+    """Where lore goes that fires by key: ``reference`` (RisuAI's places), or ``freeze``: permanently into the chat
+    where it fired."""
     volatile: str
     """Where notes, lore at a depth and texts with random or time functions go: ``reference`` (RisuAI's places), or
-    ``tail``: behind the chat."""
+    ``tail``: after the chat."""
     cache_profile: CacheProfile | str
-    """The provider whose prices ``strategy="cache"`` reckons with; ``openai`` by default."""
+    """The provider whose prices ``strategy="cache"`` uses; ``openai`` by default."""
     expected_turns: int
-    """How many more turns ``strategy="cache"`` reckons with; by default as many as there were."""
+    """How many more turns ``strategy="cache"`` expects; by default as many as there were."""
     on_overflow: str
-    """``error`` raises when what must be in the prompt does not fit; ``return`` gives RisuAI's prompt."""
+    """``error`` raises if required parts of the prompt do not fit; ``return`` gives RisuAI's prompt."""
     random: Callable[[], float] | None
     """Random numbers from 0 to 1, instead of those made from ``seed``."""
     device: RisuDevice

@@ -1,4 +1,4 @@
-"""How much a RisuAI build takes on before it says no; each limit is far above honest use."""
+"""Limits of a RisuAI build, far above normal use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TEMPLATE_SECONDS = 5.0
 """Processor time for compiling and rendering a chat template: a round of a loop may sort a long list."""
 
 TEMPLATE_GRACE = 1.25
-"""How many times that it may take until its process is ended: it should end by itself before."""
+"""How many times that limit it may take before its process is killed."""
 
 MAX_TEMPLATE_OUTPUT = 50_000_000
 """Characters a chat template may write, and the longest text it may make on the way."""
@@ -30,7 +30,7 @@ MAX_PRESET_BYTES = 64_000_000
 """Size of a preset file, packed and unpacked."""
 
 MAX_SEALED_BYTES = 8_000_000
-"""Size of the sealed part of a preset file: plain Python opens about a million bytes a second."""
+"""Size of the sealed part of a preset file: plain Python decrypts about a million bytes per second."""
 
 MAX_PACK_DEPTH = 256
 """How deeply a packed preset may nest."""
@@ -90,7 +90,7 @@ CACHED_SCRIPT_LISTS = 64
 """Lists of regex scripts that are kept ready."""
 
 CACHED_SCRIPT_CHARACTERS = 48_000_000
-"""Characters of the texts of which a builder remembers what regex scripts make of them."""
+"""Total characters of texts whose regex script results a builder caches."""
 
 MAX_MEMORY_QUERIES = 200
 """Paragraphs of one message for which memory looks for what resembles them; each is a question to the embedder."""

@@ -1,7 +1,7 @@
-"""RisuAI's objects as far as its texts can ask about them: characters, chats, personas, modules, settings.
+"""RisuAI's objects as its texts see them: characters, chats, personas, modules, settings.
 
-Each has a ``from_json`` that reads the object as RisuAI stores it; ``raw`` keeps that object, with everything no text
-can ask about. ``None`` means that RisuAI finds no such field, which is not the same as an empty one.
+Each has a ``from_json`` that reads the object as RisuAI stores it; ``raw`` keeps that object with all other data.
+``None`` means that the field is missing, which is not the same as empty.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RisuChat:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuChat:
-        """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong in a store."""
+        """Read a stored chat. Its variables (``scriptstate``) are not included: they belong in a store."""
         return cls(
             id=_text(data, "id") or "",
             messages=tuple(RisuMessage.from_json(each) for each in _objects(data, "message") or ()),
@@ -105,7 +105,7 @@ class RisuCharacter:
     name: str = ""
     """The name."""
     nickname: str = ""
-    """The name that ``{{char}}`` gives instead, if there is one."""
+    """The value of ``{{char}}`` instead of the name, if there is one."""
     id: str = ""
     """RisuAI's id (``chaId``)."""
     is_group: bool = False
@@ -167,25 +167,25 @@ class RisuCharacter:
 
     @property
     def stored_chat(self) -> RisuChat | None:
-        """The open chat: the first one where the file names none that exists, nothing when it has no chats."""
+        """Return the open chat; the first one if the file's choice does not exist, None without chats."""
         chats, page = _objects(self.raw, "chats") or (), _number(self.raw, "chatPage")
         opened = next((chat for index, chat in enumerate(chats) if index == page), next(iter(chats), None))
         return None if opened is None else RisuChat.from_json(opened)
 
     @property
     def stored_chats(self) -> tuple[RisuChat, ...]:
-        """All chats the file holds."""
+        """Return all chats of the file."""
         return tuple(RisuChat.from_json(chat) for chat in _objects(self.raw, "chats") or ())
 
     def opened(self, chat: RisuChat) -> RisuChat:
-        """The chat as RisuAI opens it: one that does not say which greeting it uses gets the character's old choice."""
+        """Return the chat as RisuAI opens it: without a greeting of its own, it gets the character's old choice."""
         if chat.greeting_index is not None:
             return chat
         index = _number(self.raw, "firstMsgIndex")
         return dataclasses.replace(chat, greeting_index=-1 if index is None else index)
 
     def greeting(self, index: float | None) -> str | None:
-        """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
+        """Return the greeting of a chat's ``greeting_index``; None if there is none."""
         if index == -1:
             return self.first_message
         greetings = self.alternate_greetings or ()
@@ -272,7 +272,7 @@ class RisuCustomModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RisuSettings:
-    """The part of RisuAI's database that texts can read. The defaults are those of an empty prompt setup."""
+    """The part of RisuAI's database that texts can read. The defaults are those of an empty setup."""
 
     persona_prompt: str | None = ""
     main_prompt: str | None = ""

@@ -1,4 +1,4 @@
-"""The order of a build, at a glance."""
+"""The order of a build."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tavernkit.risu_ai._steps.triggers import TriggersStep
 
 PIPELINE: Pipeline[RisuState] = Pipeline(
     HooksStep(),  # the application's own functions, before and after
-    PrepareStep(),  # preset, speaker, template; stored messages are expanded for good
+    PrepareStep(),  # preset, speaker, template; stored messages are permanently expanded
     LoreStep(),  # which lore is active
     CbsStep(),  # every slot's text expanded and counted; examples, start line and greeting
     TriggersStep(),  # start triggers: they may change the chat, add texts, or stop the send
@@ -24,4 +24,4 @@ PIPELINE: Pipeline[RisuState] = Pipeline(
     TemplateAssemblyStep(),  # lore into the chat; the cards, or the preset's order
     PlanAssemblyStep(),  # Lua's edits, the recheck, the plan
 )
-"""RisuAI's send up to the request. Every editing method gives a new pipeline for ``Builder.with_pipeline``."""
+"""RisuAI's send up to the request. Every editing method returns a new pipeline for ``Builder.with_pipeline``."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
-    """Model, size of the reply (never more than the context leaves) and samplers that are set."""
+    """Return the model, the size of the reply (at most the rest of the context) and the samplers that are set."""
     size = max(min(preset.max_response, preset.max_context - input_tokens), 0)
     fields: dict[str, object] = {"model": preset.ai_model, "max_tokens": size}
     samplers = (
@@ -40,7 +40,7 @@ def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
         ("presence_penalty", preset.presence_penalty, 100),
     )
     for name, value, divisor in samplers:
-        if value == value and value != UNSET_SAMPLER:  # a number that is not a number is not sent either
+        if value == value and value != UNSET_SAMPLER:  # NaN is not sent either
             fields[name] = value / divisor
     return fields
 
@@ -49,10 +49,9 @@ def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
 class RisuPlan(Plan):
     """What RisuAI would send, block by block.
 
-    ``chat`` is the chat as it is stored now (ids made, texts expanded, changes of triggers in it), ``last_memory`` the
+    ``chat`` is the chat as stored now (with ids, expanded texts and changes by triggers), ``last_memory`` the
     id of its first message that is in the prompt. ``character`` is the selected character, with what triggers changed.
-    ``memory_data`` is what memory wants to be stored on the chat. ``stopped`` says that a trigger wants nothing to be
-    sent.
+    ``memory_data`` is the memory's data to store on the chat. ``stopped`` is True if a trigger cancelled the send.
     """
 
     chat: RisuChat = field(default_factory=RisuChat)
@@ -62,19 +61,19 @@ class RisuPlan(Plan):
     rules: RequestRules = field(default_factory=RequestRules)
     """How the request is written for the model."""
     text_rules: TextRules = field(default_factory=TextRules)
-    """How the messages become one text, for models that take text."""
+    """How the messages become one text, for text-completion models."""
     memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     purpose: str = MAIN_MODE
     """What the prompt is for: ``model``, or a helper request such as ``memory`` or ``emotion``."""
     is_helper: bool = False
-    """True for a request beside the chat, whose reply is not a message: of a trigger, of memory and so on."""
+    """True for a request outside the chat, whose reply is not a message: by a trigger, memory and so on."""
 
     __repr__ = Plan.__repr__
 
     def asked_as(
         self, messages: Sequence[PromptMessage], rules: RequestRules, own: Sequence[PromptMessage]
     ) -> RisuPlan:
-        """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model.
+        """Return the plan of an actual request: with the messages after request triggers, for a fallback model.
 
         Args:
             messages: The messages that are sent.
@@ -95,7 +94,7 @@ class RisuPlan(Plan):
         return [said for message in messages for said in self._with_tools(message)]
 
     def _with_tools(self, message: Message) -> list[Message]:
-        """A message with what its marks of tool calls stand for."""
+        """Return a message with its tool calls."""
         content = unescape(message.content)
         if TOOL_CALL not in content:
             return [message] if content == message.content else [message.replace(content=content)]
@@ -107,11 +106,11 @@ class RisuPlan(Plan):
         return [*found, message.replace(role="assistant", content=left)] if left.strip() or not found else found
 
     def with_tool_calls(self, text: str, calls: ToolCalls) -> RisuPlan:
-        """Return the plan to go on with after tools were called.
+        """Return the plan of the next request after tool calls.
 
         Args:
             text: What the model said so far, with the marks of its calls.
-            calls: What the marks stand for.
+            calls: The calls of the marks.
         """
         source = source_of("chat", "tool calls", "the model called tools before it answered")
         rules = dataclasses.replace(self.rules, tool_calls={**self.rules.tool_calls, **calls})
@@ -119,7 +118,7 @@ class RisuPlan(Plan):
         return dataclasses.replace(self, blocks=(*self.blocks, block), rules=rules)
 
     def prompt_messages(self) -> list[PromptMessage]:
-        """The messages with everything RisuAI knows of them, as they were built; one shown twice is one object."""
+        """Return the messages with all of RisuAI's data, as built; a message shown twice is one object."""
         found: list[PromptMessage] = []
         shown: dict[str, PromptMessage] = {}
         for block in self.enabled_blocks:
@@ -131,7 +130,7 @@ class RisuPlan(Plan):
         return found
 
     def posted_messages(self, *, warn: Warn = log_warning) -> list[JsonObject]:
-        """The messages as RisuAI would post them to a model with OpenAI's interface."""
+        """Return the messages as RisuAI would post them in OpenAI's format."""
         return request_messages(unescaped(self.prompt_messages()), self.rules, warn=warn)
 
     def reference_request(
@@ -142,15 +141,15 @@ class RisuPlan(Plan):
         warn: Warn = log_warning,
         strict: bool = False,
     ) -> RisuRequest:
-        """The request RisuAI would post for the preset's model: address, headers and body.
+        """Return the request that RisuAI would post for the preset's model: address, headers and body.
 
         Args:
             keys: API keys by provider, such as ``openai`` or ``anthropic``; without one RisuAI writes ``undefined``.
-            stream: Whether the reply is asked for piece by piece.
-            warn: Called with messages about what cannot be written as RisuAI would.
-            strict: Raise where RisuAI itself would throw.
+            stream: True to request a stream.
+            warn: Called with warnings about differences from RisuAI's request.
+            strict: Raise if RisuAI itself would throw.
         """
-        # RisuAI asks for a whole reply even where the context has no room for it.
+        # RisuAI requests a whole reply even if it does not fit the context.
         return reference_request(
             unescaped(self.prompt_messages()),
             self.rules,
@@ -171,38 +170,38 @@ class RisuPlan(Plan):
         for name, value in (("model", model), ("base_url", base_url)):
             if value:
                 warn(f"{name} is left out: RisuAI's preset says which model is asked, and where")
-        # The preset decides who is asked, so the key is that provider's whatever it is called here.
+        # The preset decides the provider, so the key is that provider's.
         keys = dict.fromkeys((*KEY_NAMES, *((provider,) if provider else ())), api_key) if api_key else EMPTY_KEYS
         made = self.reference_request(keys=keys, warn=warn)
         return WireRequest(method="POST", url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
-        """The body RisuAI would post to the preset's model, in that provider's own format."""
+        """Return the body that RisuAI would post to the preset's model, in that provider's own format."""
         return self.reference_request(warn=warn).body
 
     def to_text(self, *, warn: Warn = log_warning) -> str:
-        """The prompt as one text, for models without chat: by the preset's chat template or prefixes."""
+        """Return the prompt as one text, for text-completion models: with the preset's chat template or prefixes."""
         return write_text(unescaped(self.prompt_messages()), self.text_rules, warn=warn)
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
-        """Where the reply of a model without chat starts to speak for somebody else."""
+        """Return the strings at which a reply would start to speak for somebody else."""
         rules = self.text_rules
         return stop_texts(self.prompt_messages(), rules.character_name, user_name=rules.user_name).tags
 
     def cut_reply(self, reply: str) -> str:
-        """Cut such a reply there, as RisuAI does."""
+        """Cut a reply there, as RisuAI does."""
         rules = self.text_rules
         return cut_reply(reply, self.prompt_messages(), rules.character_name, user_name=rules.user_name)
 
 
 def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose: str = HELPER_MODE) -> RisuPlan:
-    """The plan of a request beside the chat: a summary, a question of a trigger.
+    """Return the plan of a request outside the chat: a summary, a question of a trigger.
 
     Args:
-        messages: What is asked.
+        messages: The messages.
         rules: The model, and the settings of its requests.
-        purpose: What the request is for, in RisuAI's words.
+        purpose: The purpose of the request, in RisuAI's words.
     """
     preset = rules.preset
     options = {**llm_options(preset, 0), "model": rules.model, "max_tokens": preset.max_response}
@@ -211,7 +210,7 @@ def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose:
 
 
 BlockMemory = LRUCache[object, tuple[FrozenObject, Block]]
-"""Blocks of chat messages by what they are made of, each with its source, which is the same object every turn."""
+"""Cached blocks of chat messages by their content, each with its source."""
 
 
 def make_blocks(
@@ -246,7 +245,7 @@ def _known_block(
     shown_before: str | None,
     memory: BlockMemory | None,
 ) -> Block:
-    """Take the block of an earlier turn if it is the same; only messages of the chat come again as they were."""
+    """Return the block of an earlier turn if it is the same; only messages of the chat are reused."""
     content, source = message.content, message.source
     if memory is None or type(content) is not str or len(content) > LONG_TEXT_CHARACTERS or message.merged:
         return _block(message, block_id, place, tokens, shown_before)
@@ -312,7 +311,7 @@ def _block(message: PromptMessage, block_id: str, place: str, tokens: int, shown
 
 
 def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject:
-    """One source for system messages that were joined; each one's own is kept in the block's ``parts``."""
+    """Return one source for joined system messages; their own sources are in the block's ``parts``."""
     if not others:
         return first
     parts = (first, *others)
@@ -328,7 +327,7 @@ def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject
 
 
 def prompt_message(block: Block) -> PromptMessage:
-    """The message a block was made of."""
+    """Return the message of a block."""
     metadata = block.metadata
     memo, attr, thoughts = metadata.get("memo"), metadata.get("attr"), metadata.get("thoughts")
     return PromptMessage(

@@ -1,1 +1,1 @@
-"""Counting tokens as RisuAI does, and making a prompt fit."""
+"""Counts tokens as RisuAI does, and makes prompts fit."""

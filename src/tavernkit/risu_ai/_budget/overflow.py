@@ -30,7 +30,7 @@ def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
 
 
 def refuse_lost_user_message(state: RisuState, plan: Plan) -> None:
-    """RisuAI drops the user's latest message without a word when it stands in the way; that is worth an error."""
+    """Raise if the user's latest message did not fit: RisuAI would silently drop it."""
     sent, _ = state.sent
     latest = next((message for message in reversed(sent) if message.role == "user"), None)
     memo = chat_id(latest) if latest is not None else None
@@ -78,7 +78,7 @@ class _Estimator:
 
 
 def _evictions(dropped: Sequence[Dropped]) -> Sequence[EvictionRecord]:
-    """Records of what went. A long chat loses thousands of messages every turn: they are made when somebody asks."""
+    """Records of what was left out, made on demand, because a long chat loses thousands of messages every turn."""
     return LazySequence(len(dropped), lambda place: _record(dropped[place]))
 
 

@@ -13,16 +13,16 @@ from tavernkit.risu_ai._cbs.models import model_info
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 
 RESERVE = 50
-"""Tokens RisuAI keeps free beside those of the reply."""
+"""Tokens that RisuAI reserves in addition to the reply."""
 
 GPT_OVERHEAD, OTHER_OVERHEAD = 5, 3
-"""What each message costs on top of its text, on models whose id starts with ``gpt`` and on others."""
+"""Tokens of each message besides its text, for models whose id starts with ``gpt`` and for others."""
 
 LOW_DETAIL_TOKENS = 87
-"""What a picture costs that is sent with low detail, as RisuAI does unless the user wants more."""
+"""Tokens of a picture with low detail, RisuAI's default."""
 
 MULTIMODAL_TOKENS = 1000
-"""What other pictures, sounds and films are taken to cost; RisuAI's own figures depend on their size."""
+"""Assumed tokens of other pictures, audio and videos; RisuAI's own numbers depend on their size."""
 
 _TOKENIZERS = (
     None,
@@ -40,7 +40,7 @@ _TOKENIZERS = (
     None,
     "deepseek_v3",
 )
-"""The bundled tokenizer for each of RisuAI's numbers; the closest one where RisuAI's own is not bundled."""
+"""The bundled tokenizer for each of RisuAI's numbers; the closest one if RisuAI's own is not bundled."""
 
 
 class MessageCounter:
@@ -86,5 +86,5 @@ def _estimator(model: str) -> Estimator:
 
 @cache
 def _named(name: str) -> TokenEstimator:
-    """One estimator a tokenizer, with the counts it remembers."""
+    """Return the estimator of a tokenizer, with its cached counts."""
     return TokenEstimator(default=ModelAdapter(name))

@@ -1,4 +1,4 @@
-"""Makes a prompt fit as RisuAI does: the oldest chat items go first; what is left over after assembly is blanked."""
+"""Makes a prompt fit as RisuAI does: drops the oldest chat items, and blanks messages after assembly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLANKED = "the finished prompt is too long for the context: chat items go from t
 
 
 class Dropped(NamedTuple):
-    """A chat item that is not in the prompt, what it would have cost (if that is known), and why it is not."""
+    """A chat item that is not in the prompt, its tokens (if known), and the reason."""
 
     message: PromptMessage
     tokens: int | None
@@ -35,21 +35,21 @@ class Dropped(NamedTuple):
 
     @property
     def budget_group(self) -> str:
-        """True if it is an example or part of the chat."""
+        """The budget group: examples or history."""
         message = self.message
         example = message.source.get("kind") == "example" or message.memo == NEW_EXAMPLE_MEMO
         return "examples" if example else "history"
 
 
 class DroppedOldest(LazySequence[Dropped]):
-    """The items before the first one that is kept. A long chat loses thousands in every turn: few are looked at.
+    """The items before the first one that is kept. Lazy, because a long chat loses thousands in every turn.
 
     Args:
-        head: What went before the history.
+        head: Dropped items before the history.
         items: Messages of the history.
         tokens: What each of them costs.
-        count: How many of them went.
-        cost: What they cost together.
+        count: How many of them were dropped.
+        cost: Their total tokens.
     """
 
     __slots__ = ("cost", "head", "history")
@@ -64,20 +64,20 @@ class DroppedOldest(LazySequence[Dropped]):
 
 
 def dropped_tokens(dropped: Sequence[Dropped]) -> int:
-    """Return what items would have cost, as far as that is known."""
+    """Return the total tokens of items, as far as known."""
     return dropped.cost if isinstance(dropped, DroppedOldest) else sum(each.tokens or 0 for each in dropped)
 
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What is left. ``required_tokens`` is set when it does not fit and nothing more may go."""
+    """The remaining messages. ``required_tokens`` is set if they do not fit and nothing more may be dropped."""
 
     messages: list[PromptMessage]
     total: int
     dropped: Sequence[Dropped] = ()
     required_tokens: int | None = None
     again: tuple[PromptMessage, ...] = ()
-    """Lore at the end of the messages that is called up now, and whose own message went."""
+    """Active lore at the end of the messages whose own message was dropped."""
 
 
 def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, counter: MessageCounter) -> Trimmed:
@@ -96,13 +96,13 @@ def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, count
 def drop_oldest_known(
     head: Sequence[PromptMessage], history: WrittenMessages, total: int, limit: int, counter: MessageCounter
 ) -> Trimmed:
-    """Do the same for items whose costs are known, without a look at each; messages of the history are copied.
+    """Do the same for items with known costs, without visiting each; messages of the history are copied.
 
     Args:
-        head: What stands before the history.
+        head: Messages before the history.
         history: The history.
         total: Tokens of the whole prompt.
-        limit: Tokens that it may have.
+        limit: The maximum tokens.
         counter: Counts messages.
     """
     items, sums = history.items, history.sums
@@ -129,18 +129,18 @@ def cut_in_steps(
     stored: str | None,
     active: Collection[str] = (),
 ) -> Trimmed:
-    """Drop chat items from the front in large steps, so that many prompts begin alike (``strategy="cache"``).
+    """Drop chat items from the front in large steps, so that many prompts begin the same way (``strategy="cache"``).
 
-    Lore that was frozen in the chat goes with the message before it; if it is called up now, it is said again.
+    Frozen lore is dropped with the message before it; active lore is repeated.
 
     Args:
         messages: The chat items, oldest first.
         total: Tokens of the whole prompt.
-        limit: Tokens that it may have.
+        limit: The maximum tokens.
         counter: Counts messages.
         costs: The profile and the expected turns; the rest is filled in.
-        stored: The memo of the first item that the prompt before had.
-        active: Identities of lore that is called up now.
+        stored: The memo of the first item of the previous prompt.
+        active: Ids of active lore.
     """
     tokens = [counter.message(message) for message in messages]
     around = total - sum(tokens)
@@ -189,7 +189,7 @@ def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: Mess
 
 
 def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
-    """Report what was left out: one line for all neighbours, as a long chat may lose thousands of messages."""
+    """Report what was left out: one line per run of messages, because a long chat may lose thousands."""
     for (group, reason), run in groupby(_stretches(dropped), key=lambda each: (each[0].budget_group, each[0].reason)):
         gone = list(run)
         costs, count = [tokens for *_, tokens in gone], sum(size for _, _, size, _ in gone)
@@ -205,7 +205,7 @@ def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
 
 
 def _stretches(dropped: Sequence[Dropped]) -> Iterator[tuple[Dropped, Dropped, int, int | None]]:
-    """Items that are reported together: the first and the last, how many they are, and what they cost."""
+    """Yield items that are reported together: the first and the last, their number, and their tokens."""
     lazy = isinstance(dropped, DroppedOldest)
     for each in dropped.head if lazy else dropped:
         yield each, each, 1, each.tokens

@@ -20,9 +20,9 @@ from tavernkit.risu_ai._prompt_template.lore_places import (
 )
 
 CHAT_KEY = "tavernkit_cache"
-"""The key of a chat under which cache strategies keep what they need for the next build."""
+"""The key in a chat for the state of cache strategies."""
 MAX_FROZEN = 1000
-"""Entries that a chat may hold; of more, the newest count."""
+"""The maximum number of entries in a chat; the newest count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class FrozenLore:
     """A lorebook entry that became a message of the chat."""
 
     after: str
-    """The id of the message that it stands behind."""
+    """The id of the message that it follows."""
     line: str
     """A digest of that message's text: if the message was changed or deleted, the entry may fire again."""
     id: str
@@ -42,7 +42,7 @@ class FrozenLore:
     """Where RisuAI would have put it."""
 
     def to_json(self) -> FrozenObject:
-        """Return it as it is stored."""
+        """Return it as stored."""
         return {name: getattr(self, name) for name in _FIELDS}
 
     def message(self) -> PromptMessage:
@@ -59,10 +59,10 @@ _FIELDS = ("after", "line", "id", "title", "text", "role", "cause", "reference")
 
 
 def read_frozen(stored: object, messages: Sequence[RisuMessage]) -> list[FrozenLore]:
-    """Read the entries that still have their place in the chat, in its order; what cannot be read does not count.
+    """Read the entries that still have their place in the chat, in order; unreadable ones are ignored.
 
     Args:
-        stored: What the chat has under ``CHAT_KEY``.
+        stored: The chat's value of ``CHAT_KEY``.
         messages: The chat.
     """
     items = stored.get("lore") if is_mapping(stored) else None
@@ -77,14 +77,14 @@ def read_frozen(stored: object, messages: Sequence[RisuMessage]) -> list[FrozenL
 
 
 def digest(text: str) -> str:
-    """Return a short name for a text."""
+    """Return a short digest of a text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def split_lore(result: LorebookResult) -> tuple[list[ActiveLore], list[tuple[ActiveLore, str, str]]]:
-    """Tell apart what stays in its place and what comes and goes, each of these with its identity and its place.
+    """Split lore into entries that stay in place and those that come and go, the latter with id and place.
 
-    Entries that are always active stay, as do those that go into other texts, or behind everything.
+    Entries that are always active stay, as do those that go into other texts, or after everything.
     """
     stays: list[ActiveLore] = []
     fired: list[tuple[ActiveLore, str, str]] = []
@@ -99,7 +99,7 @@ def split_lore(result: LorebookResult) -> tuple[list[ActiveLore], list[tuple[Act
 
 
 def _place(lore: ActiveLore) -> str:
-    """Where an entry stands, in words; nothing for places that it should not leave."""
+    """Return the place of an entry in words; None for places that it should not leave."""
     if lore.inject is not None or at_end(lore):
         return ""
     if in_lorebook_slot(lore):
@@ -112,7 +112,7 @@ def _place(lore: ActiveLore) -> str:
 
 
 def insert_frozen(history: list[PromptMessage], frozen: Sequence[FrozenLore]) -> None:
-    """Put each entry behind its message; where the message is not sent, the entry is not either."""
+    """Put each entry after its message; if the message is not sent, the entry is not either."""
     by_message: dict[str, list[FrozenLore]] = {}
     for lore in frozen:
         by_message.setdefault(lore.after, []).append(lore)
@@ -124,7 +124,7 @@ def insert_frozen(history: list[PromptMessage], frozen: Sequence[FrozenLore]) ->
 
 
 def stored_lore(frozen: Sequence[FrozenLore], sent: Sequence[PromptMessage]) -> FrozenJson:
-    """Return what the next build has to know: the entries that are in the prompt.
+    """Return what the next build must know: the entries in the prompt.
 
     Args:
         frozen: All entries of this build.

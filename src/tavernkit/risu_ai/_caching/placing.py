@@ -1,4 +1,4 @@
-"""Puts what changes where it does not break a prompt cache: ``lore="freeze"`` and ``volatile="tail"``."""
+"""Moves changing texts to where they do not break a prompt cache: ``lore="freeze"`` and ``volatile="tail"``."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ COMES_AND_GOES = "lore that comes and goes would change the head of the prompt"
 
 
 def freeze_lore(state: RisuState, result: LorebookResult) -> Sequence[ActiveLore]:
-    """Make messages of the chat out of lore that fired by key, and return the rest, which keeps its places.
+    """Turn lore that fired by key into messages of the chat, and return the rest, which stays in place.
 
-    An entry whose message is still in the prompt is not said again. Reads ``chat``, writes ``frozen_lore`` and
+    An entry whose message is still in the prompt is not repeated. Reads ``chat``, writes ``frozen_lore`` and
     ``active_lore``.
     """
     if state.uses_memory and state.context.memory is not None:
@@ -75,14 +75,14 @@ def freeze_lore(state: RisuState, result: LorebookResult) -> Sequence[ActiveLore
 
 
 def _shown(state: RisuState, ids: Sequence[str | None]) -> set[str]:
-    """The messages from the one on with which the prompt before began."""
+    """Return the messages from the first one of the previous prompt on."""
     first = state.chat.raw.get("lastMemory")
     start = ids.index(first) if isinstance(first, str) and first in ids else 0
     return {each for each in ids[start:] if each}
 
 
 def say_again(state: RisuState, messages: Sequence[PromptMessage]) -> None:
-    """Remember that lore stands behind the newest message now, because its own message is no longer in the prompt.
+    """Record that lore now follows the newest message, because its own message is no longer in the prompt.
 
     Args:
         state: The build.
@@ -116,7 +116,7 @@ def moved_lore(state: RisuState, sent: Iterable[PromptMessage]) -> list[Moved]:
 
 
 def tail_template(state: RisuState) -> Sequence[TemplateCard] | None:
-    """Return the template with cards that move or change behind the last card of the chat, and report them."""
+    """Return the template with cards that move or change after the last chat card, and report them."""
     template = state.template
     chats = [place for place, card in enumerate(template or ()) if isinstance(card, ChatCard)]
     if template is None or not chats:
@@ -134,7 +134,7 @@ def tail_template(state: RisuState) -> Sequence[TemplateCard] | None:
 
 
 def tail_order(state: RisuState, order: Sequence[str]) -> list[str]:
-    """Return ``formatingOrder`` with the slots that change behind the chat, and report them."""
+    """Return ``formatingOrder`` with changing slots after the chat, and report them."""
     names = list(order)
     last = max((names.index(name) for name in ("chats", "lastChat") if name in names), default=-1)
     moved: list[str] = []
@@ -149,19 +149,19 @@ def tail_order(state: RisuState, order: Sequence[str]) -> list[str]:
 
 
 def report_depth(state: RisuState, message: PromptMessage, where: str) -> None:
-    """Report that something from a depth stands behind the chat.
+    """Report that a text from a depth was moved to after the chat.
 
     Args:
         state: The build.
-        message: It.
-        where: Where RisuAI has it.
+        message: The message.
+        where: Where RisuAI puts it.
     """
     source = message.source
     _report(state, str(source.get("kind")), title_of(source), where, MOVES, [message], str(source.get("id") or ""))
 
 
 def _why_card(state: RisuState, card: TemplateCard, *, between: bool) -> str:
-    """Why a card should stand behind the chat; nothing if it need not."""
+    """Return why a card should be after the chat; None if it need not."""
     if isinstance(card, (ChatCard, CacheCard)):
         return ""
     if between:
@@ -177,7 +177,7 @@ def _why_card(state: RisuState, card: TemplateCard, *, between: bool) -> str:
 
 
 def _slot_changes(state: RisuState, name: str) -> bool:
-    """Return True if the text behind a slot changes by itself."""
+    """Return True if the text of a slot changes by itself."""
     character, preset, settings = state.character, state.preset, state.context.active_settings
     lore = (entry.text for entry in state.lore if in_lorebook_slot(entry))
     persona = state.texts.context.persona

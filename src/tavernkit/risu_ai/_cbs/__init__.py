@@ -1,4 +1,4 @@
-"""CBS, RisuAI's Curly Braced Syntax: the language that its cards, lore, scripts and templates are written in."""
+"""CBS, RisuAI's Curly Braced Syntax: the language of its cards, lore, scripts and templates."""
 
 from tavernkit.risu_ai._cbs.call import CBSCall
 from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, CBSResult

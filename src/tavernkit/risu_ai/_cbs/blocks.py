@@ -1,4 +1,4 @@
-"""Blocks: what opens one, and what becomes of its body when it closes."""
+"""Blocks: what opens one, and how its body is evaluated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIXED_OPENERS: dict[str, BlockKind] = {
     "#code": "code",
     "#escape": "escape",
 }
-"""Openers that must be written exactly so."""
+"""Openers that must be written exactly like this."""
 
 OPENER_NAMES = ("#if", "#when", "#each", "#func", *FIXED_OPENERS)
 
@@ -47,7 +47,7 @@ class Block(NamedTuple):
 
 
 def open_block(tag: str, variables: Variables) -> Block | None:
-    """Return the block that a tag opens, or nothing when it opens none."""
+    """Return the block that a tag opens; None if it opens none."""
     if tag.startswith("#when"):
         return _open_when(tag, variables)
     if tag.startswith("#if"):
@@ -92,7 +92,7 @@ def _open_each(tag: str) -> Block:
 
 
 def close_block(block: Block, body: str) -> str:
-    """Return what a block prints. Those of kind ``each`` and ``function`` print nothing by themselves."""
+    """Return what a block prints. Blocks of kind ``each`` and ``function`` print nothing themselves."""
     match block.kind:
         case "when":
             return _when_body(block, body)
@@ -153,7 +153,7 @@ def _code_body(body: str) -> str:
 
 
 def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
-    """Return what an ``each`` puts into the source right behind its closer, to be scanned next."""
+    """Return the text that an ``each`` inserts into the source after its closer, to be scanned next."""
     expression = block.detail
     before, found, name = expression.rpartition(" as ")
     if found:
@@ -168,7 +168,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
     size = 0
     for item in parse_array(before):
         piece = replace_all(template, slot, item if isinstance(item, str) else stringify(item), limit=limit)
-        size += max(len(piece), len(template))  # a template that shrinks is work as well
+        size += max(len(piece), len(template))  # a shrinking template counts as work too
         if size > limit:
             raise CBSLimitError(f"an each makes more than {limit} characters", limit="MAX_CHARACTERS")
         pieces.append(piece)
@@ -177,7 +177,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
 
 
 def legacy_block(content: str) -> str | None:
-    """Evaluate ``{# ... #}``; nothing when it is not a block of that kind."""
+    """Evaluate ``{# ... #}``; None if it is not a block of that kind."""
     logic, found, body = content.partition("\n")
     words = logic.split(" ")
     if not found or words[0] != "if":

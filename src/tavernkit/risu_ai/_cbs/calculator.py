@@ -1,4 +1,4 @@
-"""The calculator behind ``{{? ...}}`` and ``calc``: RisuAI's own arithmetic, slips included."""
+"""The calculator of ``{{? ...}}`` and ``calc``: RisuAI's own arithmetic, including its bugs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS
 from tavernkit.risu_ai._cbs.signals import FunctionFailure
 
 Operand = float | None
-"""``None`` is an operand that is not there (``undefined``)."""
+"""``None`` is a missing operand (``undefined``)."""
 
 _OPERATORS = "-+*/^%<>|&≤≥=≠!"
 _SPLIT = re.compile(rf"([{re.escape(_OPERATORS[1:])}]|(?<=[^{re.escape(_OPERATORS)}])-)")
@@ -28,7 +28,7 @@ _EXACT = 2.0**53
 
 
 def calculate(expression: str, variables: Variables) -> str:
-    """Evaluate an expression and print the number; fails when there is no result."""
+    """Evaluate an expression and return the number as text; fails if there is no result."""
     if "$" not in expression and "@" not in expression:
         return constant(expression)
     return _calculate(expression, variables)
@@ -69,7 +69,7 @@ def _calculate(expression: str, variables: Variables) -> str:
 
 
 def _without_parentheses(expression: str, variables: Variables) -> str:
-    """Put results in place of what is in parentheses; those never closed just vanish."""
+    """Replace parentheses with their results; unclosed ones are removed."""
     buffers: list[list[str]] = [[]]
     for piece in re.split(r"([()])", expression):
         if piece == "(":
@@ -122,7 +122,7 @@ def _variable(value: str) -> str:
 
 
 def _push_operand(values: list[Operand], token: str) -> None:
-    """Take a token for an operand; words and all spellings of zero but ``0`` are dropped, as RisuAI does."""
+    """Read a token as an operand; words and all spellings of zero except ``0`` are dropped, as in RisuAI."""
     number = float(token) if token.isascii() and token.isdecimal() else parse_float(token)
     if token == "0" or (number == number and number != 0):
         values.append(number)

@@ -1,4 +1,4 @@
-"""What a function sees of the tag that called it."""
+"""The call that a function gets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 _WALKED = 64
-"""Things gone through that count as one step."""
+"""How many visited items count as one step."""
 
 
 class CBSCall:
     """One evaluation of a tag: its text without the braces, its arguments, and where it is.
 
-    Arguments are never trimmed. One that is not there is JavaScript's ``undefined``: the accessors differ in what they
-    make of that.
+    Arguments are never trimmed. A missing one is JavaScript's ``undefined``: the accessors differ in how they treat
+    that.
 
     Args:
         tag: The tag's text without the braces.
@@ -44,31 +44,31 @@ class CBSCall:
 
     @property
     def run(self) -> Run:
-        """The expansion this call belongs to; functions registered as pure have none."""
+        """The expansion of this call; pure functions have none."""
         assert self._run is not None, "a function registered as pure used its context"
         return self._run
 
     @property
     def context(self) -> CBSContext:
-        """What the text may ask about."""
+        """The context of the text."""
         return self.run.context
 
     def get(self, index: int) -> str | None:
-        """Return an argument, or nothing."""
+        """Return an argument, or None."""
         return self.args[index] if index < len(self.args) else None
 
     def text(self, index: int) -> str:
-        """Return an argument the function cannot do without."""
+        """Return a required argument."""
         if index < len(self.args):
             return self.args[index]
         raise FunctionFailure(f"argument {index + 1} is missing")
 
     def shown(self, index: int) -> str:
-        """Return an argument as it is printed: ``undefined`` when it is missing."""
+        """Return an argument as printed: ``undefined`` if it is missing."""
         return self.args[index] if index < len(self.args) else "undefined"
 
     def number(self, index: int) -> float:
-        """Return an argument as a number, NaN when it is missing or none."""
+        """Return an argument as a number; NaN if it is missing or not a number."""
         return to_number(self.args[index]) if index < len(self.args) else math.nan
 
     def array(self, index: int) -> list[Json]:
@@ -76,11 +76,11 @@ class CBSCall:
         return parse_array(self.text(index))
 
     def items(self) -> list[Json]:
-        """Return the arguments as a list, or the list that a single argument holds."""
+        """Return the arguments as a list, or the list in a single argument."""
         return [*self.args] if len(self.args) > 1 else self.array(0)
 
     def walk(self, count: int) -> None:
-        """Count going through so many things (messages, modules) as work."""
+        """Count visited items (messages, modules) as work."""
         if count >= _WALKED:
             self.run.session.step(count // _WALKED)
 

@@ -1,8 +1,8 @@
-"""Compiling a text to a tree, as far as the text alone decides how the scanner would go through it.
+"""Compiles a text to a tree, as far as the text alone decides how the scanner reads it.
 
-The compiler runs the scanner's own algorithm over parts instead of text. What depends on nothing but the text is
-computed at once; what depends on values becomes a node; where a value could change the structure itself (a tag that
-starts with the result of another tag, say) the tree ends and the scanner takes over at run time.
+The compiler runs the scanner's own algorithm over parts instead of text. Results that depend only on the text are
+computed at once; those that depend on values become nodes; where a value could change the structure itself (for
+example, a tag that starts with the result of another tag), the tree ends and the scanner takes over at run time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TAG, BLOCK, RAW = LevelKind.TAG, LevelKind.BLOCK, LevelKind.RAW
 
 
 class Program(NamedTuple):
-    """A compiled text, and its result if that is known already; ``size`` and ``depth`` are what running it takes.
+    """A compiled text, and its result if already known; ``size`` and ``depth`` are the cost of running it.
 
     ``texts`` is about how many bytes the plain text in it may use.
     """
@@ -65,7 +65,7 @@ class _Level:
 
     @property
     def head(self) -> str:
-        """The text at the start that is known."""
+        """The known text at the start."""
         parts = self.parts
         if len(parts) > 1 and isinstance(parts[0], str) and not isinstance(parts[1], str):
             return parts[0]
@@ -78,14 +78,14 @@ class _Level:
 
     @property
     def text(self) -> str:
-        """All of the text, if nothing in it is dynamic."""
+        """The whole text, if nothing in it is dynamic."""
         if len(self.parts) == 1 and isinstance(self.parts[0], str):
             return self.parts[0]
         return joined([part for part in self.parts if isinstance(part, str)])
 
 
 class _OpenBlock(_Level):
-    """An open block: what it is if that is known, else the parts of its opener; and where its body begins."""
+    """An open block: its kind if known, else the parts of its opener; and where its body begins."""
 
     __slots__ = ("block", "inside", "opener", "pure", "token")
 
@@ -99,7 +99,7 @@ class _OpenBlock(_Level):
 
 
 class Compiler:
-    """Compiles one text. ``base`` is what it stands in: an inserted text may close the tag or block around it."""
+    """Compiles one text. ``base`` is its surroundings: an inserted text may close the tag or block around it."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Compiler:
         self._pure = 0
         self._size = 1
         self._depth = 1
-        self._resume = 0  # where the scanner would take over: in front of what is undecided
+        self._resume = 0  # where the scanner would take over: before what is undecided
         self._index = 0  # the token that closes the current tag, and where it ends
         self._end = 0
 
@@ -170,7 +170,7 @@ class Compiler:
             self._levels[-1].parts.append(tokens[last])
 
     def _leaf(self, tag: str, position: int) -> None:
-        """Take a tag with no other in it in one step."""
+        """Compile a tag without nested tags in one step."""
         first = tag[:1]
         if first in _STRUCTURAL:
             if first == ":" and not self._pure:
@@ -203,7 +203,7 @@ class Compiler:
         self._size += 1
 
     def _hand_over(self, at: int) -> None:
-        """End the tree; the levels that are open here are handed to the scanner."""
+        """End the tree; open levels are passed to the scanner."""
         self._add_node(HandOver(self._source, at))
         while len(self._levels) > 1:
             level = self._levels.pop()
@@ -277,7 +277,7 @@ class Compiler:
             self._add_node(StaticCall(folded.function, tag, [*folded.args], position))
 
     def _edit(self, node: StaticCall) -> None:
-        """Let a function work on the text in front of it: now if that is known, and only then if it is a tag's."""
+        """Let a function edit the text before it: now if it is known, else at run time."""
         around = self._levels[-1]
         known = not around.dynamic and not (self._inserted and len(self._levels) == 1)
         if known and node.function.pure:
@@ -348,13 +348,13 @@ class Compiler:
         self._add_node(BlockNode(closed.opener, closed.block, closed.parts, place, skippable=skippable))
 
     def _skippable(self, closed: _OpenBlock) -> bool:
-        """Return True if a block that may turn out false ends here as well if its body is not evaluated."""
+        """Return True if a block that may be false also ends here if its body is not evaluated."""
         head = closed.opener[0]
         may_be_false = isinstance(head, str) and head.startswith("#if")
         return may_be_false and closes_alike(self._tokens, closed.token, self._index)
 
     def _fold_block(self, block: Block, body: str) -> bool:
-        """Print a block whose body is known. Functions are defined at run time."""
+        """Evaluate a block with a known body. Functions are defined at run time."""
         if block.kind == "each":
             return self._fold_each(block, body)
         if block.kind == "function":
@@ -378,7 +378,7 @@ class Compiler:
         return True
 
     def _insert(self, text: str, base: LevelKind) -> str | None:
-        """Return what an inserted text comes to, if that is known ahead; many rows of a panel insert the same."""
+        """Return the result of an inserted text, if known at compile time, cached."""
         inserts, inserted = self._budget.inserts, self._inserted + 1
         key = (text, base, inserted)
         if key not in inserts:

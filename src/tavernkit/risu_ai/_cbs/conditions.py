@@ -14,7 +14,7 @@ WhenMode = Literal["normal", "keep", "legacy"]
 
 
 class Variables(Protocol):
-    """What a condition may look up."""
+    """Variables for conditions."""
 
     def chat_variable(self, name: str) -> str:
         """Read a chat variable."""
@@ -38,7 +38,7 @@ def is_true(word: str | None) -> bool:
 
 
 def evaluate_when(condition: str, variables: Variables) -> WhenResult:
-    """Evaluate what is behind ``#when::``."""
+    """Evaluate the condition after ``#when::``."""
     words = condition.split("::")
     mode: WhenMode = "normal"
     while len(words) > 1:

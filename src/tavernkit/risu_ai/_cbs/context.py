@@ -1,7 +1,7 @@
-"""What RisuAI's texts may ask about: character, chat, user, settings, device, clock and dice, frozen and typed.
+"""The context of RisuAI's texts: character, chat, user, settings, device, clock and dice, frozen and typed.
 
-``CBSContext`` is the one argument every RisuAI engine takes. Whatever is not supplied has the default written
-at its field, so ``CBSContext(char="Bel", user="Ann")`` is enough to start with. A field that is ``None`` is missing
+Every RisuAI engine takes a ``CBSContext``. Fields have defaults, so ``CBSContext(char="Bel", user="Ann")`` is enough to
+start with. A field that is ``None`` is missing
 for RisuAI, which is not the same as empty: functions that read it fail and their tag stays in the text.
 """
 
@@ -23,13 +23,13 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule, Risu
 from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore, VariablesStore
 
 VariableWrites = Literal["keep", "run", "remove"]
-"""What becomes of ``setvar`` and its like: kept as text for a later pass, carried out, or removed without effect."""
+"""How ``setvar`` and similar functions are treated: kept as text for a later pass, executed, or removed."""
 
 Platform = Literal["web", "node", "local"]
 """The build of RisuAI that ``metadata`` reports."""
 
 TOGGLE_PREFIX = "toggle_"
-"""Toggles are global variables with this in front of their name."""
+"""Toggles are global variables with this prefix."""
 
 
 def _now() -> datetime:
@@ -42,7 +42,7 @@ def _dice() -> Callable[[], float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RisuDevice:
-    """Where the text is shown, as far as a text can ask."""
+    """The device that shows the text, as far as texts can see it."""
 
     screen_width: int = 1280
     """Width of the screen in pixels."""
@@ -58,7 +58,7 @@ class RisuDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CBSContext:
-    """Everything outside a text that RisuAI's languages can see; derive variants with ``replace()``.
+    """Everything outside a text that RisuAI's languages can see; make variants with ``replace()``.
 
     The first part is the world:
 
@@ -125,7 +125,7 @@ class CBSContext:
     consistent_names: bool = False
     trigger_id: str | None = None
     cbs_budget: BuildBudget | None = field(default=None, repr=False, compare=False)
-    """What all texts of one build may still do together; None for no limit."""
+    """The shared budget of all texts of a build; None for no limit."""
 
     character: RisuCharacter | None = field(init=False)
     """The selected character as an object."""
@@ -166,7 +166,7 @@ class CBSContext:
 
     @property
     def character_name(self) -> str:
-        """What ``{{char}}`` prints; empty when no character is known."""
+        """The value of ``{{char}}``; empty if there is no character."""
         if self.consistent_names:
             return "botname"
         character = self.character
@@ -179,7 +179,7 @@ class CBSContext:
 
     @property
     def user_name(self) -> str:
-        """What ``{{user}}`` prints; empty when the bound persona has no name."""
+        """The value of ``{{user}}``; empty if the bound persona has no name."""
         if self.consistent_names:
             return "username"
         persona = self.persona
@@ -189,17 +189,17 @@ class CBSContext:
 
     @property
     def greeting(self) -> str | None:
-        """The first message of the chat as the user chose it; nothing when that choice does not exist."""
+        """The chosen greeting of the chat; None if it does not exist."""
         return None if self.character is None else self.character.greeting(self.chat.greeting_index)
 
     @property
     def seed_word(self) -> str:
-        """What ``pick`` and ``rollp`` derive their numbers from: the ids of the character and its chat."""
+        """The seed of ``pick`` and ``rollp``: the ids of the character and its chat."""
         return "" if self.character is None else self.character.id + self.chat.id
 
     @property
     def enabled_modules(self) -> tuple[RisuModule, ...]:
-        """The modules that settings, chat and character switch on, in the order of the settings, each once."""
+        """The modules enabled by settings, chat and character, in the order of the settings, without duplicates."""
         settings = self.settings
         wanted = {*settings.enabled_modules, *self.chat.modules, *settings.integrated_modules}
         if self.character is not None:
@@ -215,11 +215,11 @@ class CBSContext:
         return to_string(self.get_var(name))
 
     def global_variable(self, name: str) -> str:
-        """Read a global variable (or a toggle) as texts see it, ``null`` when it is not set."""
+        """Read a global variable (or a toggle) as texts see it, ``null`` if it is not set."""
         return to_string(self.get_var(name, GLOBAL))
 
     def get_var(self, name: str, scope: str = LOCAL) -> Json:
-        """Read a variable: stored, a default, or (global ones) a toggle; nothing when it is not set.
+        """Read a variable: stored, a default, or (global ones) a toggle; None if it is not set.
 
         Args:
             name: The variable.

@@ -1,4 +1,4 @@
-"""JavaScript's dates: any millisecond it can name, in a time zone, far beyond Python's years 1 to 9999."""
+"""JavaScript's dates, in a time zone, far beyond Python's years 1 to 9999."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def milliseconds(moment: datetime) -> int:
 
 
 def valid_time(time: float) -> int:
-    """Return a time as JavaScript's ``Date`` holds it; fails when it is beyond what it can name."""
+    """Return a time as in JavaScript's ``Date``; fails if it is out of range."""
     if not abs(time) <= _MAX_TIME:
         raise FunctionFailure("the date is not valid")
     return math.trunc(time)
 
 
 def local_time(time: int, zone: tzinfo) -> LocalTime:
-    """Show a moment in a time zone. Years that Python does not have borrow the rules of one that is alike."""
+    """Show a moment in a time zone. Years that Python does not support use the rules of an equivalent year."""
     cycles = _cycles(time, _RANGE[0], _RANGE[1], _CYCLE, future=0)
     moment = (_EPOCH + timedelta(milliseconds=time - cycles * _CYCLE)).astimezone(zone)
     return LocalTime(
@@ -66,9 +66,9 @@ def start_of_day(year: int, month: int, day: int, zone: tzinfo) -> int:
 
 
 def _cycles(point: int, first: int, end: int, cycle: int, *, future: int) -> int:
-    """Count the spans of 400 years (calendars repeat after them, weekdays included) between a point and its like.
+    """Count the periods of 400 years (after which calendars repeat) to an equivalent supported time.
 
-    Before the first year that is a year without any rule of summer time yet, after the last one a year of today's.
+    Early years map to one without daylight saving time, late years to one with today's rules.
     """
     if first <= point < end:
         return 0

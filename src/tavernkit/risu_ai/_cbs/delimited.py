@@ -1,7 +1,7 @@
-"""Patterns of an opener, any text and a closer, carried out so that openers which nothing closes take no time.
+"""Replaces patterns of an opener, any text and a closer, in linear time even with unclosed openers.
 
-A regular expression looks for the closer again behind every opener, up to the end of the text (or of the line, where
-the text between may have no line break). Behind the last closer nothing can match, so nothing is looked for there.
+A regular expression would search for the closer after every opener, up to the end of the text (or line). After the last
+closer nothing can match, so that part is not searched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an expansion has to say."""
+"""Diagnostics of an expansion."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 from tavernkit._dataclass import dataclass
 
 DiagnosticKind: TypeAlias = Literal["kept", "unclosed", "limit", "failure", "more"]
-"""A tag that stays in the text; one that the text ends in; a limit that was hit; a text RisuAI's parser throws at; or
-that there is more to say than is said."""
+"""A tag that stays in the text; an unclosed one; a limit that was hit; a text at which RisuAI's parser throws; or too
+many diagnostics."""
 
 
 @dataclass(frozen=True, slots=True)
 class CBSDiagnostic:
-    """One thing that was wrong; ``position`` is an index into the text as it was given."""
+    """One problem; ``position`` is an index into the original text."""
 
     kind: DiagnosticKind
     message: str
@@ -25,12 +25,12 @@ class CBSDiagnostic:
 
 
 Report: TypeAlias = Callable[[CBSDiagnostic], None]
-"""Where an expansion sends what it has to say."""
+"""Receives the diagnostics of an expansion."""
 
 
 @dataclass(frozen=True, slots=True)
 class CBSResult:
-    """An expanded text and everything there was to say about it."""
+    """An expanded text and its diagnostics."""
 
     text: str
     diagnostics: tuple[CBSDiagnostic, ...] = ()

@@ -35,7 +35,7 @@ _NODE_BYTES = 400
 
 
 class ProgramCache(LRUCache[K, Program]):
-    """Keeps the most recently used programs up to about so many bytes."""
+    """Keeps the most recently used programs up to a size limit."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes, _weight)
@@ -46,7 +46,7 @@ def _weight(_: object, program: Program) -> int:
 
 
 class CBSEngine:
-    """Expands CBS texts. One engine serves all contexts and threads; it keeps what it compiled.
+    """Expands CBS texts. One engine serves all contexts and threads; it caches compiled texts.
 
     >>> CBSEngine().expand("Hi {{user}}!", CBSContext(char="Bel", user="Ann"))
     'Hi Ann!'
@@ -64,12 +64,12 @@ class CBSEngine:
     ) -> str:
         """Expand a text as RisuAI does.
 
-        What RisuAI leaves in the text (an unknown name, a function that fails) is left and reported. A text that makes
-        RisuAI's parser throw, or that exceeds a limit, comes back as it was.
+        Tags that RisuAI leaves in the text (unknown names, failing functions) stay and are reported. A text at which
+        RisuAI's parser throws, or that exceeds a limit, is returned unchanged.
 
         Args:
             text: The text.
-            context: What the text can ask about.
+            context: The data that the text can read.
             warn: Called with each warning; by default they are logged.
             strict: Raise an error instead of warning.
             calls: Where RisuAI's call counter starts.
@@ -83,11 +83,11 @@ class CBSEngine:
         return self._expand(text, context, lambda found: send(str(found)), strict=strict, calls=calls)
 
     def evaluate(self, text: str, context: CBSContext) -> CBSResult:
-        """Expand a text and give the diagnostics with it instead of reporting them.
+        """Expand a text and return its diagnostics instead of reporting them.
 
         Args:
             text: The text with CBS.
-            context: What it can see.
+            context: The data that the text can read.
         """
         diagnostics: list[CBSDiagnostic] = []
         expanded = self._expand(text, context, diagnostics.append, strict=False, calls=0)
@@ -120,7 +120,7 @@ class CBSEngine:
         return text
 
     def _refuse(self, text: str, budget: BuildBudget, report: Report, *, strict: bool) -> str:
-        """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
+        """Keep a text unexpanded because its build has used up its budget; reported once per build."""
         if strict:
             raise CBSLimitError("the texts of this build do too much work together", limit="MAX_BUILD_STEPS")
         if not budget.reported:
@@ -133,7 +133,7 @@ class CBSEngine:
         return join_surrogates(text)
 
     def constant(self, text: str) -> str | None:
-        """Return the expansion of a text that is the same in every context; nothing for any other text."""
+        """Return the expansion of a text if it is the same in every context; None otherwise."""
         if "{" not in text and "<" not in text:
             return join_surrogates(text)
         if len(text) > MAX_COMPILED_TEXT or type(text) is not str:
@@ -149,7 +149,7 @@ class CBSEngine:
         if "{" not in text and "<" not in text:
             return text
         session = run.session
-        # A traced text is scanned: programs are kept for all texts that are equal, and these differ in their pieces.
+        # A traced text is scanned, because cached programs are shared by equal texts with other pieces.
         program = self._compile(text) if len(text) <= MAX_COMPILED_TEXT and type(text) is str else None
         if program is None or not session.enter(program.depth):
             text = prepare(text)
@@ -170,9 +170,9 @@ class CBSEngine:
         return self._scan(run, out, unfinished, len(program.source))
 
     def compile_insert(self, text: str, base: LevelKind) -> Program | None:
-        """Compile what an ``each`` inserts into a level of that kind; nothing if it is too large for that.
+        """Compile what an ``each`` inserts into a level of that kind; None if it is too large.
 
-        What is inserted while a text runs may insert more: that is left to the run, whose steps are counted.
+        Inserted texts may insert more at run time, which is left to the run, whose steps are counted.
 
         Args:
             text: The inserted text.
@@ -199,7 +199,7 @@ class CBSEngine:
         return Scanner(run, levels, takeover.text, source_length=source_length, tail=takeover.tail).scan()
 
     def _forget(self) -> None:
-        """Drop what was compiled for the functions as they were."""
+        """Drop compiled texts after functions have changed."""
         self._texts.clear()
         self._inserts.clear()
         self._folder = Folder(self.registry)

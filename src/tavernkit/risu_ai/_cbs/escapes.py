@@ -1,4 +1,4 @@
-"""The private-use characters that ``#escape`` and its like write, and what they stand for."""
+"""The private-use characters that ``#escape`` and similar blocks write, and their meaning."""
 
 from __future__ import annotations
 

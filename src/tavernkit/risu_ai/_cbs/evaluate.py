@@ -12,7 +12,7 @@ from tavernkit.risu_ai._cbs.run import Run
 from tavernkit.risu_ai._cbs.signals import FunctionFailure, ParseFailure
 
 CALCULATOR = "? "
-"""What a tag starts with that is an expression."""
+"""The prefix of calculator tags."""
 
 OTHER_STAGES = frozenset(
     {
@@ -20,18 +20,18 @@ OTHER_STAGES = frozenset(
         *("inlay", "inlayed", "inlayeddata", "assetprompt", "slot", "position", "arg", "original", "?"),
     }
 )
-"""Names that later stages of RisuAI replace, or earlier ones have: they stay in the text without a warning."""
+"""Names that other stages of RisuAI handle: they stay in the text without a warning."""
 
 
 def split_tag(tag: str) -> tuple[str, list[str]]:
-    """Cut a tag into its name and its arguments, at ``::`` or, in the old spelling, at every ``:``."""
+    """Split a tag into its name and its arguments, at ``::`` or, in the old spelling, at every ``:``."""
     at = tag.find(":")
     name, *args = tag.split("::" if tag[at + 1 : at + 2] == ":" else ":") if at >= 0 else [tag]
     return name, args
 
 
 def evaluate(run: Run, tag: str, buffer: list[str], position: int) -> str:
-    """Return what a tag prints; ``buffer`` is the text in front of it."""
+    """Return what a tag prints; ``buffer`` is the text before it."""
     if tag.startswith(CALCULATOR):
         return evaluate_expression(run, tag, position)
     name, args = split_tag(tag)
@@ -56,7 +56,7 @@ def is_for_other_stages(tag: str, name: str) -> bool:
 
 
 def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
-    """Keep a tag that names no function; comments and what other stages replace are kept without a warning."""
+    """Keep a tag with an unknown name; comments and tags of other stages are kept without a warning."""
     if is_for_other_stages(tag, name):
         return "{{" + tag + "}}"
     if tag.startswith("/"):
@@ -81,7 +81,7 @@ def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: li
 
 
 def _json_result(run: Run, result: Json) -> str:
-    """Print a result that is not text: RisuAI takes it for a pair of a text and new temp variables."""
+    """Print a result that is not text: RisuAI treats it as a pair of a text and new temp variables."""
     variables = result.get("var") if is_object(result) else None
     if not is_object(result) or variables is None:
         raise ParseFailure("a tag ended on a value that is not text, which breaks the whole text in RisuAI")

@@ -22,7 +22,7 @@ _PURE_OPENERS = ("#each", "#func")
 
 
 class Folded(NamedTuple):
-    """A tag looked up: its result if it has one already, else what to call; ``cost`` is what finding out took."""
+    """A resolved tag: its result if already known, else the function to call; ``cost`` is the work it took."""
 
     text: str | None = None
     function: CBSFunction | None = None
@@ -31,7 +31,7 @@ class Folded(NamedTuple):
 
 
 class FoldBudget:
-    """How many characters a text and all that it inserts have computed ahead, and what came of inserted ones."""
+    """How many characters were computed at compile time, and the results of inserted texts."""
 
     __slots__ = ("inserts", "spent")
 
@@ -41,12 +41,12 @@ class FoldBudget:
 
     @property
     def left(self) -> bool:
-        """True if more may be computed ahead."""
+        """True if more may be computed at compile time."""
         return self.spent <= MAX_FOLDED_TOTAL
 
 
 class Folder:
-    """Looks tags up in a registry and computes what can be computed ahead. Results of short tags are kept."""
+    """Looks up tags in a registry and computes constant results. Results of short tags are cached."""
 
     def __init__(self, registry: CBSRegistry) -> None:
         self._registry = registry
@@ -65,7 +65,7 @@ class Folder:
         return Folded(None, self._registry.get(name), tuple(args))
 
     def fold_each(self, block: Block, body: str) -> str | None:
-        """Return what an ``each`` inserts, unless that is too much to keep."""
+        """Return what an ``each`` inserts, unless it is too large to keep."""
         short = len(block.detail) <= _CACHED_LENGTH and len(body) <= _CACHED_LENGTH
         return self._cached_each(block, body) if short else _fold_each(block, body)
 
@@ -110,18 +110,18 @@ def _fold_expression(expression: str) -> Folded:
 
 
 class Undecided(Exception):  # noqa: N818  # not an error: the scanner will decide
-    """How the text goes on here is only known at run time."""
+    """The rest of the text is only known at run time."""
 
 
 class Opening(NamedTuple):
-    """A tag that opens a block for certain: which one, if that is known, and whether its body is evaluated."""
+    """A tag that certainly opens a block: which one, if known, and whether its body is evaluated."""
 
     block: Block | None
     pure: bool
 
 
 def foresee(head: str, *, complete: bool) -> Opening | None:
-    """Return what a tag opens that starts like this (or is this, if it is complete); nothing if it opens no block."""
+    """Return what a tag with this start (or this complete tag) opens; None if it opens no block."""
     if complete:
         try:
             block = open_block(head, _NO_VARIABLES)
@@ -136,11 +136,11 @@ def foresee(head: str, *, complete: bool) -> Opening | None:
 
 
 class _NeedsVariables(Exception):  # noqa: N818  # not an error
-    """A condition asks for a variable."""
+    """A condition needs a variable."""
 
 
 class _NoVariables:
-    """For conditions that may be decided ahead: one that asks for a variable may not."""
+    """For conditions that can be decided at compile time: those with variables cannot."""
 
     def chat_variable(self, name: str) -> str:
         """Refuse."""
@@ -153,7 +153,7 @@ _NO_VARIABLES = _NoVariables()
 
 
 def closes_alike(tokens: list[str], start: int, end: int) -> bool:
-    """Return True if a block closes at the same token when its body is not evaluated, and has nothing to carry out.
+    """Return True if a block closes at the same token even if its body is not evaluated, and has no side effects.
 
     ``tokens`` alternate between plain text and what opens or closes; ``start`` is the first of the body, ``end`` the
     one that closes the block when the body is evaluated.
@@ -170,7 +170,7 @@ def closes_alike(tokens: list[str], start: int, end: int) -> bool:
         elif levels[-1] == _TAG:
             head = heads.pop()
             if token != CLOSE or head.startswith("call::"):
-                return False  # legacy blocks and calls are carried out even here
+                return False  # legacy blocks and calls are executed even here
             levels.pop()
             if head[:1] == "#" or head[:1] == ":":
                 levels.append(_RAW)

@@ -27,7 +27,7 @@ def _seeds(word: str) -> tuple[int, int, int, int]:
 
 
 def pick_hash_rand(index: int, word: str) -> float:
-    """Return the same number for the same word and index, always; a negative index is as good as 0."""
+    """Always return the same number for the same word and index; a negative index counts as 0."""
     return next(_numbers(word)) if index <= 0 else _sequence(word)[index % _PERIOD]
 
 

@@ -1,12 +1,12 @@
-"""How much one expansion may do. The first two numbers are RisuAI's own; the others are far above honest use."""
+"""Limits of one expansion. The first two are RisuAI's own; the others are far above normal use."""
 
 from __future__ import annotations
 
 CALL_LIMIT = 20
-"""RisuAI's counter of function calls and nested texts may not pass this."""
+"""The maximum of RisuAI's counter of function calls and nested texts."""
 
 LEVEL_SLOTS = 512
-"""RisuAI remembers what kind of thing is open down to this level; deeper ones never close."""
+"""RisuAI tracks open tags and blocks down to this level; deeper ones never close."""
 
 MAX_STEPS = 300_000
 """Work one expansion may do: tags (long ones count more), dice, repeated bodies, nested texts."""
@@ -18,7 +18,7 @@ INSERTED_STEPS = 4
 """A text that an ``#each`` inserts counts as one step for every sixteen (two to this power) characters."""
 
 MAX_CHARACTERS = 16_000_000
-"""Characters one expansion may produce, intermediate values included."""
+"""Characters that one expansion may produce, including intermediate values."""
 
 FREE_CHARACTERS = 1024
 """Results up to this size are covered by the step limit and not counted."""
@@ -30,13 +30,13 @@ MAX_ROLLS = 100_000
 """Dice one tag may roll."""
 
 MAX_WARNINGS = 100
-"""Different warnings one expansion gives before it says that there are more."""
+"""How many different warnings one expansion gives."""
 
 MAX_COMPILED_LEVELS = 40
-"""Nesting up to which a text is compiled; the scanner, which needs no stack, takes deeper ones."""
+"""Nesting up to which a text is compiled; deeper ones use the scanner, which needs no stack."""
 
 MAX_TREE_DEPTH = 100
-"""Nesting of all compiled texts that run inside each other."""
+"""Total nesting of compiled texts that run inside each other."""
 
 MAX_FOLDED = 4096
 """Characters of a result that is computed when a text is compiled."""
@@ -57,7 +57,7 @@ CACHED_INSERT_BYTES = 16_000_000
 """About how much memory an engine uses to keep compiled bodies of ``#each``."""
 
 CACHED_RESULTS = 4096
-"""Results of short tags that depend on nothing but their text."""
+"""Cached results of short tags that depend only on their text."""
 
 CACHED_LISTS = 512
-"""Short JSON lists that were read."""
+"""Cached short JSON lists."""

@@ -1,4 +1,4 @@
-"""Lists and objects as CBS writes them into text, and JavaScript's replacement strings."""
+"""Lists and objects in CBS texts, and JavaScript's replacement strings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_array(items: Iterable[object]) -> str:
 
 
 def parse_dict(text: str | None) -> Json:
-    """Read JSON of any type; what is not JSON is an empty object."""
+    """Read JSON of any type; invalid JSON is an empty object."""
     if text is None:
         return {}
     try:
@@ -63,7 +63,7 @@ def stringify(value: object) -> str:
 
 
 def item_text(value: Json) -> str:
-    """Print an element: text as it is, lists and objects as JSON, nothing as ``null``."""
+    """Print an element: text unchanged, lists and objects as JSON, None as ``null``."""
     if isinstance(value, str):
         return value
     return stringify(value) if isinstance(value, (list, dict)) else to_string(value)
@@ -78,7 +78,7 @@ def replace_all(text: str, needle: str, replacement: str, *, limit: int = MAX_CH
 
 def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
     if "$" in replacement:
-        written = _REPLACEMENT_PATTERN.split(replacement)  # plain text and what is behind a ``$``, by turns
+        written = _REPLACEMENT_PATTERN.split(replacement)  # alternating plain text and what follows a ``$``
         around = sum(symbol in "`'" for symbol in written[1::2])
         if around:
             return _replace_around(text, needle, written, around, limit)
@@ -90,7 +90,7 @@ def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
 
 
 def _replace_around(text: str, needle: str, written: list[str], around: int, limit: int) -> str:
-    """Replace where the replacement repeats the text around it."""
+    """Replace with a replacement that repeats the text around it."""
     size = sum(map(len, written[::2])) + (1 + len(needle)) * len(written[1::2])
     _check_size(text.count(needle) * (size + len(text) * around), limit)
     pieces: list[str] = []
@@ -116,7 +116,7 @@ def _occurrences(text: str, needle: str) -> Iterable[int]:
 
 
 def code_units(text: str) -> str:
-    """Take characters outside the basic plane apart, so that Python counts and cuts as JavaScript does."""
+    """Split characters outside the basic plane into surrogates, so that Python counts as JavaScript does."""
     return text if is_basic(text) else _ASTRAL.sub(lambda found: _halves(ord(found[0])), text)
 
 

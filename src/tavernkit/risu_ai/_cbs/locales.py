@@ -1,4 +1,4 @@
-"""How languages write the time and the date of a message: the default forms of browsers."""
+"""Time and date formats of languages: the defaults of browsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The display stage: media tags that the parser leaves in the text become HTML."""
+"""The display stage: converts media tags that the parser leaves in the text to HTML."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _HIDDEN_KINDS = frozenset({"img", "image", "emotion", "asset", "bg", "raw", "pat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaSettings:
-    """The user's settings for media: ``width`` is in rem, -1 or nothing for none."""
+    """The user's settings for media: ``width`` is in rem, -1 or None for none."""
 
     user_icon: str = ""
     """The path of the user's picture, for personas that have none."""
     max_difference: float = 4
     """How many letters a name may differ from an asset's name."""
     legacy_findings: bool = False
-    """True to show only assets of exactly that name."""
+    """True to show only assets with exactly that name."""
     width: float | None = -1
     hide_all_images: bool = False
     """True to leave out all pictures."""
@@ -52,7 +52,7 @@ class MediaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShownInlay:
-    """A file that was put into a message, and where a browser finds it."""
+    """A file in a message, and its address for the browser."""
 
     kind: Literal["image", "video", "audio"]
     """``image``, ``video`` or ``audio``."""
@@ -69,14 +69,14 @@ def replace_assets(
     background: bool = False,
     warn: Warn | None = None,
 ) -> str:
-    """Replace ``{{img::name}}`` and its like by HTML. Groups have no media of their own: their text stays as it is.
+    """Replace ``{{img::name}}`` and similar tags with HTML. Groups have no media: their text stays unchanged.
 
     Args:
         text: The text to show.
         context: The character and chat.
-        resolve: Gives the address of an asset.
+        resolve: Returns the address of an asset.
         settings: RisuAI's settings for media.
-        background: Replace ``{{bg::name}}`` by a picture; otherwise it is removed.
+        background: Replace ``{{bg::name}}`` with a picture; otherwise it is removed.
         warn: Called with each warning.
     """
     character = context.character
@@ -87,7 +87,7 @@ def replace_assets(
 
 
 def replace_inlays(text: str, inlays: Mapping[str, ShownInlay], *, hide_all_images: bool = False) -> str:
-    """Replace ``{{inlay::id}}`` and its like by HTML; an id that is not known stays as it is.
+    """Replace ``{{inlay::id}}`` and similar tags with HTML; unknown ids stay unchanged.
 
     Args:
         text: The text to show.
@@ -158,7 +158,7 @@ class _Library:
         self._width = "" if width is None or width == -1 else f"max-width:{number_to_string(width)}rem;"
 
     def html(self, kind: str, name: str) -> str:
-        """Return the HTML of a tag; nothing when the file is not found or not to be shown."""
+        """Return the HTML of a tag; None if the file is not found or not shown."""
         if self._settings.hide_all_images and kind in _HIDDEN_KINDS:
             return ""
         if kind == "emotion":
@@ -207,7 +207,7 @@ def _cleaned(name: str) -> str:
 
 
 class _Closest:
-    """Finds the asset whose name is most like one that is not there, within the work that one text may ask for."""
+    """Finds the asset with the most similar name, within a work limit per text."""
 
     def __init__(self, assets: Iterable[Asset], max_difference: float, warn: Warn | None) -> None:
         self._assets = assets
@@ -218,7 +218,7 @@ class _Closest:
         self._left = MAX_COMPARED
 
     def find(self, name: str) -> Asset | None:
-        """Return the closest one; nothing when none is close enough."""
+        """Return the closest one; None if none is close enough."""
         if name not in self._known:
             self._known[name] = self._find(_cleaned(name))
         return self._known[name]
@@ -234,7 +234,7 @@ class _Closest:
             distance = self._distance(wanted, name, allowed)
             if distance is not None:
                 best = asset
-                allowed = distance - 1  # from here on only a closer one is better
+                allowed = distance - 1  # from here on, only a closer one counts
             if self._left < 0:
                 if self._warn is not None:
                     self._warn("too many media files are missing: similar names are no longer looked for")
@@ -242,7 +242,7 @@ class _Closest:
         return best
 
     def _distance(self, left: str, right: str, allowed: float) -> int | None:
-        """Count the edits between two texts (Levenshtein); nothing when there are more than allowed."""
+        """Count the edits between two texts (Levenshtein); None if there are more than allowed."""
         self._left -= 1
         if abs(len(left) - len(right)) > allowed or len(right) > MAX_NAME:
             return None

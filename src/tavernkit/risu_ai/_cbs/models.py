@@ -12,7 +12,7 @@ from tavernkit.risu_ai._objects import RisuCustomModel
 
 
 class ModelInfo(NamedTuple):
-    """What RisuAI knows of a model, with its numbers for format, provider and tokenizer."""
+    """RisuAI's data about a model, with its numbers for format, provider and tokenizer."""
 
     name: str
     short_name: str
@@ -46,7 +46,7 @@ def _table() -> Mapping[str, ModelInfo]:
 
 
 def model_info(model: str, custom_models: Iterable[RisuCustomModel] = ()) -> ModelInfo:
-    """Look a model up: in the table, by its prefix, among the user's own models; an unknown one is known by its id."""
+    """Look up a model: in the table, by its prefix, among the user's own models; an unknown one has only its id."""
     found = _table().get(model)
     if found is not None:
         return found

@@ -1,8 +1,8 @@
-"""What a compiled text consists of: plain text, and nodes that know how to print themselves.
+"""The parts of a compiled text: plain text, and nodes that print themselves.
 
-A tree says how the scanner would go through the text. Where that depends on values only known at run time, a node
-raises ``Takeover``: on its way out the exception collects the buffers of all open levels, innermost first, and
-the scanner goes on from there with the rest of the source. Nothing is evaluated twice.
+A tree describes how the scanner would read the text. Where that depends on run-time values, a node raises ``Takeover``:
+the exception collects the buffers of all open levels, innermost first, and the scanner continues with the rest of the
+source. Nothing is evaluated twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Node(Protocol):
     """Something whose text is only known at run time."""
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Append its text to the buffer of the level it stands in."""
+        """Append its text to the buffer of its level."""
         ...
 
 
@@ -32,7 +32,7 @@ Parts = Sequence[Part]
 
 
 class Place:
-    """Where a node is: in which source, where its tag begins, where the scanner would go on inside and behind."""
+    """The position of a node: its source, its start, and where the scanner would continue inside and after it."""
 
     __slots__ = ("end", "inside", "level", "source", "start")
 
@@ -45,7 +45,7 @@ class Place:
 
 
 class Takeover(Exception):  # noqa: N818  # not an error: the scanner goes on
-    """The scanner has to go on: ``text`` is what is left, of which the last ``tail`` characters are the source."""
+    """The scanner must continue: ``text`` is the rest, of which the last ``tail`` characters are the source."""
 
     def __init__(self, text: str, *levels: Level) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Takeover(Exception):  # noqa: N818  # not an error: the scanner goes on
         self.levels = [*levels]
 
     def leave_insert(self, place: Place) -> None:
-        """Leave a text that was inserted behind a place: the rest of the source there is still to come."""
+        """Leave a text that was inserted after a position: the rest of the source follows."""
         rest = place.source[place.end :]
         self.text += rest
         self.tail = len(rest)
@@ -90,7 +90,7 @@ def collect(parts: Parts, run: Run, kind: LevelKind, position: int, block: Block
 
 
 class _TagNode:
-    """What stands between two braces, and where the first one is."""
+    """The content of a tag, and its position."""
 
     __slots__ = ("parts", "position")
 
@@ -113,7 +113,7 @@ class HandOver:
         self.at = at
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Let the scanner go on here."""
+        """Let the scanner continue here."""
         raise Takeover(self.source[self.at :])
 
 
@@ -134,7 +134,7 @@ class Unclosed:
 
 
 class StaticCall:
-    """A function with arguments that are always the same."""
+    """A function with constant arguments."""
 
     __slots__ = ("args", "function", "position", "tag")
 
@@ -150,7 +150,7 @@ class StaticCall:
 
 
 class DynamicCall(_TagNode):
-    """A function whose name is known and whose arguments are not."""
+    """A function with a known name but unknown arguments."""
 
     __slots__ = ("function", "separator")
 
@@ -160,7 +160,7 @@ class DynamicCall(_TagNode):
         self.separator = separator
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Call the function with what its arguments have become."""
+        """Call the function with its evaluated arguments."""
         tag = self.tag(run)
         _, *args = tag.split(self.separator)
         out.append(apply(run, self.function, tag, args, out, self.position))
@@ -177,7 +177,7 @@ class Expression(_TagNode):
 
 
 class Tag:
-    """A tag that is evaluated from its text, because its name is only known then (or unknown)."""
+    """A tag that is evaluated from its text at run time, because its name is not known before."""
 
     __slots__ = ("parts", "place")
 
@@ -203,7 +203,7 @@ class Tag:
 
 
 class FunctionCall(_TagNode):
-    """A call of a ``#func`` function. It is carried out even where nothing else is evaluated."""
+    """A call of a ``#func`` function. It is executed even where nothing else is evaluated."""
 
     __slots__ = ("pure",)
 
@@ -212,7 +212,7 @@ class FunctionCall(_TagNode):
         self.pure = pure
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Call the function, or keep the tag if there is none of that name."""
+        """Call the function, or keep the tag if there is none with that name."""
         tag = self.tag(run)
         result = run.call(tag, self.position)
         if result is None:
@@ -221,7 +221,7 @@ class FunctionCall(_TagNode):
 
 
 class Kept(_TagNode):
-    """A tag that stays in the text whatever it contains."""
+    """A tag that always stays in the text."""
 
     __slots__ = ()
 
@@ -231,22 +231,22 @@ class Kept(_TagNode):
 
 
 class NoBlock(_TagNode):
-    """A tag that looks like the opener of a block and is none."""
+    """A tag that looks like the opener of a block but is not."""
 
     __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Put the braces back, and say so."""
+        """Put the braces back, and report it."""
         out.append(run.no_block(self.tag(run), self.position))
 
 
 class Discarded(_TagNode):
-    """A closing tag with something in it that has to be evaluated."""
+    """A closing tag with content that must be evaluated."""
 
     __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Evaluate and forget."""
+        """Evaluate and discard."""
         self.tag(run)
 
 
@@ -266,16 +266,16 @@ class LegacyBlock(_TagNode):
     __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Evaluate the block, or keep it if it is none."""
+        """Evaluate the block, or keep the text if it is not a block."""
         content = self.tag(run)
         result = legacy_block(content)
         out.append(f"{{#{content}#}}" if result is None else result)
 
 
 class BlockNode:
-    """A block: ``block`` if it is known what kind of block it is, else the parts of the tag that decides it.
+    """A block: ``block`` if its kind is known, else the parts of the tag that decides it.
 
-    ``skippable`` means that the scanner would find the same end if the block turned out false, and nothing to do.
+    ``skippable`` means that the scanner would find the same end, without side effects, if the block is false.
     """
 
     __slots__ = ("block", "body", "opener", "place", "skippable")
@@ -290,7 +290,7 @@ class BlockNode:
         self.skippable = skippable
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """Decide, collect the body, and print what the block makes of it."""
+        """Evaluate the condition, collect the body, and print the result of the block."""
         place = self.place
         block = self.block
         if block is None:
@@ -312,7 +312,7 @@ class BlockNode:
 
 
 def insert(text: str, place: Place, run: Run, out: list[str]) -> None:
-    """Scan a text that was put into the source behind a closer."""
+    """Scan a text that was inserted into the source after a closer."""
     if not text:
         return
     session = run.session

@@ -1,4 +1,4 @@
-"""The functions a CBS text can call: what they are named, what they take, what they say about themselves."""
+"""The functions that a CBS text can call: their names, arguments and documentation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._cbs.call import CBSCall
 
 Handler = Callable[["CBSCall"], Json]
-"""What a function does: text is printed, ``None`` keeps the tag (as does raising ``FunctionFailure``)."""
+"""The handler of a function: text is printed, ``None`` keeps the tag (as does raising ``FunctionFailure``)."""
 
 H = TypeVar("H", bound=Handler)
 
@@ -23,7 +23,7 @@ _IGNORED = str.maketrans("", "", WHITESPACE + "_-")
 
 
 def normalize(name: str) -> str:
-    """Bring a name into the form under which it is registered: lower case, without white space, ``_`` and ``-``."""
+    """Normalise a name: lower case, without white space, ``_`` and ``-``."""
     return name.lower().translate(_IGNORED)
 
 
@@ -31,8 +31,8 @@ def normalize(name: str) -> str:
 class CBSFunction:
     """A function and its documentation.
 
-    A ``pure`` function looks at nothing but its arguments, so its result may be computed once. One that ``edits``
-    works on the text in front of its tag (``call.buffer``).
+    A ``pure`` function depends only on its arguments, so its result may be cached. A function that ``edits`` changes
+    the text before its tag (``call.buffer``).
     """
 
     name: str
@@ -46,7 +46,7 @@ class CBSFunction:
 
 
 class FunctionGroup:
-    """Functions of one subject; calling it makes the decorator that adds one.
+    """Functions of one subject; calling it returns the decorator that adds one.
 
     >>> text = FunctionGroup("text")
     >>> @text("shout", "yell", args=("text",), pure=True)
@@ -85,10 +85,10 @@ class CBSRegistry:
             self.add(function)
 
     def add(self, function: CBSFunction) -> None:
-        """Add a function; names it shares with an older one become its own.
+        """Add a function; it takes over names that it shares with an older one.
 
         Raises:
-            ConfigError: A name has no letters that a text could call it by.
+            ConfigError: A name is empty after normalisation.
         """
         for name in (function.name, *function.aliases):
             key = normalize(name)
@@ -130,7 +130,7 @@ class CBSRegistry:
         return CBSRegistry(self)
 
     def describe(self) -> Mapping[str, tuple[CBSFunction, ...]]:
-        """Every function once, grouped by subject, for documentation."""
+        """Return all functions, grouped by subject, for documentation."""
         subjects: dict[str, list[CBSFunction]] = {}
         for function in self:
             subjects.setdefault(function.subject, []).append(function)

@@ -1,4 +1,4 @@
-"""The state of an expansion: one session for a call of the engine, one run for every text inside it."""
+"""The state of an expansion: one session per call of the engine, one run per text inside it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._cbs.engine import CBSEngine
 
 CALL_LIMIT_TEXT = "ERROR: Call stack limit reached"
-"""What RisuAI prints instead of one call too many."""
+"""What RisuAI prints if there are too many calls."""
 
 _QUOTED = 60
 _MORE = CBSDiagnostic("more", "further warnings about this text are left out")
 
 
 class ParseArguments:
-    """What RisuAI hands from one parse to the next, and counts in: never reset while the texts inside run."""
+    """RisuAI's counters, passed from one parse to the next and never reset while nested texts run."""
 
     __slots__ = ("calls", "context", "functions")
 
@@ -37,7 +37,7 @@ class ParseArguments:
 
 
 class Session:
-    """One call of the engine: where it reports, and what it has used up of the limits."""
+    """One call of the engine: its diagnostics, and how much of the limits it has used."""
 
     __slots__ = ("_report", "_reported", "characters", "depth", "engine", "steps", "strict")
 
@@ -57,7 +57,7 @@ class Session:
             raise CBSLimitError(f"the text needs more than {MAX_STEPS} steps", limit="MAX_STEPS")
 
     def read(self, tag: str) -> None:
-        """Count a tag that is about to be evaluated, if it is a long one."""
+        """Count a long tag before it is evaluated."""
         if len(tag) > SHORT_TAG:
             self.step(len(tag) >> 3)
 
@@ -68,25 +68,25 @@ class Session:
             raise CBSLimitError(f"the text makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
 
     def enter(self, depth: int) -> bool:
-        """Begin to run a tree of that depth, if there is room for it; ``leave()`` ends it."""
+        """Start to run a tree of that depth, if the limit allows it; ``leave()`` ends it."""
         if self.depth + depth > MAX_TREE_DEPTH:
             return False
         self.depth += depth
         return True
 
     def leave(self, depth: int) -> None:
-        """End what ``enter()`` began."""
+        """End what ``enter()`` started."""
         self.depth -= depth
 
     def report(self, found: CBSDiagnostic) -> None:
-        """Report a problem, each one once."""
+        """Report a problem, without duplicates."""
         if found in self._reported or len(self._reported) > MAX_WARNINGS:
             return
         self._reported.add(found)
         self._report(found if len(self._reported) <= MAX_WARNINGS else _MORE)
 
     def parse(self, text: str, args: ParseArguments, outside: int | None = None) -> str:
-        """Expand one text: RisuAI's parser. ``outside`` is where a text inside another one stands there."""
+        """Expand one text: RisuAI's parser. ``outside`` is the position of a nested text in the outer one."""
         args.calls += 1
         if args.calls > CALL_LIMIT:
             return self.overflow(args.calls, outside)
@@ -123,7 +123,7 @@ class Run:
         self._outside = outside
 
     def expand_nested(self, text: str, position: int) -> str:
-        """Expand a stored text (a field, a message): it shares a counter with the others of this run, nothing else."""
+        """Expand a stored text (a field, a message): it shares only the counters of this run."""
         if self._nested is None:
             context = self.context.replace(display=False) if self.context.display else self.context
             self._nested = ParseArguments(context, self._calls)
@@ -131,7 +131,7 @@ class Run:
         return self.session.parse(text, self._nested, self.locate(position))
 
     def call(self, tag: str, position: int) -> str | None:
-        """Call a ``#func`` function (``call::name::arguments``); nothing when there is none of that name."""
+        """Call a ``#func`` function (``call::name::arguments``); None if there is none with that name."""
         args = self.args
         if args.calls > CALL_LIMIT:
             return self.session.overflow(args.calls, self.locate(position))
@@ -151,7 +151,7 @@ class Run:
         self.functions[block.detail] = trim(body)
 
     def locate(self, position: int) -> int:
-        """Turn an offset into this text into one into the text the engine was given."""
+        """Convert an offset in this text to one in the engine's original text."""
         if self._outside is not None:
             return self._outside
         if self._origins is None:
@@ -159,16 +159,16 @@ class Run:
         return self._origins.of(position)
 
     def inside(self, position: int) -> int | None:
-        """Let everything from here on count as being at a position; returns what to hand to ``outside()``."""
+        """Set the position of everything that follows; return the value for ``outside()``."""
         before, self._outside = self._outside, self.locate(position)
         return before
 
     def outside(self, before: int | None) -> None:
-        """End what ``inside()`` began."""
+        """End what ``inside()`` started."""
         self._outside = before
 
     def keep(self, tag: str, reason: str, position: int) -> str:
-        """Report that a tag stays in the text, and return it as it is there."""
+        """Report that a tag stays in the text, and return it."""
         kept = "{{" + tag + "}}"
         quoted = kept if len(kept) <= _QUOTED else f"{kept[: _QUOTED - 3]}..."
         where = self.locate(position)
@@ -178,7 +178,7 @@ class Run:
         return kept
 
     def no_block(self, tag: str, position: int) -> str:
-        """Keep a tag that opens no block; ``:else`` and its like are no mistake."""
+        """Keep a tag that opens no block; ``:else`` and similar tags are not reported."""
         return self.keep(tag, "no block opens like this", position) if tag.startswith("#") else f"{{{{{tag}}}}}"
 
     def unclosed(self, block_type: str | None, position: int) -> None:

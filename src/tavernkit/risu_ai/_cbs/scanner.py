@@ -42,8 +42,8 @@ class Level:
 class Scanner:
     """Scans the rest of a text, given the levels that are open.
 
-    ``tail`` is how much of the end of the text is the end of the source, for positions: what ``each`` inserts stands
-    in front of it.
+    ``tail`` is how much of the end of the text is the end of the source, for positions: texts inserted by ``each`` come
+    before it.
     """
 
     def __init__(self, run: Run, levels: list[Level], text: str, *, source_length: int, tail: int) -> None:
@@ -86,7 +86,7 @@ class Scanner:
             self._append("{#" + content + "#}" if result is None else result)
 
     def _run_out(self) -> str:
-        """Take the rest as RisuAI does when it has no more slots: nothing closes any more, and openers only open."""
+        """Scan the rest as RisuAI does beyond its nesting limit: nothing closes any more, and openers only open."""
         for text, at in ((self._text, self._at), *reversed(self._waiting)):
             self._append(substitute(OPENER, "<", text[at:]))
         return self._unwind()
@@ -179,7 +179,7 @@ class Scanner:
             if level.kind is LevelKind.TAG:
                 texts.append("{{")
             elif level.kind is not LevelKind.ROOT:
-                # RisuAI prints this in place of the opener of a block that is never closed
+                # RisuAI prints this instead of the opener of an unclosed block
                 texts.append("<")
             texts += level.buffer
         if len(self._levels) > 1:

@@ -1,14 +1,14 @@
-"""How evaluation leaves the straight line: a function that fails, a text that fails, a ``return``."""
+"""Exceptions of evaluation: a failing function, a failing text, a ``return``."""
 
 from __future__ import annotations
 
 
 class FunctionFailure(Exception):  # noqa: N818  # not an error: it is how RisuAI keeps a tag
-    """A function cannot answer; its tag stays in the text. The message says why."""
+    """A function failed; its tag stays in the text. The message says why."""
 
 
 class ParseFailure(FunctionFailure):
-    """RisuAI's parser itself would throw: the text around has no result.
+    """RisuAI's parser itself would throw: the outer text has no result.
 
     A function that expands another text (a field, a message) fails with it; nothing else catches it.
     """

@@ -1,4 +1,4 @@
-"""The text as RisuAI's scanner sees it: angle forms replaced, cut where something may open or close."""
+"""The text as RisuAI's scanner sees it: angle forms replaced, split where something may open or close."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANGLE_FORM = re.compile(r"<(user|char|bot)>", re.IGNORECASE | re.ASCII)
 
 
 def prepare(text: str) -> str:
-    """Replace ``<user>``, ``<char>`` and ``<bot>`` by tags, before anything else and everywhere."""
+    """Replace ``<user>``, ``<char>`` and ``<bot>`` with tags everywhere, before anything else."""
     if "<" not in text:
         return text
     return _ANGLE_FORM.sub(r"{{\1}}", text) if type(text) is str else substitute(_ANGLE_FORM, _tag_of, text)
@@ -34,18 +34,18 @@ def _tag_of(found: re.Match[str]) -> str:
 
 
 class Origins:
-    """Turns offsets into a prepared text into offsets into the text itself; the forms are looked for once."""
+    """Converts offsets in a prepared text to offsets in the original text."""
 
     __slots__ = ("_ends", "_starts")
 
     def __init__(self, text: str) -> None:
         forms = [found.span() for found in _ANGLE_FORM.finditer(text)] if "<" in text else []
-        # each form has grown by two characters, and so have all before it
+        # each form has grown by two characters, like all before it
         self._starts = [start + 2 * before for before, (start, _) in enumerate(forms)]
         self._ends = [end + 2 * before + 2 for before, (_, end) in enumerate(forms)]
 
     def of(self, position: int) -> int:
-        """Return where a position comes from; inside of a form that is where the form begins."""
+        """Return the original position; inside a form, where the form begins."""
         before = bisect_left(self._starts, position)
         if before and position < self._ends[before - 1]:
             return self._starts[before - 1] - 2 * (before - 1)
@@ -53,7 +53,7 @@ class Origins:
 
 
 def joined(parts: list[str]) -> str:
-    """Join pieces of text; halves of a character that meet become one, as in JavaScript."""
+    """Join pieces of text; adjacent halves of a character are joined, as in JavaScript."""
     text = join("", parts)
     if text.isascii():
         return text
@@ -65,7 +65,7 @@ def joined(parts: list[str]) -> str:
 
 
 def needs_joining(inserted: str, rest: str) -> bool:
-    """Return True if the end of an inserted text and the text after it make something together."""
+    """Return True if the end of an inserted text and the text after it form a token together."""
     return inserted[-1:] + rest[:1] in _SEAMS
 
 

@@ -1,4 +1,4 @@
-"""Temp variables: they live as long as one text is expanded."""
+"""Temp variables, which exist while one text is expanded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RETURN_VALUE = "__return__"
 
 
 class TempVariables:
-    """A map of names to values. ``element`` can put any JSON value in its place, which is why it may not be a map."""
+    """A map of names to values. ``element`` can replace it with any JSON value, so it may not be a map."""
 
     __slots__ = ("_values",)
 
@@ -24,7 +24,7 @@ class TempVariables:
         return "" if value is None else to_string(value)
 
     def set(self, name: str, value: str | None) -> None:
-        """Write a variable; nothing unsets it."""
+        """Write a variable; None unsets it."""
         if self._values is None:
             raise FunctionFailure("the temp variables were replaced by a value that holds none")
         self._values[name] = value
@@ -33,7 +33,7 @@ class TempVariables:
             self._values["length"] = max(int(name) + 1, length if isinstance(length, int) else 0)
 
     def replace(self, value: Json) -> None:
-        """Put a JSON value in place of all variables: an array is a map of its indexes, a plain value holds none."""
+        """Put a JSON value in place of all variables: an array is a map of its indexes, a plain value has none."""
         if is_object(value):
             self._values = dict(value)
         elif is_list(value):

@@ -1,8 +1,8 @@
 """The parse tree of a text as RisuAI's scanner reads it.
 
-What a text with CBS means is only known while it is scanned: a tag may be made of other tags, a block that turns out
-false is not evaluated, an ``each`` puts new text behind itself. So the tree is made by the scanner at work, and knows
-what every tag gave.
+The meaning of a CBS text is only known while it is scanned: a tag may be made from other tags, a false block is not
+evaluated, an ``each`` inserts new text after itself. So the scanner makes the tree while it works, and the tree has the
+result of every tag.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NAME: Final = re.compile(r"[#/:]?([^\s:]*)")
 def evaluate_with_tree(
     text: str, context: CBSContext, *, registry: CBSRegistry | None = None
 ) -> tuple[CBSResult, TreeNode]:
-    """Expand a text, and return how it was read: literal text, tags with what they gave, blocks with their tags.
+    """Expand a text, and return its parse tree: literal text, tags with their results, blocks with their tags.
 
-    A tree has at most ``MAX_TREE_NODES`` nodes in ``MAX_TREE_DEPTH`` levels. What an ``each`` inserts is not a part of
-    the text and has no nodes.
+    A tree has at most ``MAX_TREE_NODES`` nodes in ``MAX_TREE_DEPTH`` levels. Text inserted by an ``each`` is not part
+    of the original text and has no nodes.
 
     Args:
         text: The text.
-        context: What it is expanded against.
+        context: The context of the expansion.
         registry: The functions; by default RisuAI's.
     """
     text = join_surrogates(plain(text))
@@ -47,7 +47,7 @@ def evaluate_with_tree(
 
 
 class _TreeEngine(CBSEngine):
-    """An engine for one text: it is scanned by a scanner that remembers; texts inside it are expanded as always."""
+    """An engine for one text, whose scanner records the tree; nested texts are expanded as usual."""
 
     def __init__(self, registry: CBSRegistry | None) -> None:
         super().__init__(registry)
@@ -61,7 +61,7 @@ class _TreeEngine(CBSEngine):
         return self._scanner.scan()
 
     def tree(self, text: str) -> TreeNode:
-        """Return how the text was read, as far as it was."""
+        """Return the parse tree so far."""
         root = _Node("document", 0, len(prepare(text))) if self._scanner is None else self._scanner.root()
         return _Freezer(text).frozen(root, 0)
 
@@ -77,7 +77,7 @@ class _Node:
 
 
 class _TreeScanner(Scanner):
-    """Keeps a node for every level that is open, beside the scanner's own stack."""
+    """Keeps a node for every open level, in parallel to the scanner's own stack."""
 
     def __init__(self, run: Run, text: str) -> None:
         super().__init__(run, [Level(LevelKind.ROOT, [], 0)], text, source_length=len(text), tail=len(text))
@@ -143,13 +143,13 @@ class _TreeScanner(Scanner):
         return result
 
     def _attach(self, node: _Node) -> None:
-        # What was inserted has no place in the text.
+        # Inserted text has no place in the original text.
         if node.end > node.start:
             self._nodes[-1].children.append(node)
 
 
 class _Freezer:
-    """Turns a tree into one of the text as it was given, with the literal text between its nodes."""
+    """Converts a tree to one of the original text, with the literal text between its nodes."""
 
     def __init__(self, text: str) -> None:
         self._origins = Origins(text)

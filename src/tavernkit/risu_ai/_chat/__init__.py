@@ -1,1 +1,1 @@
-"""A chat on its way into a prompt: messages, examples, groups, inlays."""
+"""The chat as part of a prompt: messages, examples, groups, inlays."""

@@ -94,7 +94,7 @@ class HistoryWriter:
         """Write a message.
 
         Args:
-            message: It.
+            message: The message.
             index: Its place among those that are sent.
             count: How many these are.
             user: The name of the user.

@@ -37,12 +37,12 @@ _KEYS: Mapping[str, str] = {
 
 
 def is_database(start: bytes) -> bool:
-    """Return True if a file that begins so says that it is a database."""
+    """Return True if a file with this beginning is marked as a database."""
     return start.startswith((BLOCKS, *(MARK + bytes([version]) for version in (7, 8, 9))))
 
 
 def foreign_file(start: bytes) -> str:
-    """Name the kind of a file that cannot be a database, or nothing."""
+    """Return the kind of a file that cannot be a database, or None."""
     for mark, kind in _STARTS.items():
         if start.startswith(mark):
             return kind
@@ -50,7 +50,7 @@ def foreign_file(start: bytes) -> str:
 
 
 def is_text(start: bytes) -> bool:
-    """Return True if a file that begins so is a text."""
+    """Return True if a file with this beginning is text."""
     try:
         text = start.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -61,7 +61,7 @@ def is_text(start: bytes) -> bool:
 
 
 def foreign_lines(data: bytes) -> str:
-    """Name the kind of a file with a JSON value on each line, or nothing."""
+    """Return the kind of a file with a JSON value on each line, or None."""
     try:
         first: object = json.loads(data.partition(b"\n")[0])
     except (ValueError, RecursionError):
@@ -72,7 +72,7 @@ def foreign_lines(data: bytes) -> str:
 
 
 def foreign_json(value: object) -> str:
-    """Name the kind of a JSON value or unpacked file that is not a database, or nothing."""
+    """Name the kind of a JSON value or unpacked file that is not a database; None if it may be one."""
     if isinstance(value, list):
         return "a list: perhaps triggers, a bias table or a data set"
     if not is_mapping(value) or isinstance(value.get("characters"), list):

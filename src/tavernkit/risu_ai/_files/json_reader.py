@@ -1,4 +1,4 @@
-"""Reads typed values out of RisuAI's JSON."""
+"""Reads typed values from RisuAI's JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tavernkit._text import json_reader
 from tavernkit._values import FrozenObject, freeze_object
 
 AnyJson: TypeAlias = str | float | bool | Sequence[object] | Mapping[str, object] | None
-"""What files may hold where something else is expected: it is reported, while what is not JSON at all is refused."""
+"""Values of other types in files are reported; anything that is not JSON is refused."""
 
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class JsonReader(json_reader.JsonReader):
-    """Reads keys of one object as RisuAI does: null is the default, and of a fraction the whole number is taken."""
+    """Reads keys of one object as RisuAI does: null is the default, and fractions are truncated."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class JsonReader(json_reader.JsonReader):
     def number(self, key: str, default: float) -> float:
         """Read a number (also written as text); null is the default. NaN stays: RisuAI's own imports make it.
 
-        So does infinity, with which a chat card may end.
+        Infinity stays too, because a chat card may end with it.
         """
         found = self.data.get(key)
         if isinstance(found, (int, float)) and not isinstance(found, bool):
@@ -37,12 +37,12 @@ class JsonReader(json_reader.JsonReader):
         return default if found is None else super().number(key, default)
 
     def integer(self, key: str, default: int) -> int:
-        """Read a whole number; a fraction is cut off."""
+        """Read a whole number; fractions are truncated."""
         found = self.number(key, default)
         return int(found) if found == found and abs(found) < 2**53 else default
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Read a switch; null is the default, and any other value counts as Python counts it."""
+        """Read a switch; null is the default, and other values count as in Python."""
         found = self.data.get(key)
         return default if found is None else bool(found)
 

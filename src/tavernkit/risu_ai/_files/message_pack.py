@@ -1,4 +1,4 @@
-"""MessagePack, as RisuAI's files have it: JSON-like data, byte strings, dates and ``undefined``."""
+"""MessagePack as in RisuAI's files: JSON-like data, byte strings, dates and ``undefined``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tavernkit._values import is_mapping, is_sequence
 from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
 
 Packed: TypeAlias = "bool | int | float | str | bytes | datetime | list[Packed] | dict[str, Packed] | None"
-"""What a MessagePack file can hold here."""
+"""The values of a MessagePack file."""
 
 MAX_SAFE_INTEGER = 2**53 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ MISSING, OPENED, NO_KEY = _Missing(), _Opened(), _Missing()
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """A value that was read: ``end`` is where it ends, ``problem`` says why the rest of damaged data is missing."""
+    """A parsed value: ``end`` is where it ends, ``problem`` says why the rest of damaged data is missing."""
 
     value: Packed
     end: int
@@ -66,17 +66,17 @@ def read_packed(
     max_depth: int = MAX_PACK_DEPTH,
     undefined: Packed = None,
 ) -> Unpacked:
-    """Read one value and say where it ends.
+    """Read one value and return it with its end.
 
     Args:
-        data: MessagePack, possibly with more behind it.
+        data: MessagePack, possibly followed by other data.
         big_integers: Read the 64-bit forms of whole numbers as ``BigInteger``.
-        salvage: Give what could be read of damaged data instead of raising.
+        salvage: Return the readable part of damaged data instead of raising.
         max_depth: How deeply lists and maps may nest.
         undefined: What an undefined item of a list becomes; in maps it is left out.
 
     Raises:
-        MessagePackError: The data is damaged (without ``salvage``), or nothing of it could be read.
+        MessagePackError: The data is damaged (without ``salvage``), or completely unreadable.
     """
     reader = _Reader(data, big_integers, max_depth, undefined)
     try:
@@ -89,7 +89,7 @@ def read_packed(
 
 
 class _Reader:
-    """Reads without recursion: what is nested waits on a stack."""
+    """Reads without recursion, with its own stack."""
 
     def __init__(self, data: bytes, big_integers: bool, max_depth: int, undefined: Packed) -> None:
         self.at = 0
@@ -185,7 +185,7 @@ class _Reader:
         if isinstance(value, str):
             # msgpackr keeps the prototype out of reach.
             return "__proto_" if value == "__proto__" else value
-        if isinstance(value, (dict, list)):  # as text, keys in keys double with every level
+        if isinstance(value, (dict, list)):  # as text, nested keys double in size with every level
             raise MessagePackError(f"a key before {self.at} is a {type(value).__name__}")
         return to_string(value) if isinstance(value, (int, float)) or value is None else str(value)
 
@@ -226,7 +226,7 @@ _NUMBERS = dict(
 
 
 def _date(data: bytes) -> datetime | None:
-    """Read a timestamp; one that no calendar has is nothing."""
+    """Read a timestamp; None if it is out of range."""
     if len(data) == 4:
         seconds, nanoseconds = int.from_bytes(data, "big"), 0
     elif len(data) == 8:

@@ -34,9 +34,9 @@ def read_module(
 ) -> RisuModule:
     """Read a module file of any kind.
 
-    RisuAI gives an imported module a new id, and its assets the paths it keeps them at; pass ``new_id=None`` to have
-    the file as it is (one without an id gets one all the same), or a function of your own.
-    ``name`` is what a module made of a lorebook or regex file is called. Raises ``RisumError`` for other files.
+    RisuAI gives an imported module a new id, and its assets the paths it keeps them at; pass ``new_id=None`` to keep
+    the file's (a file without an id still gets one), or your own function.
+    ``name`` is the name of a module made from a lorebook or regex file. Raises ``RisumError`` for other files.
 
     Args:
         source: A path or the file's bytes.
@@ -50,7 +50,7 @@ def read_module(
     if new_id is not None:
         content["id"] = new_id()
     elif not content.get("id"):
-        # Of the kind RisuAI makes, and the same for the same file.
+        # In RisuAI's format, and the same for the same file.
         content["id"] = str(uuid.UUID(bytes=hashlib.sha256(data).digest()[:16], version=4))
     return RisuModule.from_json(content)
 
@@ -83,14 +83,14 @@ def _with_paths(module: Module) -> JsonObject:
 
 
 def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risum") -> bytes:
-    """Write a module as ``.risum`` or ``.json``. Its assets are named, their bytes are not in a module's JSON.
+    """Write a module as ``.risum`` or ``.json``. A module's JSON refers to its assets but does not contain them.
 
     Args:
         module: The module, or its JSON object.
         suffix: ``.risum`` or ``.json``.
 
     Raises:
-        ConfigError: The suffix is another one.
+        ConfigError: The suffix is unknown.
     """
     content = thaw_object(module.raw if isinstance(module, RisuModule) else module)
     if suffix == ".json":

@@ -1,4 +1,4 @@
-"""The MCP servers that modules bring along. None is ever asked unless the application allows it."""
+"""The MCP servers of modules. None is used unless the application allows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tavernkit.risu_ai._objects import RisuModule
 
 @dataclass(frozen=True, slots=True)
 class ModuleServer:
-    """A server with tools that a module names: connect to ``url`` and put its tools into your tool loop."""
+    """A tool server of a module: connect to ``url`` and add its tools to your tool loop."""
 
     url: str
     module: str
@@ -22,11 +22,11 @@ class ModuleServer:
 def module_servers(
     modules: Iterable[RisuModule], *, allow: Collection[str] = (), warn: Warn = log_warning
 ) -> tuple[ModuleServer, ...]:
-    """List the servers of modules that the application allows, each once.
+    """List the allowed servers of modules, without duplicates.
 
     Args:
         modules: The modules that are switched on.
-        allow: The addresses that may be asked. A module comes from a stranger: nothing is allowed by itself.
+        allow: The allowed addresses. Modules are untrusted, so nothing is allowed by default.
         warn: Called with messages about servers that are not allowed.
     """
     found: dict[str, ModuleServer] = {}

@@ -1,4 +1,4 @@
-"""Personas as RisuAI exports them: a picture with the persona in a text chunk."""
+"""RisuAI's exported personas: a picture with the persona in a text chunk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYWORD = "persona"
 
 
 class PersonaFileError(FileFormatError):
-    """The file holds no persona of RisuAI's."""
+    """The file contains no RisuAI persona."""
 
 
 def _new_id() -> str:
@@ -40,7 +40,7 @@ def read_persona(
         strict: Raise instead of warning.
 
     Raises:
-        PersonaFileError: The picture holds no persona.
+        PersonaFileError: The picture contains no persona.
     """
     data = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
     name, warn = called(source), refuse_warning if strict else warn

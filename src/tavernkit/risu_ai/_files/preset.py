@@ -48,7 +48,7 @@ DATABASE_KEYS: Mapping[str, str] = {"regex": "presetRegex"}
 """Preset keys that have another name in RisuAI's database."""
 
 DATABASE_DEFAULTS: Mapping[str, Json] = {"maxResponse": 500, "systemContentReplacement": DEFAULT_SYSTEM_CONTENT}
-"""What a fresh database has other values for than a preset."""
+"""Keys with different defaults in a new database and in a preset."""
 
 SECRET_KEYS = (
     "openAIKey",
@@ -62,15 +62,15 @@ SECRET_KEYS = (
 
 DEFAULT_MODEL = "gemini-3-flash-preview"
 UNSET_SAMPLER = -1000
-"""RisuAI's number for a sampler that is not sent."""
+"""RisuAI's value for a sampler that is not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """A preset: prompts or a prompt template, limits, samplers and scripts.
 
-    ``main_prompt`` and ``jailbreak`` are ``None`` in a preset that states none: RisuAI then uses texts of its own,
-    which are not part of this library. Numbers of samplers are as RisuAI stores them (``temperature`` 80 is 0.8).
+    ``main_prompt`` and ``jailbreak`` are ``None`` in a preset without them: RisuAI then uses its own texts, which are
+    not part of this library. Numbers of samplers are as RisuAI stores them (``temperature`` 80 is 0.8).
     ``raw`` has every key of the file; make changed presets with ``replace()``.
     """
 
@@ -89,7 +89,7 @@ class Preset:
     prompt_settings: PromptSettings = field(default_factory=PromptSettings)
     """Switches of the prompt template."""
     max_context: int = 4000
-    """Tokens of the context, the reply included."""
+    """Tokens of the context, including the reply."""
     max_response: int = 300
     """Tokens kept for the reply."""
     temperature: float = 80
@@ -116,7 +116,7 @@ class Preset:
     group_other_bot_role: str = "user"
     """The role of messages of the other members of a group."""
     system_content_replacement: str = ""
-    """How system messages are written for models that take none; ``{{slot}}`` is the message."""
+    """How system messages are written for models that do not accept them; ``{{slot}}`` is the message."""
     system_role_replacement: str = "user"
     """The role of such messages."""
     use_instruct_prompt: bool = False
@@ -131,7 +131,7 @@ class Preset:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-        """Read a preset object; what it does not state has the default.
+        """Read a preset object; missing keys get defaults.
 
         Args:
             data: The parsed file.
@@ -174,7 +174,7 @@ class Preset:
 
     @classmethod
     def from_database(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-        """Read the preset that is in force in RisuAI's database, where some keys have other names.
+        """Read the active preset of RisuAI's database, where some keys have other names.
 
         Args:
             database: The parsed database.
@@ -196,11 +196,11 @@ class Preset:
     ) -> Preset:
         """Read ``.json``, ``.risupreset`` or ``.risup``, RisuAI's or a SillyTavern chat preset.
 
-        The kind is recognised by the content. ``name`` is what a file that is given as bytes was called.
+        The kind is recognised by the content. ``name`` is the file name, if the file is given as bytes.
 
         Args:
             source: The file: its path or its content.
-            name: What a file given as bytes is called.
+            name: The file name, if the file is given as bytes.
             warn: Called with each warning.
             strict: Raise an error instead of warning.
         """
@@ -213,7 +213,7 @@ class Preset:
 
     @checked
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the preset; the ending decides the format: ``.json``, ``.risupreset`` or ``.risup``."""
+        """Write the preset; the file extension decides the format: ``.json``, ``.risupreset`` or ``.risup``."""
         from tavernkit.risu_ai._files.preset_file import write_preset
 
         target = Path(path)
@@ -224,7 +224,7 @@ class Preset:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def to_json(self) -> JsonObject:
-        """Write the preset with RisuAI's keys; what was not changed is as it was read."""
+        """Write the preset with RisuAI's keys; unchanged keys stay as they were read."""
         written = thaw_object(self.raw)
         before = _QUIET_DEFAULT if not self.raw else Preset.from_json(self.raw, warn=_ignore)
         for attribute, key in _KEYS.items():
@@ -249,7 +249,7 @@ class Preset:
 
     @property
     def max_prompt_tokens(self) -> int:
-        """What is left for the prompt."""
+        """Tokens left for the prompt."""
         return max_prompt_tokens(self.max_context, self.max_response)
 
 
@@ -298,7 +298,7 @@ _KEYS: Mapping[str, str] = {
 
 
 def preset_in_database(preset: Mapping[str, object]) -> JsonObject:
-    """The keys of RisuAI's database that a switch to a preset sets; what the preset does not state has the default."""
+    """Return the keys of RisuAI's database that switching to a preset sets; missing ones get defaults."""
     typed = Preset.from_json(preset, warn=_ignore)
     laid: JsonObject = {key: thaw(value) for key, value in preset.items() if key not in ("name", "image")}
     for attribute, key in _KEYS.items():

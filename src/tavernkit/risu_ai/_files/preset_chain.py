@@ -1,4 +1,4 @@
-"""A preset chain: each send picks one of the presets it names."""
+"""A preset chain: each send picks one of its presets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tavernkit.risu_ai._files.settings import Settings
 
 
 def chained_settings(context: RisuAIContext, random: Callable[[], float], warn: Warn) -> Settings:
-    """The settings of a send: switched to a preset of the chain, unless the application gave one itself."""
+    """Return the settings of a send: switched to a preset of the chain, unless the application passes one."""
     settings = context.settings
     if context.preset is not None or not settings.preset_chain:
         return settings

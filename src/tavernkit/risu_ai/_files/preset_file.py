@@ -44,7 +44,7 @@ def read_preset(data: bytes, *, name: str = "", warn: Warn = log_warning) -> Pre
 
 
 def write_preset(preset: Preset, suffix: str) -> bytes:
-    """Write a preset in the format of an ending; keys and addresses of the user's connections are blanked."""
+    """Write a preset in the format of a file extension; keys and addresses of the user's connections are removed."""
     content = preset.to_json()
     content.update((key, "") for key in SECRET_KEYS if key in content)
     if suffix == ".json":

@@ -1,4 +1,4 @@
-"""RisuAI's saves: local backups, databases and data folders, with everything that is in them."""
+"""RisuAI's saves: local backups, databases and data folders, with all their contents."""
 
 from __future__ import annotations
 
@@ -85,20 +85,19 @@ class Save:
     ) -> Save:
         """Read a local backup, a database in any of its forms, or the folder in which RisuAI keeps its data.
 
-        The kind of file is recognised by its content. Of a backup only the database is read; assets are read when
-        they are asked for.
+        The kind of file is recognised by its content. In a backup only the database is read; assets are read on demand.
 
         Args:
             source: The path of a file or folder, or the bytes of a file.
             companions: The folder, or files by name, with chats in cold storage and blocks stored elsewhere.
-            texts: What stands for RisuAI's own texts where the save has none.
-            now: When RisuAI is started; decides which deleted characters are gone.
-            salvage: Give what can be read of a damaged database, with warnings; RisuAI refuses it as a whole.
-            warn: Called with messages about everything that is damaged or missing.
+            texts: Replacements for RisuAI's own texts, if the save has none.
+            now: The time at which RisuAI is started; decides which deleted characters are removed.
+            salvage: Return the readable part of a damaged database, with warnings; RisuAI refuses it completely.
+            warn: Called with warnings about everything that is damaged or missing.
             strict: Raise instead of warning.
 
         Raises:
-            DatabaseError: The file is none of RisuAI's saves, or nothing of it can be read.
+            DatabaseError: The file is not a RisuAI save, or is completely unreadable.
         """
         warnings: list[str] = []
 
@@ -127,13 +126,13 @@ class Save:
         now: datetime | None = None,
         warn: Warn = log_warning,
     ) -> Save:
-        """Take RisuAI's database object.
+        """Make a save from RisuAI's database object.
 
         Args:
             data: The database.
-            texts: What stands for RisuAI's own texts where the save has none.
-            now: When RisuAI is started; decides which deleted characters are gone.
-            warn: Called with messages about everything that is damaged or missing.
+            texts: Replacements for RisuAI's own texts, if the save has none.
+            now: The time at which RisuAI is started; decides which deleted characters are removed.
+            warn: Called with warnings about everything that is damaged or missing.
         """
         require("data", data, Mapping)
         warnings: list[str] = []
@@ -159,7 +158,7 @@ class Save:
 
     @property
     def presets(self) -> tuple[Preset, ...]:
-        """The presets as they were stored when they were last switched to; the one in force is in ``settings``."""
+        """The stored presets; the active one is in ``settings``."""
         return self.settings.presets
 
     @property
@@ -173,23 +172,23 @@ class Save:
         return self.settings.modules
 
     def character(self, which: str | int) -> RisuCharacter:
-        """Open a character or group by its name, id or place, as RisuAI does.
+        """Open a character or group by its name, id or index, as RisuAI does.
 
         Raises:
-            ConfigError: There is none; the message names those there are.
+            ConfigError: There is none; the message lists those that exist.
         """
         return RisuCharacter.from_json(self._open(which))
 
     def chats(self, which: str | int) -> tuple[RisuChat, ...]:
-        """The chats of a character, brought back from cold storage where their files are there."""
+        """Return the chats of a character, restored from cold storage if their files exist."""
         return self.character(which).stored_chats
 
     def chat(self, which: str | int, chat: str | int | None = None) -> RisuChat:
-        """A chat of a character by its name, id or place; the open one if none is named.
+        """Return a chat of a character by its name, id or index; the open one by default.
 
         Args:
-            which: Name, id or place of the character or group.
-            chat: Name, id or place of the chat.
+            which: Name, id or index of the character or group.
+            chat: Name, id or index of the chat.
         """
         character = self.character(which)
         return _chosen_chat(character, chat)
@@ -202,16 +201,16 @@ class Save:
         persona: str | int | None = None,
         preset: str | int | None = None,
     ) -> Builder:
-        """Make a builder that goes on with a chat, with everything the save has switched on.
+        """Make a builder that continues a chat, with everything that is enabled in the save.
 
         Args:
-            character: Name, id or place of the character or group.
-            chat: Name, id or place of the chat; the open one if none is named.
-            persona: Switch to this persona first: its name, id or place.
-            preset: Switch to this preset first: its name or place.
+            character: Name, id or index of the character or group.
+            chat: Name, id or index of the chat; the open one by default.
+            persona: Switch to this persona first: its name, id or index.
+            preset: Switch to this preset first: its name or index.
 
         Raises:
-            ConfigError: There is no such character, chat, persona or preset; the message names those there are.
+            ConfigError: There is no such character, chat, persona or preset; the message lists those that exist.
         """
         from tavernkit.risu_ai._builder import Builder  # which is built on the files
 
@@ -226,16 +225,16 @@ class Save:
         preset: str | int | None = None,
         host: Host | None = None,
     ) -> Chat:
-        """Open a chat to go on with, with everything the save has switched on.
+        """Open a chat to continue it, with everything that is enabled in the save.
 
-        Store what became of it with ``with_state()``.
+        Store the result with ``with_state()``.
 
         Args:
-            character: Name, id or place of the character or group.
-            chat: Name, id or place of the chat; the open one if none is named.
-            persona: Switch to this persona first: its name, id or place.
-            preset: Switch to this preset first: its name or place.
-            host: What the chat asks models with.
+            character: Name, id or index of the character or group.
+            chat: Name, id or index of the chat; the open one by default.
+            persona: Switch to this persona first: its name, id or index.
+            preset: Switch to this preset first: its name or index.
+            host: The host of the chat.
         """
         from tavernkit.risu_ai._conversation.chat import Chat  # which is built on the files
 
@@ -249,13 +248,13 @@ class Save:
         persona: str | int | None = None,
         preset: str | int | None = None,
     ) -> RisuAIInputs:
-        """What ``builder()`` gives its builder.
+        """Return the inputs of ``builder()``.
 
         Args:
-            character: Name, id or place of the character or group.
-            chat: Name, id or place of the chat; the open one if none is named.
-            persona: Switch to this persona first: its name, id or place.
-            preset: Switch to this preset first: its name or place.
+            character: Name, id or index of the character or group.
+            chat: Name, id or index of the chat; the open one by default.
+            persona: Switch to this persona first: its name, id or index.
+            preset: Switch to this preset first: its name or index.
         """
         database = self.database
         if persona is not None:
@@ -276,9 +275,9 @@ class Save:
         """Return the save with a chat of a character replaced (by its id), or added in front.
 
         Args:
-            which: Name, id or place of the character or group.
+            which: Name, id or index of the character or group.
             chat: The chat to store.
-            variables: Its variables; those it was read with if none are given.
+            variables: Its variables; by default those it was read with.
         """
         index = self._index(which)
         characters: list[Packed] = [*self._stored]
@@ -296,8 +295,8 @@ class Save:
         """Return the save with all that the operations of a chat changed: ``save.with_state("Mira", chat.snapshot())``.
 
         Args:
-            which: Name, id or place of the character or group.
-            snapshot: What ``Chat.snapshot()`` gave: the chat, the character, personas, presets, global variables.
+            which: Name, id or index of the character or group.
+            snapshot: The result of ``Chat.snapshot()``: the chat, the character, personas, presets, global variables.
         """
         changed = self._with_database(changed_database(self.database, self._index(which), snapshot))
         chat = snapshot.get("chat")
@@ -318,7 +317,7 @@ class Save:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that RisuAI loads, by the ending of its name.
+        """Write a file that RisuAI can load; the file name decides the format.
 
         ``.json`` is the database as JSON (which only TavernKit reads), a name that begins with ``database`` is a
         database in blocks as in RisuAI's data folder, everything else a local backup with all assets.
@@ -335,7 +334,7 @@ class Save:
 
     @property
     def used_assets(self) -> Mapping[str, SaveAsset]:
-        """The assets that something in the save mentions; RisuAI deletes the others when it starts."""
+        """Return the assets that are used in the save; RisuAI deletes the others when it starts."""
         used = {path.rpartition("/")[2] for path in _mentioned(self.database)}
         return {name: asset for name, asset in self.assets.items() if name.rpartition("/")[2] in used}
 
@@ -394,7 +393,7 @@ def _chosen_chat(character: RisuCharacter, which: str | int | None) -> RisuChat:
 
 
 def _place(items: Packed, which: str | int, what: str) -> tuple[int, Stored]:
-    """Find an object of a list by its name, id or place."""
+    """Find an object of a list by its name, id or index."""
     listed = items if isinstance(items, list) else []
     for index, item in enumerate(listed):
         if isinstance(item, dict) and which in (index, item.get("name"), item.get("id")):
@@ -404,7 +403,7 @@ def _place(items: Packed, which: str | int, what: str) -> tuple[int, Stored]:
 
 
 def _with_persona(database: Stored, which: str | int) -> Stored:
-    """Switch personas: what is in use is stored in the old one first, so choosing the one in use changes nothing."""
+    """Switch personas: active values are stored in the old one first, so choosing the active one changes nothing."""
     index, persona = _place(database.get("personas"), which, "persona")
     if index == database.get("selectedPersona"):
         return database
@@ -420,7 +419,7 @@ def _with_persona(database: Stored, which: str | int) -> Stored:
 
 
 def _with_preset(database: Stored, which: str | int) -> Stored:
-    """Switch presets: the one in use is stored first, so choosing it changes nothing."""
+    """Switch presets: the active one is stored first, so choosing it changes nothing."""
     index, preset = _place(database.get("botPresets"), which, "preset")
     if index == database.get("botPresetsId"):
         return database
@@ -433,7 +432,7 @@ def _packed(value: Json) -> Packed:
 
 
 def _mentioned(database: Stored) -> list[str]:
-    """Paths of assets that RisuAI keeps because something names them."""
+    """Return the paths of assets that RisuAI keeps because they are used."""
     found: list[Packed] = [database.get("customBackground"), database.get("userIcon")]
     for character in _dicts(database.get("characters")):
         found.append(character.get("image"))

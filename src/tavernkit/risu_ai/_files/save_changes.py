@@ -1,4 +1,4 @@
-"""What the operations of a chat change in a save."""
+"""Applies the changes of a chat's operations to a save."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LISTS = {"personas": "personas", "presets": "botPresets"}
 
 
 def changed_database(database: Stored, index: int, snapshot: Mapping[str, object]) -> Stored:
-    """Return the database with what a snapshot of a chat says of the character, of others and of the settings.
+    """Return the database with a chat snapshot's changes of characters and settings.
 
     Args:
         database: RisuAI's own object.
-        index: The place of the character or group whose chat it is.
-        snapshot: What ``Chat.snapshot()`` gave.
+        index: The index of the chat's character or group.
+        snapshot: The result of ``Chat.snapshot()``.
     """
     characters = database.get("characters")
     found: list[Packed] = [*characters] if isinstance(characters, list) else []
@@ -46,13 +46,13 @@ def changed_database(database: Stored, index: int, snapshot: Mapping[str, object
 
 
 def _laid_over(before: Packed, changed: Mapping[str, object]) -> Packed:
-    """A character with other fields; its chats are stored by themselves."""
+    """Return a character with changed fields; its chats are stored separately."""
     kept = {key: value for key, value in changed.items() if key not in _CHATS}
     return {**(before if isinstance(before, dict) else {}), **_packed(kept)}
 
 
 def _merged(before: Packed, after: list[Stored]) -> list[Packed]:
-    """Objects of a list with changed fields; what a snapshot does not know of them stays."""
+    """Return the objects of a list with changed fields; other fields stay."""
     known = before if isinstance(before, list) else []
     return [
         {**old, **new} if index < len(known) and isinstance(old := known[index], dict) else new

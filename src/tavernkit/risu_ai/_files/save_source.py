@@ -1,4 +1,4 @@
-"""Finds out what kind of save a file is, and reads the database and the list of assets out of it."""
+"""Detects the kind of a save, and reads its database and its list of assets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPORT = "in RisuAI, Settings > Save Local Backup writes a file with everything"
 
 
 class SaveAsset:
-    """A picture or another file of a save, read when it is asked for.
+    """A picture or another file of a save, read on demand.
 
     Args:
         name: Its name in the save.
@@ -104,7 +104,7 @@ def _read_json(data: bytes, name: str) -> Stored:
 
 
 def file_asset(name: str, source: Source) -> SaveAsset:
-    """An asset that is a file of its own."""
+    """Return an asset that is a separate file."""
 
     def read() -> bytes:
         return read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)

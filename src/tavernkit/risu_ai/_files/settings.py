@@ -1,4 +1,4 @@
-"""RisuAI's database as far as prompts depend on it, apart from the preset in force."""
+"""The part of RisuAI's database that affects prompts, except the active preset."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DEFAULT_RETRIES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltInTexts:
-    """Instructions RisuAI brings along. These are our own words in the places of RisuAI's; give others if you like.
+    """RisuAI's built-in instructions, in our own words. You can replace them.
 
-    The first four stand where a save has none of its own.
+    The first four are used if a save has none.
     """
 
     main_prompt: str = ""
@@ -60,24 +60,24 @@ class BuiltInTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The user's settings. ``preset`` is the one in force; ``raw`` has every key of the database.
+    """The user's settings. ``preset`` is the active one; ``raw`` has every key of the database.
 
-    ``selected_persona`` is the place of the persona in use among ``personas``, which triggers read and write.
-    ``jailbreak_toggle`` and ``chain_of_thought`` switch those cards on. ``fallback_models`` (for the main model)
-    are asked instead of the preset's model, in order. The limits of memory are read from ``raw`` where they are used.
+    ``selected_persona`` is the index of the active persona in ``personas``, which triggers read and write.
+    ``jailbreak_toggle`` and ``chain_of_thought`` enable those cards. ``fallback_models`` (for the main model)
+    are asked instead of the preset's model, in order. Limits of memory are read from ``raw``.
     """
 
     username: str = "User"
     """The user's name."""
     persona_prompt: str = ""
-    """The description of the persona in use."""
+    """The description of the active persona."""
     personas: tuple[RisuPersona, ...] = ()
     selected_persona: int = 0
     preset: Preset = field(default_factory=Preset)
     presets: tuple[Preset, ...] = ()
     """The stored presets."""
     preset_chain: str = ""
-    """Names of presets of which each send takes one at random, separated by commas."""
+    """Names of presets, separated by commas, of which each send uses a random one."""
     jailbreak_toggle: bool = False
     chain_of_thought: bool = False
     additional_prompt: str = ""
@@ -87,11 +87,11 @@ class Settings:
     lorebook_depth: int = 5
     """How many of the newest messages are searched for lorebook keys."""
     lorebook_tokens: int = 800
-    """The most tokens that lorebook entries may have together."""
+    """The maximum tokens of all lorebook entries together."""
     modules: tuple[RisuModule, ...] = ()
     """The stored modules."""
     enabled_modules: tuple[str, ...] = ()
-    """Ids of the modules that are switched on everywhere."""
+    """Ids of the modules that are enabled everywhere."""
     global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Variables that all chats share."""
     automatic_cache_point: bool = False
@@ -99,7 +99,7 @@ class Settings:
     new_openai_handle: bool = True
     """True to leave out empty messages and name the speakers of examples."""
     reverse_proxy_ooba_mode: bool = False
-    """True if the reverse proxy leads to a text-generation server."""
+    """True if the reverse proxy is a text-generation server."""
     custom_flags: tuple[FrozenJson, ...] | None = None
     """The user's own flags for the model; None to use those that RisuAI knows."""
     custom_models: tuple[FrozenObject, ...] = ()
@@ -110,13 +110,13 @@ class Settings:
     auto_continue_chat: bool = False
     """True to continue replies that do not end with a closed sentence."""
     auto_continue_min_tokens: int = 0
-    """Continue replies that have fewer tokens; 0 to switch that off."""
+    """Continue replies that have fewer tokens; 0 to disable this."""
     remove_incomplete_response: bool = False
     """True to cut off an unfinished sentence at the end of a reply."""
     inlay_error_response: bool = False
     """True to write errors into the chat instead of raising them."""
     banned_scripts: tuple[str, ...] = ()
-    """Unicode scripts that a reply must not contain, such as ``Han``; such a reply is asked for again."""
+    """Unicode scripts that a reply must not contain, such as ``Han``; such a reply is requested again."""
     use_streaming: bool = False
     """True if the user wants replies piece by piece."""
     echo_message: str = "Echo Message"
@@ -124,12 +124,12 @@ class Settings:
     language: str = "en"
     """The language of RisuAI's interface."""
     texts: BuiltInTexts = field(default_factory=BuiltInTexts)
-    """The instructions that RisuAI brings along."""
+    """RisuAI's built-in instructions."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
-        """Read RisuAI's database object; what it does not state has RisuAI's default.
+        """Read RisuAI's database object; missing keys get RisuAI's defaults.
 
         Args:
             data: The parsed file.
@@ -177,9 +177,9 @@ class Settings:
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def switch_preset(self, index: int) -> Settings:
-        """Switch to another preset as RisuAI does: what is in force is stored in the current one first.
+        """Switch to another preset as RisuAI does: the active values are stored in the current one first.
 
-        So a switch to the current preset changes nothing, however old its stored copy is.
+        So switching to the current preset changes nothing, even if its stored copy is old.
         """
         current = self.raw.get("botPresetsId", 0 if self.raw else None)
         if index == current:
@@ -191,7 +191,7 @@ class Settings:
         return self.replace(preset=presets[index], presets=tuple(presets), raw=freeze_object(raw))
 
     def switch_persona(self, index: int) -> Settings:
-        """Switch to another persona as RisuAI does: the name and the text in use are stored in the old one first.
+        """Switch to another persona as RisuAI does: the active name and text are stored in the old one first.
 
         Raises:
             ConfigError: There is no such persona.
@@ -210,12 +210,12 @@ class Settings:
         )
 
     def flags_of(self, model: str) -> frozenset[str]:
-        """The flags of a model, the user's own choices included."""
+        """Return the flags of a model, including the user's own choices."""
         customs = {str(each.get("id")): _frozen_list(each.get("flags")) for each in self.custom_models}
         return model_flags(model, custom_flags=self.custom_flags, custom_models=customs)
 
     def for_texts(self, preset: Preset) -> RisuSettings:
-        """What texts can ask about these settings and a preset."""
+        """Return these settings and a preset for texts."""
         integrated = map(trim, preset.module_integration.split(","))
         return RisuSettings(
             persona_prompt=self.persona_prompt,

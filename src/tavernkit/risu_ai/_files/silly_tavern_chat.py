@@ -19,7 +19,7 @@ _CHARACTER = re.compile(r"\{\{char\}\}|<(?:char|bot)>", re.IGNORECASE)
 def read_silly_tavern_chat(
     data: bytes, *, user: str | None = None, character: str | None = None, warn: Warn = log_warning
 ) -> RisuChat:
-    """Read a ``.jsonl`` chat: every line with a text becomes a message, names take the place of their macros.
+    """Read a ``.jsonl`` chat: every line with a text becomes a message, and macros of names are replaced.
 
     Without ``user`` and ``character`` the names of the file's first line are written.
     """

@@ -1,4 +1,4 @@
-"""SillyTavern's instruct, context, sampler and chat files, put together to one RisuAI preset."""
+"""Combines SillyTavern's instruct, context, sampler and chat files into one RisuAI preset."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StFile:
 
 
 def file_kind(content: Mapping[str, object]) -> str:
-    """What a SillyTavern file is: the first kind that fits."""
+    """Return the kind of a SillyTavern file: the first that matches."""
     if (
         content.get("chat_completion_source") is not None
         and is_sequence(content.get("prompts"))
@@ -105,7 +105,7 @@ class _Instruct:
 
 
 def preset_from_files(files: Sequence[StFile], *, warn: Warn = log_warning) -> Preset:
-    """Put files together as RisuAI does; an instruct file and a chat preset together are refused."""
+    """Combine files as RisuAI does; an instruct file with a chat preset is refused."""
     kinds = {file.kind for file in files}
     if {INSTRUCT, CHAT} <= kinds:
         raise InvalidPresetError("an instruct file and a chat preset cannot be put together")
@@ -199,7 +199,7 @@ def _scaled(value: object, factor: int) -> float:
 
 
 def read_st_files(values: Sequence[object], *, warn: Warn = log_warning) -> Preset:
-    """Convert the parsed JSON of SillyTavern files, whatever they are.
+    """Convert the parsed JSON of SillyTavern files of any kind.
 
     Args:
         values: The parsed JSON of each file.

@@ -1,4 +1,4 @@
-"""SillyTavern's chat presets as RisuAI's, and back as far as the two agree."""
+"""Converts SillyTavern's chat presets to RisuAI's, and back as far as possible."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def template_from_chat_preset(
 ) -> tuple[TemplateCard, ...]:
     """Convert the prompts of a SillyTavern preset as RisuAI does.
 
-    Only the first order counts. Card roles are taken as they are, so SillyTavern's ``assistant`` becomes a role that
+    Only the first order counts. Card roles are kept unchanged, so SillyTavern's ``assistant`` becomes a role that
     RisuAI's cards do not have. A preset without prompts makes RisuAI throw; strict mode raises.
     """
     cards: list[TemplateCard] = []
@@ -89,7 +89,7 @@ def _card(identifier: str, prompt: Mapping[str, object]) -> TemplateCard | None:
 
 
 def preset_from_chat_preset(value: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
-    """Convert a whole SillyTavern chat preset as RisuAI's import does, its odd numbers included.
+    """Convert a whole SillyTavern chat preset as RisuAI's import does, including its odd numbers.
 
     A file without a temperature ends with 8000 and one without a presence penalty with no number at all.
     """
@@ -112,7 +112,7 @@ def _number(value: Mapping[str, object], key: str, default: float) -> float:
 
 
 def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
-    """Write a RisuAI preset as a SillyTavern chat preset; what SillyTavern has no place for is reported.
+    """Convert a RisuAI preset to a SillyTavern chat preset; unsupported values are reported.
 
     Args:
         preset: The preset to write.
@@ -140,7 +140,7 @@ def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
 
 
 def _template_of(preset: Preset) -> tuple[TemplateCard, ...]:
-    """The cards that print what a preset without a template prints."""
+    """Return the cards that print the same as a preset without a template."""
     cards: Mapping[str, TemplateCard] = {
         "main": PlainCard(type2="main", text=preset.main_prompt or ""),
         "jailbreak": PlainCard(type="jailbreak", text=preset.jailbreak or ""),

@@ -82,7 +82,7 @@ _DEFAULTS: JsonObject = {
         "maxThoughtTagDepth": -1,
     },
 }
-"""What keys are when they are absent or null."""
+"""Defaults of missing or null keys."""
 
 _HYPA_V3_SETTINGS: JsonObject = {
     "summarizationModel": "subModel",
@@ -134,8 +134,8 @@ def start_up(database: Stored, *, now: float, texts: BuiltInTexts, warn: Warn) -
     Args:
         database: The database as it was decoded.
         now: The time in milliseconds: characters that were deleted three days before are removed.
-        texts: What stands for RisuAI's own texts where the database has none.
-        warn: Called with messages about what cannot be used.
+        texts: Replacements for RisuAI's own texts, if the database has none.
+        warn: Called with warnings about unusable data.
     """
     _fill(database, _DEFAULTS)
     _fill_prompts(database, texts)
@@ -224,7 +224,7 @@ def _fill_memory_presets(database: Stored) -> None:
 
 
 def repair_character(character: Stored, number: int) -> None:
-    """Return a character what it must have."""
+    """Add missing required fields to a character."""
     if not character.get("chaId"):
         character["chaId"] = made_id("character", number, character.get("name"))
     _fill(character, _CHARACTER_DEFAULTS)
@@ -266,7 +266,7 @@ def _is_old_trash(character: Stored, now: float) -> bool:
 
 
 def _order(database: Stored, characters: Sequence[Stored]) -> None:
-    """Bring the order of the characters up to date; ids that occur twice are made unique only afterwards."""
+    """Update the order of the characters; duplicate ids are made unique only afterwards."""
     known = [str(each["chaId"]) for each in characters if not truthy(each.get("trashTime"))]
     order = database["characterOrder"]
     listed = order if isinstance(order, list) else []
@@ -293,7 +293,7 @@ def _folder(entry: Stored) -> list[Packed]:
 
 
 def _give_ids(characters: Sequence[Stored]) -> None:
-    """Replace ids that occur twice, and give chats without one an id."""
+    """Replace duplicate ids, and add ids to chats without one."""
     seen: set[str] = set()
     for number, character in enumerate(characters):
         _make_unique(character, "chaId", seen, "character", number)
@@ -311,7 +311,7 @@ def _make_unique(owner: Stored, key: str, seen: set[str], *parts: object) -> Non
 
 
 def _objects(database: Stored, key: str, warn: Warn) -> list[Stored]:
-    """The objects of a list, which becomes a list of them alone; RisuAI removes nulls without a word."""
+    """Return the objects of a list, and remove other items; RisuAI silently removes nulls."""
     found = database[key]
     objects: list[Stored] = []
     for number, each in enumerate(found if isinstance(found, list) else ()):
@@ -324,7 +324,7 @@ def _objects(database: Stored, key: str, warn: Warn) -> list[Stored]:
 
 
 def migrated(entries: Sequence[Packed]) -> list[Packed]:
-    """Bring lore entries of old versions up to date."""
+    """Migrate lore entries of old versions."""
     return [migrate_entries([each])[0] if isinstance(each, dict) else each for each in entries]  # pyright: ignore[reportReturnType]  # JSON in, JSON out
 
 

@@ -1,4 +1,4 @@
-"""The files that RisuAI keeps beside its database: assets, chats in cold storage, blocks in files of their own."""
+"""RisuAI's files besides its database: assets, chats in cold storage, separate blocks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tavernkit.risu_ai._files.message_pack import Packed
 from tavernkit.risu_ai._limits import MAX_COLD_CHAT_BYTES, MAX_DATABASE_BYTES
 
 Companions: TypeAlias = str | os.PathLike[str] | Mapping[str, FileContent]
-"""A folder of RisuAI's, or files by the names RisuAI gives them."""
+"""A RisuAI folder, or files by RisuAI's names."""
 
 DATABASE_KEY = "database/database.bin"
 COLD_MARK = "\uef01COLDSTORAGE\uef01"
-"""Stands in the only message of a chat that was moved into cold storage, before the name of its file."""
+"""Marks the only message of a chat in cold storage, before the name of its file."""
 
 COLD_FIELDS = ("message", "hypaV2Data", "hypaV3Data", "scriptstate", "localLore")
 _PLAIN_NAME = re.compile(r"(?!\.)[^/\\\0]{1,200}")
@@ -28,7 +28,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})++")
 
 
 class StoredFiles:
-    """Finds files by RisuAI's keys, such as ``remotes/NAME.local.bin``, wherever a version of RisuAI keeps them.
+    """Finds files by RisuAI's keys, such as ``remotes/NAME.local.bin``, wherever any version of RisuAI stores them.
 
     The desktop program has folders, the server one folder with hexadecimal names, a browser names with underscores.
     """
@@ -42,7 +42,7 @@ class StoredFiles:
             self._folder = Path(companions)
 
     def find(self, key: str) -> Source | None:
-        """Find a file by its key; a key is never used as a path beyond its own two parts."""
+        """Find a file by its key; a key is never used as a path beyond its two parts."""
         group, _, name = key.rpartition("/")
         if not _PLAIN_NAME.fullmatch(name):
             return None
@@ -61,7 +61,7 @@ class StoredFiles:
         return next((PathSource(place) for place in places if place.is_file()), None)
 
     def remote(self, name: str) -> bytes | None:
-        """Read a block that is stored in a file of its own."""
+        """Read a block that is stored in a separate file."""
         found = self.find(f"remotes/{name}.local.bin") if _PLAIN_NAME.fullmatch(name) else None
         return None if found is None else read_all(found, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
 
@@ -79,7 +79,7 @@ class StoredFiles:
                     yield key.removeprefix("assets/"), PathSource(path)
 
     def thaw(self, chat: dict[str, Packed], warn: Warn) -> dict[str, Packed]:
-        """Bring a chat back from cold storage; one whose file is missing stays as it is, as in RisuAI."""
+        """Restore a chat from cold storage; if its file is missing, it stays as it is, as in RisuAI."""
         name = _cold_name(chat)
         if name is None:
             return chat

@@ -1,1 +1,1 @@
-"""JavaScript's replace and sort, as RisuAI's texts and lists meet them."""
+"""JavaScript's replace and sort, for RisuAI's texts and lists."""

@@ -1,6 +1,6 @@
 """``String#replace`` with a text to look for: ``$$``, ``$&``, ``$` `` and ``$'`` in the new text act, as in RisuAI.
 
-A few such texts inside of each other could fill all memory: what would become too long is left as it was.
+A few nested replacements could fill all memory: a text that would become too long stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``Array#sort`` with a comparer, as V8 does it: also when the comparer contradicts itself, as RisuAI's do."""
+"""``Array#sort`` with a comparer, as in V8, even with inconsistent comparers, as RisuAI's are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sort_descending(items: Sequence[T], number: Callable[[T], float]) -> list[T]
 
 
 def _first_run(items: Sequence[T], compare: Callable[[T, T], float]) -> list[T]:
-    """The items at the front that are in order already, or in strictly reverse order and then turned round."""
+    """Return the leading items that are already in order, or in strictly reverse order and then reversed."""
     if len(items) < 2:
         return list(items)
     descending = compare(items[1], items[0]) < 0

@@ -25,7 +25,7 @@ HASH_CACHE = 4096
 
 @lru_cache(maxsize=HASH_CACHE)
 def content_id(content: str) -> str:
-    """The id of an entry that has none: a number drawn from its whole content."""
+    """Return the id of an entry without one: a hash of its content."""
     return number_to_string(hash_number(content, _DRAWN))
 
 
@@ -38,7 +38,7 @@ LOWEST_PRIORITY = -1000
 
 @dataclass(slots=True)
 class RunState:
-    """What one scan knows and remembers. The two flags stay up once any entry has raised them."""
+    """The state of one scan. The two flags stay set once any entry has set them."""
 
     chat_length: int
     greeting: float
@@ -90,13 +90,13 @@ class EntryState:
 
 
 Handler = Callable[[Decorator, LorebookEntry, EntryState, RunState], bool]
-"""Carries out a decorator; returns True if it was understood."""
+"""Applies a decorator; returns True if it was recognised."""
 
 _HANDLERS: dict[str, Handler] = {}
 
 
 def apply_decorators(decorators: Sequence[Decorator], entry: LorebookEntry, state: EntryState, run: RunState) -> None:
-    """Carry out the decorators of an entry in order."""
+    """Apply the decorators of an entry in order."""
     unsupported = False
     for decorator in decorators:
         if decorator.fallback and not unsupported:

@@ -1,4 +1,4 @@
-"""Entries prepared for scanning: what can only be activated by a key waits for that key."""
+"""Entries prepared for scanning: entries that only a key can activate wait for that key."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CompiledLore:
         return cls(tuple(entries), frozenset(always), LiteralKeys(keys), partial, words, by_id)
 
     def waiting_for(self, text: str, full_word: bool, known: set[str]) -> Iterable[int]:
-        """Entries one of whose primary keys is in a text, but for the keys that are known already: these are added."""
+        """Return entries with a newly found primary key in a text; the found keys are added to the known ones."""
         hits = self.literals.word_hits(text) if full_word else self.literals.partial_hits(text)
         by_key = self.by_word if full_word else self.by_partial_key
         new = hits - known

@@ -14,7 +14,7 @@ PARSED_CACHE = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Decorator:
-    """One ``@@name arguments`` line. A fallback (``@@@``) counts only if the line before it was not understood."""
+    """One ``@@name arguments`` line. A fallback (``@@@``) counts only if the line before it was not recognised."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class ParsedContent:
 
 
 def parse_content(content: str) -> ParsedContent:
-    """Read the decorator lines; the first line that is none, an empty one included, begins the text."""
+    """Read the decorator lines; the first other line, even an empty one, begins the text."""
     parsed = _parsed(plain(content))
     if type(content) is str:
         return parsed

@@ -1,4 +1,4 @@
-"""The lorebook engine: which entries a chat calls up."""
+"""The lorebook engine: which entries a chat activates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tavernkit.risu_ai.errors import DecoratorParseError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LorebookSettings:
-    """How far back to look, how many tokens lore may take, and the two switches."""
+    """Scan depth, token budget and two switches."""
 
     scan_depth: float = 5
     """How many of the newest messages are searched for keys."""
@@ -48,9 +48,9 @@ class LorebookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanInput:
-    """One scan: the entries, the chat, the settings, and what the engine asks of the world.
+    """The input of a scan: the entries, the chat, the settings, and functions of the build.
 
-    ``entries`` that are scanned more than once are better compiled, with ``LorebookEngine.compile()``.
+    If you scan ``entries`` more than once, compile them with ``LorebookEngine.compile()``.
     """
 
     entries: CompiledLore | Sequence[LorebookEntry] = ()
@@ -112,8 +112,8 @@ class _Scan:
         self.later: set[int] = set()
         self.known_keys: set[str] = set()
 
-    # The entries that only a key can activate wait until one of their keys turns up in a text; all others are looked
-    # at in every pass. So a pass costs what matches, not what exists.
+    # The entries that only a key can activate wait until one of their keys appears in a text; all others are checked
+    # in every pass. So the cost of a pass depends on the matches, not on the number of entries.
 
     def run(self) -> None:
         settings = self.given.settings
@@ -143,7 +143,7 @@ class _Scan:
         return again
 
     def consider(self, index: int) -> bool:
-        """Look at one entry; return True if its text joined the recursive pool."""
+        """Check one entry; return True if its text was added to the recursive pool."""
         entry = self.entries.get(index, self.lore.entries[index])
         if not entry.reachable or index in self.broken:
             return False
@@ -198,7 +198,7 @@ class _Scan:
         return entry
 
     def search(self, entry: LorebookEntry, state: EntryState) -> str:
-        """Run the queries in order; the first one that fails switches the entry off."""
+        """Run the queries in order; the first one that fails deactivates the entry."""
         window = Window(self.first_message(state.scan_depth), pool=not state.no_recursive_search)
         queries = [*state.queries, Query(split_keys(entry.key))]
         if entry.selective and entry.secondary_key:
@@ -312,13 +312,13 @@ class _Scan:
         )
 
     def scanned(self) -> Sequence[LorebookEntry]:
-        """All entries; children as they were scanned, with what they took from their parents."""
+        """Return all entries; children with what they inherited from their parents."""
         if not self.entries:
             return self.lore.entries
         return tuple(self.entries.get(index, entry) for index, entry in enumerate(self.lore.entries))
 
     def inject(self, kept: list[ActiveLore]) -> list[ActiveLore]:
-        """Put entries that inject themselves into others; what finds no target is dropped, with a reason."""
+        """Inject entries into others; those without a target are dropped, with a reason."""
         staying = [lore for lore in kept if lore.inject is None or not lore.inject.lore]
         injections = Injections(staying, self.warn)
         for lore in kept:

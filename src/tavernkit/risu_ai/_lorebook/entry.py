@@ -19,7 +19,7 @@ KEYS_CACHE = 16_384
 
 @dataclass(frozen=True, slots=True)
 class LorebookEntry:
-    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text; NaN if it is not.
+    """An entry for the engine. ``order`` is the stored value, which may be text; NaN if missing.
 
     ``book`` says in words where the entry is stored, for explanations only.
     """
@@ -49,7 +49,7 @@ class LorebookEntry:
     def from_json(
         cls, data: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
     ) -> LorebookEntry | None:
-        """Read an entry; what is not an object is reported and left out.
+        """Read an entry; anything but an object is reported and left out.
 
         Args:
             data: The entry.
@@ -87,7 +87,7 @@ class LorebookEntry:
 
     @property
     def reachable(self) -> bool:
-        """True if the engine looks at it at all."""
+        """True if the engine uses it."""
         return self.always_active or self.key != ""
 
 

@@ -44,7 +44,7 @@ def export_lorebook(entries: Sequence[Mapping[str, object]]) -> JsonObject:
 
 
 def convert_entries(entries: object, *, warn: Warn | None = None) -> list[JsonObject]:
-    """Turn the entries of another program (a list, or an object in JavaScript's key order) into RisuAI's."""
+    """Convert the entries of another program (a list, or an object in JavaScript's key order) to RisuAI's."""
     if is_mapping(entries):
         items: Sequence[object] = [entries[key] for key in own_keys(entries)]
     else:
@@ -78,7 +78,7 @@ def _convert(entry: Mapping[str, object]) -> JsonObject:
 
 
 def migrate_entries(entries: Sequence[Mapping[str, object]]) -> list[JsonObject]:
-    """Bring entries of an old database up to date, as RisuAI does when it loads them."""
+    """Migrate entries of an old database, as RisuAI does when it loads them."""
     return [_migrated(thaw_object(entry)) for entry in entries]
 
 

@@ -14,9 +14,9 @@ from tavernkit.risu_ai._lorebook.result import ActiveLore, LoreInjection
 
 
 class InjectedText:
-    """A text in pieces, so that it is put together once and not for every entry that goes into it.
+    """A text in pieces, which is joined once instead of for every inserted entry.
 
-    ``name`` is what warnings call it.
+    ``name`` is used in warnings.
     """
 
     __slots__ = ("_left", "_name", "_pieces", "_warn")
@@ -39,7 +39,7 @@ class InjectedText:
 
     @property
     def text(self) -> str:
-        """The text with all that went into it."""
+        """The text with all insertions."""
         return join("", self._pieces)
 
     def _replace(self, wanted: str, new: str) -> None:
@@ -54,7 +54,7 @@ class InjectedText:
 
 
 class Injections:
-    """Collects what goes into the entries of a list; of several with the same name it is the first."""
+    """Collects insertions into the entries of a list; of several with the same name, the first is used."""
 
     def __init__(self, entries: Sequence[ActiveLore], warn: Warn) -> None:
         self._entries = entries
@@ -64,7 +64,7 @@ class Injections:
         self._injected: dict[int, list[ActiveLore]] = {}
 
     def put(self, lore: ActiveLore, injection: LoreInjection) -> bool:
-        """Put an entry where it wants to be; return True if its target is there."""
+        """Insert an entry at its target; return True if the target exists."""
         place = self._places.get(injection.location)
         if place is None:
             return False
@@ -75,7 +75,7 @@ class Injections:
         return True
 
     def done(self) -> list[ActiveLore]:
-        """The entries with all that went into them."""
+        """Return the entries with all insertions."""
         done = list(self._entries)
         for place, injected in self._injected.items():
             done[place] = replace(done[place], text=self._texts[place].text, injected=tuple(injected))

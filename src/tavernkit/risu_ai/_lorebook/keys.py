@@ -1,4 +1,4 @@
-"""Looking for keys in texts, with RisuAI's own rules."""
+"""Searches for keys in texts by RisuAI's own rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class KeyHit:
-    """A key that was found: where (in RisuAI's words and in ours), and the key as it is written."""
+    """A found key: where (in RisuAI's words and in ours), and the key as written."""
 
     source: str
     key: str
@@ -37,13 +37,13 @@ class KeyHit:
 
 
 def folded(text: str) -> str:
-    """A text as literal keys are compared with it: lower case, without comments."""
+    """Return a text for comparison with literal keys: lower case, without comments."""
     lowered = js_lower(text)
     return replace_in_lines(_COMMENTS, "}}", "", lowered) if "{{" in lowered else lowered
 
 
 class LiteralKeys:
-    """All literal keys of a set of entries: each text is read once, whatever the number of keys."""
+    """All literal keys of a set of entries: each text is read once, regardless of the number of keys."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._lowered = {key: js_lower(key) for key in dict.fromkeys(keys)}
@@ -66,7 +66,7 @@ class LiteralKeys:
         return self._words.get_or_make(text, lambda: self._whole.intersection(folded(text).split(" ")))
 
     def searched(self, key: str, *, full_word: bool) -> str:
-        """What one of the keys is looked for as: what the hits of a text are."""
+        """Return the form in which a key is searched."""
         return self._lowered[key] if full_word else self._squeezed[key]
 
     def contains(self, text: str, key: str, *, full_word: bool) -> bool:
@@ -77,7 +77,7 @@ class LiteralKeys:
 
 
 class RegexKeys:
-    """Looks for regex keys during one scan, within the work that a scan may ask for."""
+    """Searches for regex keys during one scan, within a work limit."""
 
     def __init__(self, warn: Warn | None) -> None:
         self._warn = warn
@@ -85,9 +85,9 @@ class RegexKeys:
         self._slow = 0
 
     def find(self, query: Query, texts: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
-        """Return where which key is found. The first slash of a key stays in its pattern, which replaces the first key.
+        """Return which key is found where. The first slash of a key stays in its pattern, which replaces the first key.
 
-        That is RisuAI's way, as is looking no further once a key is not a regular expression.
+        RisuAI does this, and also stops at a key that is not a regular expression.
         """
         keys = list(query.keys)
         for place, text in texts:

@@ -1,15 +1,15 @@
-"""How much one scan of lorebooks may do; each limit is far above honest use, and reported when it is hit."""
+"""Limits of one lorebook scan, far above normal use; hitting one is reported."""
 
 from __future__ import annotations
 
 MAX_PASSES = 1000
-"""Passes over the entries in one scan; each activates at least one, so honest books need far fewer."""
+"""Passes over the entries in one scan; each activates at least one, so normal books need far fewer."""
 
 MAX_LOOKS = 200_000
-"""How often entries are looked at in one scan, all passes together; many keys or decorators count more."""
+"""How many checks of entries one scan may make, over all passes; many keys or decorators count more."""
 
 LOOKED_AT = 16
-"""Keys and decorators of an entry that count as one more look."""
+"""Keys and decorators of an entry that count as one more check."""
 
 MAX_HITS = 100_000
 """Keys found that are logged."""

@@ -1,4 +1,4 @@
-"""What a scan of lorebooks gives."""
+"""The result of a lorebook scan."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tavernkit.risu_ai._lorebook.entry import LorebookEntry
 from tavernkit.risu_ai._lorebook.keys import KeyHit, LiteralKeys
 
 LOOKED_BACK = 20
-"""How many messages before the scanned ones are looked through for a hint."""
+"""How many messages before the scanned ones are searched for hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearMisses:
-    """Looks through the texts before the scanned ones, when somebody asks why an entry is out."""
+    """Searches the texts before the scanned ones, to explain why an entry is out."""
 
     literals: LiteralKeys
     unread: Sequence[str]
@@ -33,7 +33,7 @@ class NearMisses:
     full_word: bool
 
     def hint(self, entry: LorebookEntry) -> str:
-        """Say where a key of an entry would have been found; empty if nowhere near."""
+        """Return where a key of an entry would have been found; empty if nowhere near."""
         if entry.use_regex:
             return ""
         first = max(len(self.unread) - LOOKED_BACK, 0)
@@ -46,7 +46,7 @@ class NearMisses:
     def _reach(self) -> str:
         reach = f"a scan depth of {self.scan_depth:g} does not reach"
         beyond = self.scan_depth - self.messages
-        if beyond > 0:  # JavaScript's slice takes a negative start as a place counted from the end
+        if beyond > 0:  # JavaScript's slice counts a negative start from the end
             return f"{reach} in a chat of {self.messages} messages: RisuAI then looks at the last {beyond:g} only"
         return reach
 
@@ -66,9 +66,9 @@ class LoreInjection:
 
 @dataclass(frozen=True, slots=True)
 class ActiveLore:
-    """One entry that goes into the prompt: its text (macros not expanded) and its place.
+    """One active entry: its text (macros not expanded) and its place.
 
-    ``order`` and ``priority`` are as stored, which may be a text; ``index`` is its place among all entries. ``source``
+    ``order`` and ``priority`` are as stored, which may be a text; ``index`` is its index among all entries. ``source``
     is RisuAI's name for it, ``title`` and ``book`` are for people; ``injected`` are the entries that are part of its
     text.
     """
@@ -100,7 +100,7 @@ class ActiveLore:
 class LorebookResult:
     """The active entries in the order of the prompt, every key hit, and the markers to store as chat variables.
 
-    ``entries`` are all that were scanned; ``reasons`` has, by their index, why those stayed out that were looked at.
+    ``entries`` are all that were scanned; ``reasons`` has, by index, why checked entries were left out.
     """
 
     actives: Sequence[ActiveLore] = ()
@@ -116,13 +116,13 @@ class LorebookResult:
     entries: Sequence[LorebookEntry] = ()
     reasons: Mapping[int, str] = field(default_factory=dict[int, str])
     near_misses: NearMisses | None = field(default=None, repr=False, compare=False)
-    """Finds out why an entry is not active, when somebody asks."""
+    """Finds out on demand why an entry is not active."""
     left_out: Sequence[ActiveLore] = ()
-    """What was called up and did not fit the budget."""
+    """Entries that fired but did not fit the budget."""
 
     @property
     def trim_report(self) -> TrimReport | None:
-        """What was called up and did not fit the lore budget; nothing if all did."""
+        """Entries that fired but did not fit the lore budget; None if all fit."""
         evictions = [
             over_budget(str(lore.index), lore.tokens, title=lore.title, book=lore.book) for lore in self.left_out
         ]
@@ -134,11 +134,11 @@ class LorebookResult:
         return self.actives
 
     def explain(self, entry: int | str) -> LoreRow:
-        """Say why an entry (its index, or its name) is in or out."""
+        """Return why an entry (its index, or its name) is in or out."""
         return self._row(entry if isinstance(entry, int) else self._index_of(entry), self._places())
 
     def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
-        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        """All entries, those in the prompt first; ``untouched`` limits how many without any match are listed."""
         places = self._places()
         decided = [*sorted(places), *sorted(self.reasons)]
         seen = frozenset(decided)
@@ -147,7 +147,7 @@ class LorebookResult:
 
     @property
     def omissions(self) -> tuple[Omission, ...]:
-        """The entries that were looked at but are not in the prompt, in the form that plans report."""
+        """Return the checked entries that are not in the prompt, as omissions for plans."""
         return tuple(
             Omission("lore_entry", str(index), reason, entry_title(self.entries[index], index))
             for index, reason in self.reasons.items()
@@ -193,5 +193,5 @@ class LorebookResult:
 
 
 def entry_title(entry: LorebookEntry, index: int) -> str:
-    """What people call an entry, whatever it has."""
+    """Return a readable title of any entry."""
     return entry.title or f"lorebook {index}"

@@ -24,7 +24,7 @@ class LoreSources:
 
 
 def lore_of(context: CBSContext, defaults: LorebookSettings | None = None, *, warn: Warn | None = None) -> LoreSources:
-    """Gather the lore of the character, of the chat and of the enabled modules; a character's own settings win."""
+    """Collect the lore of the character, the chat and the enabled modules, with a character's own settings."""
     character = context.character
     books: list[tuple[str, Sequence[object]]] = []
     if character is not None:

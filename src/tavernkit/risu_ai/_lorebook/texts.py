@@ -1,4 +1,4 @@
-"""The texts that a scan looks at, and where the literal keys stand in them: each text is read once a scan."""
+"""The texts of a scan, and the positions of literal keys in them: each text is read once per scan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LoreMessage:
 
 @dataclass(frozen=True, slots=True)
 class PoolText:
-    """The text of an entry that other entries may be called up by: RisuAI's name for it, and what people call it."""
+    """The text of an entry that can activate other entries: with RisuAI's name and a readable title."""
 
     source: str
     text: str
@@ -41,7 +41,7 @@ class Window:
 
 @dataclass(slots=True)
 class _Places:
-    """Where keys stand: in messages (newest first, as older ones are read when somebody asks for them), in the pool."""
+    """The positions of keys: in messages (newest first, because older ones are read on demand) and in the pool."""
 
     keys_in: Callable[[str], frozenset[str]]
     read_from: int
@@ -60,12 +60,12 @@ class _Places:
         self.pool_read = len(pool)
 
     def in_messages(self, key: str, first: int) -> int:
-        """How many messages from there on have a key: so many at the front of its list."""
+        """Return how many messages from there on have a key: the leading ones in its list."""
         return bisect_right(self.messages.get(key, ()), -first, key=lambda place: -place)
 
 
 class SearchedTexts:
-    """Messages, then the texts of the entries that became active. A place counts through both."""
+    """Messages, then the texts of activated entries. Positions count through both."""
 
     def __init__(self, messages: Sequence[LoreMessage], literals: LiteralKeys) -> None:
         self._messages = messages
@@ -75,7 +75,7 @@ class SearchedTexts:
         self._words = _Places(literals.word_hits, len(messages))
 
     def add(self, text: PoolText) -> None:
-        """Let the text of an entry be searched from now on."""
+        """Add the text of an entry to the search."""
         self._pool.append(text)
 
     def each(self, window: Window) -> Iterator[tuple[int, str]]:

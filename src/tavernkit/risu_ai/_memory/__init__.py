@@ -1,4 +1,4 @@
-"""Long-term memory: summaries and recollections that replace what no longer fits."""
+"""Long-term memory: summaries and recalled texts that replace what no longer fits."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tavernkit.risu_ai._memory.hypa_v3 import hypa_v3
 from tavernkit.risu_ai._memory.supa import supa_memory
 
 SUPA_MEMORY = "SupaMemory"
-"""The kind that is used when no other is switched on."""
+"""The default kind of memory."""
 
 
 def uses_memory(settings: FrozenObject) -> bool:
-    """Return True if RisuAI's database has a kind of memory switched on."""
+    """Return True if a kind of memory is enabled in RisuAI's database."""
     kind = settings.get("supaModelType")
     named = kind is not None and kind != "none"
     return named or any(settings.get(key) for key in ("hanuraiEnable", "hypav2", "hypaV3"))
 
 
 def memory_name(settings: FrozenObject) -> str:
-    """What RisuAI's users call the kind of memory that the database asks for."""
+    """Return the name of the kind of memory that is enabled in the database."""
     return next((name for key, name, _ in _KINDS if settings.get(key)), SUPA_MEMORY)
 
 
 def remember(given: MemoryInput) -> MemoryOutcome:
-    """Run the kind of memory that the database asks for; raises ``MemoryFailedError``."""
+    """Run the kind of memory that is enabled in the database; raises ``MemoryFailedError``."""
     for key, _, run in _KINDS:
         if given.settings.get(key):
             return run(given)

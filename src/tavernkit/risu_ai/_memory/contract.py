@@ -1,4 +1,4 @@
-"""What long-term memory takes and gives, whichever variant a chat uses."""
+"""Inputs and results of long-term memory, for all variants."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tavernkit.risu_ai.errors import MemoryFailedError
 
 MEMORY_MEMO = "supaMemory"
 MEMORY_MEMOS = (MEMORY_MEMO, "hypaMemory")
-"""Memos of messages that hold memory: the one that every kind writes, and one of older chats."""
+"""Memos of memory messages: the current one, and one of older chats."""
 
 SUMMARY_FAILED = "summary_failed"
-"""The code of the error when the model that summarises does not answer."""
+"""The error code if the summarising model does not answer."""
 
 Summarize = Callable[[Sequence[JsonObject]], str]
-"""Asks a model to summarise: gets messages with role and content, gives its answer."""
+"""Asks a model to summarise: gets messages with role and content, returns the answer."""
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Turns texts into vectors, one each."""
@@ -37,7 +37,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryModels:
-    """The models memory asks. ``default_prompt`` is the instruction where the settings have none.
+    """The models of memory. ``default_prompt`` is the instruction if the settings have none.
 
     Without ``summarize`` a ``Chat`` asks its own model. ``embed`` is needed by the kinds of
     memory that search; without it they fail.
@@ -51,7 +51,7 @@ class MemoryModels:
     )
 
     def remembering(self) -> MemoryModels:
-        """The same models, which are asked the same question only once: a source map builds a prompt again."""
+        """Return the same models with cached answers, because a source map builds a prompt again."""
         summarize, embed = self.summarize, self.embed
         return dataclasses.replace(
             self,
@@ -60,7 +60,7 @@ class MemoryModels:
         )
 
     def repeating(self) -> MemoryModels:
-        """Models that only give the answers that these, if they are ``remembering()``, have given."""
+        """Return models that only repeat the cached answers of ``remembering()``."""
         summarize, embed = self.summarize, self.embed
         return dataclasses.replace(
             self,
@@ -123,19 +123,19 @@ class MemoryOutcome:
 
 
 def memory_message(text: str) -> PromptMessage:
-    """A message that holds memory."""
+    """Return a memory message."""
     return PromptMessage(role="system", content=text, memo=MEMORY_MEMO)
 
 
 def whole_number(value: object, default: int) -> int:
-    """A number of settings or of a chat as a whole one; what is none, or has no end, is the default."""
+    """Return a whole number from settings or a chat; the default for invalid or infinite values."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     return int(value) if math.isfinite(value) else default
 
 
 class _Remembering(Generic[T, V]):
-    """Asks a model, and gives the same answer to the same question."""
+    """Asks a model, and caches its answers."""
 
     def __init__(self, ask: Callable[[Sequence[T]], V]) -> None:
         self._ask = ask
@@ -148,7 +148,7 @@ class _Remembering(Generic[T, V]):
         return self._answers[key]
 
     def repeat(self, question: Sequence[T]) -> V:
-        """Return the answer to a question that was asked before."""
+        """Return the cached answer to a question."""
         key = json.dumps(list(question))
         if key not in self._answers:
             raise MemoryFailedError("not_asked", "the models of memory are not asked again for a source map")

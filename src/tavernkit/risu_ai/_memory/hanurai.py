@@ -1,4 +1,4 @@
-"""Hanurai: no summaries; old messages that resemble what was just said come back."""
+"""Hanurai: no summaries; old messages that resemble the newest ones are recalled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CUT_CHARACTERS = 16
 
 
 def hanurai(given: MemoryInput) -> MemoryOutcome:
-    """Drop items from the front until there is room, then fill the room with what resembles the newest messages."""
+    """Drop items from the front until there is room, then fill it with messages that resemble the newest ones."""
     items = list(given.items)
     reserve = given.settings.get("hanuraiTokens")
     room = whole_number(reserve, DEFAULT_TOKENS)

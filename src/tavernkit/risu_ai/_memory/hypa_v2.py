@@ -1,4 +1,4 @@
-"""HypaV2: chunk summaries in order, and the paragraphs that resemble what was just said."""
+"""HypaV2: chunk summaries in order, and the paragraphs that resemble the newest messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCUMENT, QUERY = "search_document: ", "search_query: "
 
 
 def hypa_v2(given: MemoryInput) -> MemoryOutcome:
-    """Summarise what does not fit in chunks, and recall the chunks that matter now."""
+    """Summarise what does not fit in chunks, and recall the relevant chunks."""
     return _HypaV2(given).run()
 
 

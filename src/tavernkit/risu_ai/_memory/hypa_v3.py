@@ -19,7 +19,7 @@ from tavernkit.risu_ai.errors import MemoryFailedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HypaV3Settings:
-    """One preset of HypaV3, in our words."""
+    """One preset of HypaV3, with our own names."""
 
     memory_ratio: float = 0.2
     extra_ratio: float = 0
@@ -70,7 +70,7 @@ OPEN, CLOSE = "<Past Events Summary>", "</Past Events Summary>"
 
 @dataclass(slots=True)
 class Summary:
-    """One stored summary and the messages it stands for; ``source`` keeps the chat's own object."""
+    """One stored summary and the messages it covers; ``source`` is the chat's own object."""
 
     text: str
     memos: list[str | None]
@@ -85,7 +85,7 @@ class Summary:
 
 
 def hypa_v3(given: MemoryInput) -> MemoryOutcome:
-    """Summarise what does not fit in batches, and show the summaries that matter now."""
+    """Summarise what does not fit in batches, and show the relevant summaries."""
     return _HypaV3(given, HypaV3Settings.of(given.settings)).run()
 
 
@@ -133,7 +133,7 @@ class _HypaV3:
         return 0 if found is None else found + 1
 
     def reserve(self) -> float:
-        """Keep room for memory, as little as possible while there is none; tells how much summaries may take."""
+        """Reserve tokens for memory, as few as possible while there is none; return the budget of summaries."""
         empty = self.given.counter.message(memory_message(_block(())))
         share = math.floor(self.given.max_context * self.settings.memory_ratio)
         least = 0 if self.settings.experimental else empty

@@ -1,4 +1,4 @@
-"""How a summariser is asked."""
+"""Requests for summaries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THOUGHTS = re.compile(r"<Thoughts>.*?</Thoughts>", re.DOTALL)
 
 
 def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
-    """Summarise a text with the settings' prompt: ChatML with a slot, or an instruction behind the text."""
+    """Summarise a text with the settings' prompt: ChatML with a slot, or an instruction after the text."""
     prompt = prompt or given.models.default_prompt
     if prompt.count(SLOT) * len(text) > MAX_FILLED_TEXT:
         given.warn(f"the prompt for summaries would have more than {MAX_FILLED_TEXT} characters: its slots stay empty")
@@ -33,7 +33,7 @@ def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
 
 
 def without_thoughts(text: str) -> str:
-    """A model's answer without what it thought."""
+    """Return a model's answer without its thoughts."""
     return trim(replace_delimited(_THOUGHTS, "</Thoughts>", "", text))
 
 

@@ -1,4 +1,4 @@
-"""Finding texts that resemble others."""
+"""Finds similar texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Similarity:
     def ranked_by_newest(self, queries: Sequence[str]) -> list[str]:
         """Texts by how they resemble some queries, newest first: the second counts half, the third a third.
 
-        Scores are divided, not weighted with fractions: what rounding makes of a tie decides the order.
+        Scores are divided, not weighted with fractions, because rounding decides the order of ties.
         """
         totals = dict.fromkeys(self.texts, 0.0)
         for place, query in enumerate(queries, start=1):

@@ -1,4 +1,4 @@
-"""SupaMemory: one running summary, and HypaMemory, its variant that also remembers what was condensed away."""
+"""SupaMemory: one running summary; and HypaMemory, its variant that also keeps what was condensed."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Supa:
         self.last_id = identifier
 
     def recall(self, past: list[str]) -> None:
-        """Find the remembered paragraphs that resemble what comes first in the chat now."""
+        """Find the stored paragraphs that resemble the first items of the chat."""
         self.past = past
         spoken = [item for item in self.items if item.role != "system"]
         query = chat_text(spoken[:QUERY_ITEMS], self.given.character_name)
@@ -127,7 +127,7 @@ class _Supa:
         self.replace(f"{self.summary}\n\n{new}" if self.summary else new)
 
     def take(self) -> Sequence[PromptMessage] | None:
-        """Items from the front that make one chunk; nothing if all that is left would go into it.
+        """Take items from the front for one chunk; None if everything would go into it.
 
         The memory ends before the item that did not fit. That is so even for an item that is too large for any chunk
         and makes one alone.
@@ -151,7 +151,7 @@ class _Supa:
         return "".join(f"{names.get(item.role or '', self.given.user_name)}: {item.content}\n\n" for item in items)
 
     def make_room(self) -> None:
-        """Condense the summary once; after that only a smaller chunk leaves something of the chat to keep."""
+        """Condense the summary once; after that, use smaller chunks to keep part of the chat."""
         if not self.condensed:
             self.condensed = True
             self.replace(self.ask(self.summary))
@@ -178,7 +178,7 @@ class _Supa:
         self.summary = summary
 
     def stored(self) -> str:
-        # A message without an id, such as the greeting, is written as JavaScript writes its missing id.
+        # A message without an id, such as the greeting, is written like JavaScript's undefined.
         last_id = "undefined" if self.last_id is None else self.last_id
         if not self.hypa:
             return f"{last_id}\n{self.summary}"

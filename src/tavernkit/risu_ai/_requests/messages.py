@@ -41,7 +41,7 @@ class RequestRules:
     """What RisuAI knows about the model, as names of its flags."""
     format: int = WireFormat.OPENAI
     system_content: str = DEFAULT_SYSTEM_CONTENT
-    """How system messages are written for models that take none; ``{{slot}}`` is the message."""
+    """How system messages are written for models that do not accept them; ``{{slot}}`` is the message."""
     system_role: str = DEFAULT_SYSTEM_ROLE
     """The role of such messages."""
     new_openai_handle: bool = True

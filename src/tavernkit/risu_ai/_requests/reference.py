@@ -86,11 +86,11 @@ def reference_request(
         text: The prompt as one text, for services that want it so.
         keys: API keys by provider: ``openai``, ``anthropic``, ``google``, ``vertex`` (with ``vertex_project``),
             ``mistral``, ``cohere``, ``openrouter``, ``proxy``, ``deepseek``, ``deepinfra``.
-        stream: Whether the reply is asked for piece by piece.
+        stream: True to request a stream.
         mode: What the request is for: ``model``, or a helper request such as ``memory`` or ``emotion``.
         encode: Splits texts into tokens, for biases that are given as text.
-        warn: Called with messages about what cannot be written as RisuAI would.
-        strict: Raise where RisuAI itself would throw.
+        warn: Called with warnings about differences from RisuAI's request.
+        strict: Raise if RisuAI itself would throw.
 
     Raises:
         RequestFormatError: In strict mode, for a prompt that RisuAI cannot send to this model.

@@ -43,7 +43,7 @@ class ModelRequest:
 
         Args:
             keys: API keys by provider, as for ``RisuPlan.reference_request()``.
-            warn: Called with messages about what cannot be written as RisuAI would.
+            warn: Called with warnings about differences from RisuAI's request.
         """
         return self.plan.reference_request(keys=keys, stream=self.stream, warn=warn)
 

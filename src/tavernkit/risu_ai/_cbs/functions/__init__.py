@@ -1,4 +1,4 @@
-"""RisuAI's functions, one module a subject."""
+"""RisuAI's functions, one module per subject."""
 
 from __future__ import annotations
 

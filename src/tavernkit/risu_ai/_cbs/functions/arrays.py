@@ -69,7 +69,7 @@ def arraysplice(call: CBSCall) -> str:
 
 @functions("arrayassert", args=("list", "index", "item"), pure=True)
 def arrayassert(call: CBSCall) -> str:
-    """The list with an item at an index beyond its end; one that is there already stays."""
+    """The list with an item at an index beyond its end; existing items stay."""
     items = call.array(0)
     index = call.number(1)
     if index >= len(items) and index < _INDEX_LIMIT and index == int(index):
@@ -91,7 +91,7 @@ def range_(call: CBSCall) -> str:
         raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
     numbers: list[str] = []
     while start < end:
-        if len(numbers) >= MAX_ITEMS:  # a step that is lost in rounding
+        if len(numbers) >= MAX_ITEMS:  # a step too small for floating-point precision
             raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
         numbers.append(show(start))
         start += step
@@ -99,7 +99,7 @@ def range_(call: CBSCall) -> str:
 
 
 def _identity(item: Json) -> object:
-    """What tells items apart under ``===``."""
+    """Return a key that distinguishes items as ``===`` does."""
     return id(item) if isinstance(item, (list, dict)) else (type_of(item), item)
 
 

@@ -26,13 +26,13 @@ def _names(assets: tuple[Asset, ...] | None, what: str) -> str:
 
 @functions("moduleenabled", "module_enabled", args=("namespace",))
 def moduleenabled(call: CBSCall) -> str:
-    """``1`` if a module of that namespace is switched on, else ``0``."""
+    """``1`` if a module with that namespace is enabled, else ``0``."""
     return "0" if _module(call) is None else "1"
 
 
 @functions("moduleassetlist", "module_assetlist", args=("namespace",))
 def moduleassetlist(call: CBSCall) -> str:
-    """The names of the assets of a module as a list; nothing when the module is not there."""
+    """The names of the assets of a module as a list; empty if the module does not exist."""
     module = _module(call)
     return "" if module is None else _names(module.assets, "the asset list of the module")
 

@@ -1,4 +1,4 @@
-"""Functions that work on the text in front of them."""
+"""Functions that edit the text before them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ functions = FunctionGroup("editing")
 
 
 def _written(call: CBSCall) -> str:
-    """Return the text in front of the tag, all of which is gone through each time."""
+    """Return the text before the tag; the whole text counts as work each time."""
     text = joined(call.buffer)
     call.run.session.step(len(text) >> 8)
     return trim_end(text)
@@ -19,7 +19,7 @@ def _written(call: CBSCall) -> str:
 
 @functions("bkspc", edits=True)
 def bkspc(call: CBSCall) -> str:
-    """Remove the last word in front of the tag."""
+    """Remove the last word before the tag."""
     text = _written(call)
     cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
     call.buffer[:] = [trim_end(text[:cut])]
@@ -28,7 +28,7 @@ def bkspc(call: CBSCall) -> str:
 
 @functions("erase", edits=True)
 def erase(call: CBSCall) -> str:
-    """Remove the unfinished last sentence in front of the tag."""
+    """Remove the unfinished last sentence before the tag."""
     text = _written(call)
     cut = max(text.rfind(end) for end in ".!?\n") + 1
     call.buffer[:] = [trim_end(text[:cut])]

@@ -28,7 +28,7 @@ _DEFAULT_SHIFT = 32768.0
 
 
 def _character(code: float) -> str:
-    """The character of a code unit, as ``String.fromCharCode`` takes any number for one."""
+    """Return the character of a code unit; like ``String.fromCharCode``, accepts any number."""
     return chr(math.trunc(code) % 0x10000) if math.isfinite(code) else "\0"
 
 
@@ -75,7 +75,7 @@ def _inverted(data: bytes) -> bytes:
 
 
 def lenient_base64(text: str) -> bytes:
-    """Decode base64 as JavaScript's Buffer does: whatever does not belong there is left out."""
+    """Decode base64 like JavaScript's Buffer: invalid characters are skipped."""
     kept = _NO_BASE64.sub("", text.partition("=")[0].replace("-", "+").replace("_", "/"))
     if len(kept) % 4 == 1:
         kept = kept[:-1]

@@ -14,7 +14,7 @@ functions = FunctionGroup("history")
 
 
 def message_at(call: CBSCall, index: int) -> RisuMessage:
-    """Return a message; fails when there is none of that index."""
+    """Return a message; fails if there is none with that index."""
     messages = call.context.chat.messages
     if call.context.character is None or not 0 <= index < len(messages):
         raise FunctionFailure(f"there is no message {index}")
@@ -29,7 +29,7 @@ def _expanded(call: CBSCall, message: RisuMessage) -> str:
 def history(call: CBSCall) -> str:
     """All messages with the greeting as a list of JSON texts, expanded; with an argument their raw texts.
 
-    One argument that is ``role`` puts the role in front of each raw text.
+    With the argument ``role``, each raw text is preceded by its role.
     """
     selected(call)
     messages = call.context.chat.messages
@@ -105,7 +105,7 @@ def lastmessageid(call: CBSCall) -> str:
 
 @functions("previouschatlog", "previous_chat_log", args=("index",))
 def previouschatlog(call: CBSCall) -> str:
-    """The message of that index, not expanded, or ``Out of range``."""
+    """The message with that index, not expanded, or ``Out of range``."""
     index = call.number(0)
     messages = call.context.chat.messages
     if call.context.character is None or not 0 <= index < len(messages) or index != int(index):

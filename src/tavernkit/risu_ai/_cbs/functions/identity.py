@@ -12,14 +12,14 @@ functions = FunctionGroup("identity")
 
 
 def selected(call: CBSCall) -> RisuCharacter:
-    """Return the selected character; fails when there is none."""
+    """Return the selected character; fails if there is none."""
     if call.context.character is None:
         raise FunctionFailure("no character is selected")
     return call.context.character
 
 
 def described(call: CBSCall) -> RisuCharacter:
-    """Return whose fields are meant: the speaker if it is a character, else the selected one."""
+    """Return the character whose fields are used: the speaker if it is a character, else the selected one."""
     speaking = call.context.speaking
     return speaking if isinstance(speaking, RisuCharacter) else selected(call)
 

@@ -22,7 +22,7 @@ def br(_: CBSCall) -> str:
 
 @functions("cbr", "cnl", "cnewline", args=("count",), pure=True)
 def cbr(call: CBSCall) -> str:
-    """A backslash and an ``n``; with a count, the tag itself so many times."""
+    """A backslash and an ``n``; with a count, the tag itself that many times."""
     if not call.args:
         return "\\n"
     count = call.number(0)

@@ -14,7 +14,7 @@ functions = FunctionGroup("objects")
 
 
 def _member(value: Json, key: str) -> Json:
-    """Return ``value[key]``; nothing when it is not there. What objects inherit in JavaScript does not exist here."""
+    """Return ``value[key]``; None if it does not exist. Inherited properties of JavaScript do not exist here."""
     if is_object(value):
         return value.get(key)
     if is_list(value) or isinstance(value, str):
@@ -47,7 +47,7 @@ def dictelement(call: CBSCall) -> str:
 
 @functions("objectassert", "dictassert", "object_assert", args=("object", "key", "value"), pure=True)
 def objectassert(call: CBSCall) -> str:
-    """The object with a member set; one that is there and not empty stays."""
+    """The object with a member set; an existing non-empty one stays."""
     value = parse_dict(call.get(0))
     key, given = call.shown(1), call.get(2)
     if value is None:
@@ -85,9 +85,9 @@ def _assign(items: list[Json], key: str, value: str | None) -> None:
 
 @functions("element", "ele", args=("json", "path..."), pure=True)
 def element(call: CBSCall) -> Json:
-    """What a path leads to, through JSON texts; ``null`` if it leads nowhere.
+    """The value at a path, through JSON texts; ``null`` if there is none.
 
-    A result that is not text breaks the whole text in RisuAI, unless it is an object with ``text`` and ``var``.
+    A result that is not text makes the whole text fail in RisuAI, unless it is an object with ``text`` and ``var``.
     """
     if not call.args:
         return None

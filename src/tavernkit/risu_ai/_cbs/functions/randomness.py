@@ -18,7 +18,7 @@ from tavernkit.risu_ai._cbs.signals import FunctionFailure
 functions = FunctionGroup("random")
 
 _COMMA = "§X"
-"""What stands for an escaped comma while a list is split."""
+"""A placeholder for an escaped comma while a list is split."""
 
 
 def _choices(args: list[str]) -> list[Json]:
@@ -54,7 +54,7 @@ def random(call: CBSCall) -> str:
 
 @functions("pick", args=("items...",))
 def pick(call: CBSCall) -> str:
-    """As ``random``, but always the same until the chat goes on."""
+    """Like ``random``, but always the same until the chat continues."""
     return _choose(call, _fixed_chance(call))
 
 
@@ -114,5 +114,5 @@ def roll(call: CBSCall) -> str:
 
 @functions("rollp", "rollpick", args=("XdY",))
 def rollp(call: CBSCall) -> str:
-    """As ``roll``, but always the same until the chat goes on."""
+    """Like ``roll``, but always the same until the chat continues."""
     return _roll(call, lambda index: _fixed_chance(call, 15 * index))

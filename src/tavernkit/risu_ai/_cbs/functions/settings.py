@@ -1,4 +1,4 @@
-"""What the user has set: prompts, model, toggles; and what the text is part of."""
+"""The user's settings: prompts, model, toggles; and the message that the text belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ functions = FunctionGroup("settings")
 
 
 def required(value: str | None, what: str) -> str:
-    """Return a setting; fails when it is missing."""
+    """Return a setting; fails if it is missing."""
     if value is None:
         raise FunctionFailure(f"{what} is missing")
     return value
@@ -56,7 +56,7 @@ def axmodel(call: CBSCall) -> str:
 
 @functions("prefillsupported", "prefill_supported", "prefill")
 def prefillsupported(call: CBSCall) -> str:
-    """``1`` if the model continues an answer that was begun for it, else ``0``."""
+    """``1`` if the model supports prefill, else ``0``."""
     return "1" if required(call.context.settings.model, "the model").startswith("claude") else "0"
 
 

@@ -1,4 +1,4 @@
-"""Text: searching, cutting, case. Characters are counted as UTF-16 code units, as JavaScript does."""
+"""Text: searching, cutting, case. Characters are counted as UTF-16 code units, as in JavaScript."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def capitalize(call: CBSCall) -> str:
 
 @functions("reverse", args=("text",), pure=True)
 def reverse(call: CBSCall) -> str:
-    """The whole tag backwards, its name included."""
+    """The whole tag backwards, including its name."""
     return join_surrogates(call.tag)[::-1]
 
 

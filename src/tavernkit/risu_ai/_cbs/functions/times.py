@@ -45,7 +45,7 @@ def _date_text(shown: LocalTime) -> str:
 
 
 def _formatted(call: CBSCall) -> str:
-    """Format a date; every placeholder is replaced in turn, also in what an earlier one has put there."""
+    """Format a date; every placeholder is replaced in turn, even in the results of earlier ones."""
     text = call.args[0]
     if not text:
         return ""

@@ -36,7 +36,7 @@ def _store(call: CBSCall, value: str | None) -> str:
 
 @functions("setvar", args=("name", "value"))
 def setvar(call: CBSCall) -> str | None:
-    """Set a chat variable. Kept as text unless this pass carries out writes."""
+    """Set a chat variable. Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
     return _store(call, call.get(1))
@@ -44,7 +44,7 @@ def setvar(call: CBSCall) -> str | None:
 
 @functions("addvar", args=("name", "number"))
 def addvar(call: CBSCall) -> str | None:
-    """Add to a chat variable. Kept as text unless this pass carries out writes."""
+    """Add to a chat variable. Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
     total = to_number(call.context.chat_variable(call.shown(0))) + call.number(1)
@@ -53,7 +53,7 @@ def addvar(call: CBSCall) -> str | None:
 
 @functions("setdefaultvar", args=("name", "value"))
 def setdefaultvar(call: CBSCall) -> str | None:
-    """Set a chat variable that is empty (not one that is unset). Kept as text unless this pass carries out writes."""
+    """Set a chat variable that is empty (not one that is unset). Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
     return "" if call.context.chat_variable(call.shown(0)) else _store(call, call.get(1))
@@ -69,7 +69,7 @@ def tempvar(call: CBSCall) -> str:
 
 @functions("settempvar", args=("name", "value"))
 def settempvar(call: CBSCall) -> str:
-    """Set a temp variable: it lives until the end of this text."""
+    """Set a temp variable, which exists until the end of this text."""
     call.run.temp.set(call.shown(0), call.get(1))
     call.run.temp.check_return()
     return ""
@@ -86,7 +86,7 @@ def return_(call: CBSCall) -> str:
 
 @functions("calc", args=("expression",))
 def calc(call: CBSCall) -> str:
-    """The result of an expression, as ``{{? ...}}``."""
+    """The result of an expression, like ``{{? ...}}``."""
     return calculate(call.text(0), call.context)
 
 
