@@ -16,6 +16,7 @@ from tavernkit.cli.platforms import Platform
 from tavernkit.conversation import BlockingConversation, Conversation, FileStore, SavedChat
 from tavernkit.conversation._installations import begin_with, find_chat, open_folder_chat
 from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat
+from tavernkit.conversation._stores import free_path
 from tavernkit.errors import log_warning
 from tavernkit.silly_tavern import Builder, DataFolder
 
@@ -89,7 +90,7 @@ def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tup
     if save is not None and save.exists():  # it continues there
         options = options if options.from_risuai is not None else dataclasses.replace(options, chat=None)
     prepared = prepare(options)
-    path = save or own or free_path(prepared.character_name, suffix)
+    path = save or own or free_path(Path(f"chat{suffix}"), prepared.character_name)
     store = FileStore(path)
     with naming(path):
         if isinstance(prepared.builder, Builder):
@@ -97,14 +98,3 @@ def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tup
                 begin_with(store, SavedChat(file=own.read_bytes()))
             return silly_tavern_chat(store, path.stem, {}, given, builder=prepared.builder), store, prepared
         return risu_ai_chat(store, path.stem, prepared.risu_inputs or {}, given), store, prepared
-
-
-def free_path(name: str, suffix: str) -> Path:
-    """Return an unused file name for a new chat."""
-    from tavernkit.cards._silly_tavern.names import sanitize
-
-    stem = sanitize(name) or "chat"
-    path, number = Path(f"{stem}{suffix}"), 2
-    while path.exists():
-        path, number = Path(f"{stem} {number}{suffix}"), number + 1
-    return path

@@ -82,6 +82,12 @@ class Cast:
         """Return the avatar of a character in prompts and lines: its file in the folder, or its id."""
         return self.folder.avatars.get(character, character) if self.folder is not None else character
 
+    def member(self, named: str | None) -> str | None:
+        """Return the id of the group's member with this id or name, if there is one."""
+        if named in self.members:
+            return named
+        return next((each for each, bundle in self.members.items() if bundle.character.name == named), None)
+
     @property
     def user_avatar(self) -> str | None:
         """The file of the persona in use, which lines of the user name: one of the folder's, or the persona's id."""

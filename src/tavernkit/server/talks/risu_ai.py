@@ -13,7 +13,7 @@ from tavernkit.cards import User
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.prompt._plan import Plan
-from tavernkit.risu_ai._files.kept_fields import lore_module
+from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
@@ -21,7 +21,6 @@ from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
-from tavernkit.server.talks import risu_ai_groups as groups
 from tavernkit.server.talks import risu_ai_lines as lines_of_chats
 from tavernkit.server.talks.talk import (
     BESIDE,
@@ -73,7 +72,7 @@ class RisuTalk:
         """Build the prompt of a turn, in a group that of its first speaker."""
         host = _Host(given, ask_nobody)
         chat, sent = self._opened(host)
-        speaker = groups.chosen_speaker(given)
+        speaker = lines_of_chats.chosen_speaker(given)
         kind: TurnKind = "send" if given.kind == "normal" else given.kind
 
         def preview() -> risu_ai.RisuPlan:
@@ -82,7 +81,9 @@ class RisuTalk:
             except risu_ai.PromptTemplateError:
                 if given.cast.group is None or speaker is not None:
                     raise
-                return chat.preview(sent, kind=kind, speaker=next(iter(groups.ids_of(given.cast).values()), None))
+                return chat.preview(
+                    sent, kind=kind, speaker=next(iter(lines_of_chats.ids_of(given.cast).values()), None)
+                )
 
         plan = await self._build_executor.run(given.size, preview)
         return BuiltPrompt(
@@ -129,9 +130,7 @@ class RisuTalk:
     def _make_builder(self, cast: Cast, *, memory: bool) -> tuple[risu_ai.Builder, bool]:
         """Return the builder of a cast, and True if triggers or memory may ask a model during a build."""
         modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
-        preset = (
-            cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
-        )
+        preset = _preset(cast)
         # All modules are available; the character and the chat decide which are active.
         settings = risu_ai.Settings.from_json(cast.database, warn=_ignore)
         settings = settings.replace(modules=modules, request_retries=0)  # upstreams do their own retries
@@ -140,8 +139,8 @@ class RisuTalk:
             settings = settings.replace(new_openai_handle=False)
         inputs: risu_ai.RisuAIInputs = {
             "warn": None,
-            "character": groups.owner_of(cast),
-            "members": groups.members_of(cast),
+            "character": _owner_of(cast),
+            "members": _members_of(cast),
             "preset": preset,
             "settings": settings,
             "modules": [
@@ -162,8 +161,31 @@ class RisuTalk:
         return builder, cards or any(module.raw.get("trigger") for module in modules)
 
 
+def _owner_of(cast: Cast) -> risu_ai.RisuCharacter | None:
+    """Return the character or the group of a cast as RisuAI has it."""
+    group, ids = cast.group, lines_of_chats.ids_of(cast)
+    if group is None:
+        return kept_character(cast.character) if cast.character is not None else None
+    muted = group.disabled_members if group.activation_strategy not in ("manual", None) else cast.members
+    talks = {ids[each]: bundle.character.extensions.get("talkativeness") for each, bundle in cast.members.items()}
+    return make_group(
+        group.name,
+        talks,
+        group_id=cast.selection.group or "",
+        muted=[ids[member] for member in muted if member in ids],
+        in_order=group.activation_strategy == "list",
+        own=group.source,
+    )
+
+
+def _members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
+    """Return the members of a cast's group."""
+    ids = lines_of_chats.ids_of(cast)
+    return [kept_character(bundle, chaId=ids[member]) for member, bundle in cast.members.items()]
+
+
 async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
-    speaker = groups.chosen_speaker(given)
+    speaker = lines_of_chats.chosen_speaker(given)
     match given.kind:
         case "regenerate":
             return await chat.regenerate()
@@ -205,7 +227,7 @@ class _Host(TalkHost):
 
     def announced(self, plan: Plan) -> str | None:
         """Return the speaker of a round, if it is another than before."""
-        before, self._speaker = self._speaker, _speaker(plan) if groups.is_round(self.given) else None
+        before, self._speaker = self._speaker, _speaker(plan) if lines_of_chats.is_round(self.given) else None
         return self._speaker if self._speaker != before else None
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
@@ -222,8 +244,8 @@ class _Host(TalkHost):
 
 
 def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
-    preset = given.cast.preset if isinstance(given.cast.preset, risu_ai.Preset) else None
-    size = given.context_size(preset.max_context if preset is not None else None)
+    preset = _preset(given.cast)
+    size = given.context_size(preset.max_context if preset is given.cast.preset else None)
     inputs: risu_ai.RisuAIInputs = {
         "variables": InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables}),
         "history": lines_of_chats.chat_of(given, lines),
@@ -234,15 +256,18 @@ def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
         "volatile": given.caching.volatile,
         "cache_profile": given.caching.profile,
     }
-    if preset is None:
-        inputs["preset"] = risu_ai.Preset().replace(ai_model=ANY_MODEL, max_context=size)
-    elif size != preset.max_context:
+    if size != preset.max_context:
         inputs["preset"] = preset.replace(max_context=size)
     if given.cast.persona is None:
         inputs["user"] = User(name=given.user_name)
     if given.seed is not None:
         inputs["seed"] = given.seed
     return inputs
+
+
+def _preset(cast: Cast) -> risu_ai.Preset:
+    chosen = cast.preset
+    return chosen if isinstance(chosen, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
 
 
 def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, interrupted: str) -> TalkResult:
@@ -258,11 +283,13 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
     else:
         lines, shown = _with_reply(given, lines, partial=bool(last.interrupted))
     if given.cast.group is not None and given.kind not in BESIDE:
-        lines = groups.with_speakers(lines, given.cast)
-    if round_of_replies := groups.is_round(given) and not last.tool_calls:
-        spoken = groups.spoken_since(lines, given.lines, replies)
+        lines = lines_of_chats.with_speakers(lines, given.cast)
+    if round_of_replies := lines_of_chats.is_round(given) and not last.tool_calls:
+        spoken = lines_of_chats.spoken_since(lines, given.lines, replies)
     else:
-        speaker = next((groups.speaker_of(line) for line in lines if shown is not None and line.id == shown.id), "")
+        speaker = next(
+            (lines_of_chats.speaker_of(line) for line in lines if shown is not None and line.id == shown.id), ""
+        )
         text = last.text if shown is None or given.kind == "continue" else shown.content
         line_id = shown.id if shown is not None else None
         reply = dataclasses.replace(last, text=text)

@@ -1,20 +1,24 @@
-"""Lines of RisuAI's chats, before and after a send."""
+"""Lines of RisuAI's chats: how a turn reads and writes them, and who speaks."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tavernkit import risu_ai
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.dialects import Attachment
+from tavernkit.models import Reply
 from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
+from tavernkit.risu_ai._files.kept_fields import kept_fields
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
-from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
-from tavernkit.server.talks.talk import NEUTRAL, PARTS, TalkInput
+from tavernkit.server.swipes import RISU_SPEAKER, RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
+from tavernkit.server.talks.talk import NEUTRAL, PARTS, Spoken, TalkInput
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
@@ -157,6 +161,69 @@ def details_of(chat: risu_ai.RisuChat) -> JsonObject:
     if found.get(GREETING) == NO_GREETING:
         del found[GREETING]
     return found
+
+
+def ids_of(cast: Cast) -> dict[str, str]:
+    """Return the RisuAI ids of a group's members, by their ids here."""
+    found: dict[str, str] = {}
+    for member, bundle in cast.members.items():
+        own = kept_fields(bundle).get("chaId")
+        found[member] = own if isinstance(own, str) and own and own not in found.values() else member
+    return found
+
+
+def chosen_speaker(given: TalkInput) -> str | None:
+    """Return the RisuAI id of the speaker of a turn: chosen by the client, or the speaker of the swiped reply."""
+    if given.cast.group is None:
+        return None
+    ids, member = ids_of(given.cast), given.cast.member(given.speaker)
+    if given.kind in ("swipe", "continue"):
+        saying = given.lines[-1].native.get("saying") if given.lines else None
+        return saying if isinstance(saying, str) and saying in ids.values() else next(iter(ids.values()), None)
+    if given.speaker is not None and member is None:
+        raise ServiceError(
+            422, f"{given.speaker!r:.200} is not a member of the group", code="no_such_speaker", param="speaker"
+        )
+    return ids[member] if member is not None else None
+
+
+def is_round(given: TalkInput) -> bool:
+    """Return True if several members of a group may speak in a turn."""
+    return given.cast.group is not None and given.speaker is None and given.kind in ("normal", "regenerate")
+
+
+def with_speakers(lines: Sequence[ChatLine], cast: Cast) -> list[ChatLine]:
+    """Return the lines with the names of their speakers."""
+    names = {own: cast.members[member].character.name for member, own in ids_of(cast).items()}
+    return [_with_speaker(line, names) for line in lines]
+
+
+def speaker_of(line: ChatLine) -> str:
+    """Return the name of a line's sender; empty if unknown."""
+    return str(line.native.get(RISU_SPEAKER) or "")
+
+
+def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: Sequence[Reply]) -> list[Spoken]:
+    """Return the replies of a round, as stored."""
+    known = {line.id for line in kept}
+    new = [line for line in lines if line.id not in known and line.role == "assistant" and NEUTRAL not in line.native]
+    # RisuAI may ask more than once for one message: then the cost of each is unknown.
+    own = replies if len(replies) == len(new) else [Reply(finish_reason="stop") for _ in new]
+    return [
+        Spoken(
+            speaker=speaker_of(line),
+            reply=dataclasses.replace(reply, text=line.content),
+            line_id=line.id,
+        )
+        for line, reply in zip(new, own, strict=True)
+    ]
+
+
+def _with_speaker(line: ChatLine, names: Mapping[str, str]) -> ChatLine:
+    name = names.get(str(line.native.get("saying")))
+    if name is None or line.native.get(RISU_SPEAKER) == name:
+        return line
+    return dataclasses.replace(line, native={**line.native, RISU_SPEAKER: name})
 
 
 def _pictures(extra: JsonObject) -> list[str]:

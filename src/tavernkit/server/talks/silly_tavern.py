@@ -69,7 +69,6 @@ class SillyTavernTalk:
         """Return the first lines and the header of a new chat; without greetings it is empty."""
         host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), ask_nobody)
         chat = self._chat(host, [])
-
         await self._build_executor.run((cast.key, "greeting"), lambda: chat.open(greeting=index))
         lines = [new_line("assistant", str(line.get("mes") or ""), line) for line in chat.lines]
         return lines, chat.metadata
@@ -122,7 +121,7 @@ class SillyTavernTalk:
         host = _Host(given, ask)
         stored, chat = self._opened(host)
         host.state = chat.state
-        begun = [str(line.get("mes") or "") for line in chat.lines]
+        begun = str(chat.lines[-1].get("mes") or "") if chat.lines else ""
         interrupted = ""
         try:
             turn = await _operate(chat, given)
@@ -239,7 +238,7 @@ def _result(
     stored: NumberedLines,
     chat: st.Chat,
     turn: Turn,
-    begun: Sequence[str],
+    begun: str,
     interrupted: str,
 ) -> TalkResult:
     """Return everything that is stored together."""
@@ -292,10 +291,10 @@ def _by_reply(exchanges: Sequence[Exchange], chat: st.Chat) -> list[list[Exchang
     return found
 
 
-def _spoken(exchanges: Sequence[Exchange], line: ChatLine, cast: Cast, kind: str, begun: Sequence[str]) -> Spoken:
+def _spoken(exchanges: Sequence[Exchange], line: ChatLine, cast: Cast, kind: str, begun: str) -> Spoken:
     text = line.content
-    if kind == "continue" and begun and text.startswith(begun[-1]):
-        text = text[len(begun[-1]) :]
+    if kind == "continue":
+        text = text.removeprefix(begun)
     reply = join_replies([("", each.reply) for each in exchanges])
     extra = line.native.get("extra")
     reasoning = extra.get("reasoning") if is_object(extra) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tavernkit import silly_tavern as st
 from tavernkit._values import LRUCache, is_sequence, thaw
-from tavernkit.cards import Character, User
+from tavernkit.cards import User
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
 from tavernkit.server.storage.chats import ChatLine
@@ -54,18 +54,13 @@ class Builds:
         return self._turns.get_or_make(key, lambda: self.builder(cast).replace(**self._inputs(given, cut)))
 
     def _inputs(self, given: TalkInput, cut: int = 0) -> st.SillyTavernInputs:
-        """Return the inputs of this turn's builds besides the chat.
-
-        Args:
-            given: The turn.
-            cut: How many leading lines are known to have no tool calls.
-        """
+        """Return the inputs of this turn's builds besides the chat."""
         cast = given.cast
         preset = own_preset(cast)
         inputs: st.SillyTavernInputs = {
             "response_length": given.response_length,
             "context_length": given.context_size(_own_context(given, preset)),
-            "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
+            "regex_scripts": self._regex_scripts(cast, cast.selection.character or cast.member(given.speaker)),
             "stop_strings": _stop_strings(given.options.get("stop")),
             "limits": given.limits,
             "strategy": given.caching.strategy,
@@ -77,8 +72,7 @@ class Builds:
             inputs["dialect"] = "text"
         if cast.group is not None:
             inputs["member_extras"] = {
-                cast.avatar(member): _extras(cast, member, self._regex_scripts(cast, bundle.character))
-                for member, bundle in cast.members.items()
+                cast.avatar(member): _extras(cast, member, self._regex_scripts(cast, member)) for member in cast.members
             }
         if given.extras.books:
             inputs["chat_books"] = given.extras.books
@@ -96,10 +90,8 @@ class Builds:
             inputs["tools"] = read_tools(tools)
         return inputs
 
-    def _regex_scripts(self, cast: Cast, card: Character | None) -> st.RegexScripts:
-        member = next((each for each, bundle in cast.members.items() if bundle.card is card), None)
-        key = (cast.key, member, card is None)  # members of a group may share a name
-        return self._scripts.get_or_make(key, lambda: _scripts_of(cast, card))
+    def _regex_scripts(self, cast: Cast, character: str | None) -> st.RegexScripts:
+        return self._scripts.get_or_make((cast.key, character), lambda: _scripts_of(cast, character))
 
     def _make_builder(self, cast: Cast) -> st.Builder:
         inputs: st.SillyTavernInputs = {
@@ -184,33 +176,23 @@ def typed_line(given: TalkInput) -> ChatLine | None:
     return None if is_named(sent, given.cast.user_avatar) else sent
 
 
-def card_of(cast: Cast, speaker: str | None) -> Character | None:
-    """Return the card of the speaker: in a group, the member with the id or name."""
-    if cast.group is None:
-        return cast.character.character if cast.character is not None else None
-    if speaker is not None and speaker in cast.members:
-        return cast.members[speaker].character
-    cards = (bundle.character for bundle in cast.members.values())
-    return next((card for card in cards if card.name == speaker), None)
-
-
 def _stop_strings(given: object) -> list[str]:
     """Return the stop strings of the client's request: one, or a list."""
     listed = given if is_sequence(given) else (given,)
     return [each for each in listed if isinstance(each, str)][:MAX_STOP_STRINGS]
 
 
-def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
+def _scripts_of(cast: Cast, character: str | None) -> st.RegexScripts:
     """Return the scripts: global ones, those of the preset and those of the character.
 
     A folder decides which are allowed; otherwise adding them means allowing them.
     """
     preset = own_preset(cast)
+    bundle = cast.members.get(character or "", cast.character)
+    card = bundle.character if bundle is not None else None
     if cast.folder is not None:
-        of_cards = {id(bundle.character): cast.avatar(member) for member, bundle in cast.members.items()}
-        if cast.character is not None and cast.selection.character is not None:
-            of_cards[id(cast.character.character)] = cast.avatar(cast.selection.character)
-        return allowed_scripts(cast.folder.settings, card, of_cards.get(id(card)), preset=preset, warn=_ignore)
+        avatar = cast.avatar(character) if character is not None else None
+        return allowed_scripts(cast.folder.settings, card, avatar, preset=preset, warn=_ignore)
     avatar = card.name if card is not None else None
     allowed = {
         "regex": thaw(cast.regex_scripts),

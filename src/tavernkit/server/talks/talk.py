@@ -99,12 +99,9 @@ class TalkInput:
 
     def context_size(self, own: int | None) -> int:
         """Return the maximum tokens of prompt and reply; ``own`` is the preset's."""
-        known = self.model_context
         if self.context_length is not None:
             return self.context_length
-        if own is None:
-            return known or CONTEXT_LENGTH
-        return own if known is None else min(own, known)
+        return min((each for each in (own, self.model_context) if each is not None), default=CONTEXT_LENGTH)
 
     @property
     def size(self) -> tuple[object, ...]:
