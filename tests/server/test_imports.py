@@ -410,7 +410,7 @@ def a_save(tmp_path: Path) -> bytes:
 async def test_a_save_of_risuai_is_imported_whole(client: Client, tmp_path: Path) -> None:
     job = await finished(client, {"file": ("backup.bin", a_save(tmp_path))})
     counts = {"character": 1, "preset": 1, "module": 1, "persona": 1, "group": 1, "session": 2}
-    assert job["result"]["imported"] == counts
+    assert job["result"]["imported"] == {**counts, "settings": 1}
     assert "the member 'gone' is not there" in " ".join(job["result"]["warnings"])
     sessions = (await client.get("/api/sessions")).json()["data"]
     assert {session["platform"] for session in sessions} == {"risu_ai"}

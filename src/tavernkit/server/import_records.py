@@ -136,8 +136,9 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
 
 async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, found: FoundSettings) -> None:
     """Settings apply to all chats: an import does not change existing ones."""
-    if await stored_settings(connection, found.platform) is not None:
-        if progress.served:
+    stored = await stored_settings(connection, found.platform)
+    if stored is not None:
+        if progress.served or stored == found.settings:
             return
         progress.warn(f"{name} are left out, because there are settings already; change them with PUT /api/settings")
         return
