@@ -16,6 +16,7 @@ from tavernkit._values import GrowingJoin, JsonObject
 from tavernkit.cards import Character
 from tavernkit.conversation import _undo as undo
 from tavernkit.silly_tavern import Chat, ChatMessage
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._conversation import known_lines
 
 LINES = 200
@@ -190,3 +191,17 @@ def test_what_grows_is_joined_and_hashed_as_a_whole(seen: list[list[bytes]], gro
         assert b",".join(join.join(part)) == b",".join(part)
         data = b"".join(part) * 700
         assert digest.of(data) == hashlib.sha256(data).hexdigest()
+
+
+def test_contexts_of_the_same_lines_share_their_log(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with opened(tmp_path / "chat.jsonl") as chat:
+            state = own_chat(chat).state
+            log = state.inputs("normal")["history"]
+            assert state.inputs("normal")["history"] is log
+            await chat.send("First?")
+            new = state.inputs("normal")["history"]
+            assert isinstance(new, ChatLog)
+            assert [line.mes for line in new.lines[-2:]] == ["First?", "One."]
+
+    asyncio.run(talk())

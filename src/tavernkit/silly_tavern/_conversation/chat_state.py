@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar, Unpack
 from tavernkit._text.js_values import trim, trim_start
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
 from tavernkit.silly_tavern._builder import Builder
+from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
@@ -56,6 +57,8 @@ class ChatState:
         self._file: tuple[bytes, int, bytes] | None = None
         """The header and the lines' version that the file was made from, and the file."""
         self._in_turn = False
+        self._made_log: tuple[Sequence[ChatMessage], int, ChatLog] | None = None
+        """The log of the chat, and the earlier messages and the version of the lines that it was made of."""
         self.before: Sequence[ChatMessage] = ()
         """Messages before the lines, which no operation changes, converted once by the application."""
         self.header: JsonObject = chat.metadata.to_json()
@@ -142,6 +145,14 @@ class ChatState:
         self._known.see(self.lines, in_turn=self._in_turn)
         return self._known
 
+    def _log(self) -> ChatLog:
+        """Return the chat as builds take it; a turn makes several contexts of the same lines."""
+        known = self._known_lines()
+        made = self._made_log
+        if made is None or made[0] is not self.before or made[1] != known.version:
+            made = self._made_log = self.before, known.version, ChatLog([*self.before, *known.messages()])
+        return made[2]
+
     def snapshot(self) -> JsonObject:
         """Return everything as JSON. Read-only: snapshots share unchanged lines."""
         group = self.context().group
@@ -207,7 +218,7 @@ class ChatState:
     ) -> SillyTavernInputs:
         """Return the inputs that come from the chat."""
         found: SillyTavernInputs = {
-            "history": [*self.before, *self._known_lines().messages()],
+            "history": self._log(),
             "chat_metadata": self.metadata,
             "chat_id": self.chat_id,
             "variables": self.variables,
