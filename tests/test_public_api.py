@@ -123,6 +123,7 @@ INNER = {
     "tavernkit.silly_tavern._context_template.handlebars.template.Template",
     "tavernkit.silly_tavern._files.attached_files.AttachedFiles",
     "tavernkit.silly_tavern._chat_completion.tools.read_tools",
+    "tavernkit.silly_tavern._conversation.chat_state.ChatState",
     "tavernkit.silly_tavern._conversation.lines",
     "tavernkit.silly_tavern._conversation.numbered_lines.NumberedLines",
     "tavernkit.silly_tavern._conversation.renumbering.moved",
