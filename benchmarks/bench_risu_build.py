@@ -116,7 +116,7 @@ def test_next_turn_of_a_long_history(benchmark: Any) -> None:
 
 
 def test_source_map(benchmark: Any) -> None:
-    """The map of a turn, with the spans of every message; at most about twice a next turn."""
+    """The map of a turn, without its spans; ``bench_source_map`` compares maps with builds."""
     builder = Builder(**inputs())
     builder.build(message="Good evening.")
 

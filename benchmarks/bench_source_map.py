@@ -159,6 +159,7 @@ SCENARIOS: Mapping[str, Callable[[], Turns]] = dict(
 
 
 def read_map(plan: Plan) -> None:
+    """Make the map of a plan, with the spans of all messages."""
     for _ in plan.source_map().messages:
         pass
 
