@@ -1,4 +1,4 @@
-"""Everything a RisuAI build knows of the outside world."""
+"""The context of a RisuAI build."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RisuAIContext(Context):
 
     @property
     def active_preset(self) -> Preset:
-        """The preset given, else the one in the settings."""
+        """The given preset, else the one in the settings."""
         return self.preset if self.preset is not None else self.settings.preset
 
     @property
@@ -129,12 +129,12 @@ class RisuAIContext(Context):
 
     @property
     def continued(self) -> bool:
-        """True if the last message is to be continued."""
+        """True if the last message should be continued."""
         return self.generation_type == "continue"
 
     @property
     def session(self) -> tuple[object, ...] | None:
-        """What identifies this chat, as far as that is known."""
+        """The id of this chat, if known."""
         if not self.owns_variables and not self.chat.id:
             return None
         return (self.owner.id, self.chat.id, self.user_name, id(self.variables) if self.owns_variables else 0)
@@ -148,7 +148,7 @@ class RisuAIContext(Context):
 
     @property
     def active_settings(self) -> Settings:
-        """The settings with the build's own modules switched on and its persona in force."""
+        """The settings with the build's own modules enabled and its persona active."""
         settings = self.settings
         changes: dict[str, object] = {}
         if self.persona_prompt != settings.persona_prompt:
@@ -160,7 +160,7 @@ class RisuAIContext(Context):
         return settings.replace(**changes) if changes else settings
 
     def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> CBSContext:
-        """What texts can ask about at the start of a build; what they write goes to ``variables``.
+        """Return the context of texts at the start of a build; they write to ``variables``.
 
         Args:
             preset: The preset of the build.

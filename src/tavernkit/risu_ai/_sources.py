@@ -59,14 +59,14 @@ _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 
 
 class MessageTexts:
-    """Gives messages of the chat, traced to their places in it."""
+    """Returns messages of the chat, traced to their places in it."""
 
     def __init__(self, chat: RisuChat, message: str, plan: RisuPlan, before: Mapping[int, KnownLine]) -> None:
-        """Look which messages are in a plan as they stand.
+        """Find the messages that are in a plan unchanged.
 
         Args:
             chat: The chat as the build saw it.
-            message: What the user says now.
+            message: The user's new message.
             plan: The plan.
             before: Messages of another plan, by the ids of their blocks.
         """
@@ -83,7 +83,7 @@ class MessageTexts:
         count = len(messages)
         self.changed: set[int] = set(range(max(count - NEWEST_MESSAGES, 0), count))
         """Messages that are in the plan in another form, and the newest ones."""
-        # A block has the place of its message among those that are sent; the build may have added the user's.
+        # A block has the index of its message among those sent; the build may have added the user's.
         self.told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
         if not self.told_apart:
             self.changed.update(range(count))
@@ -119,7 +119,7 @@ class MessageTexts:
     def kept(self, context: RisuAIContext, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the messages that a prompt is made of besides those that are known, as they stand, or not in it.
 
-        All of them, if what the build did may depend on how many there are.
+        All of them, if the result may depend on how many there are.
 
         Args:
             context: The inputs of the build.
@@ -136,14 +136,14 @@ class MessageTexts:
         return [*sorted(place for place in self.changed if place < newest.start), *newest]
 
     def has(self, block: Block) -> bool:
-        """Return True if a block is a message of the chat as it stands, or what the user says now."""
+        """Return True if a block is an unchanged message of the chat, or the user's new message."""
         place = place_of_block(block) if self.told_apart else None
         if place == len(self.chat.messages):
             return id(block) in self.whole
         return place is not None and place < len(self.chat.messages) and self.chat.messages[place].data == block.content
 
     def of_block(self, block: Block) -> str:
-        """Return the text of a block; if it is a message of the chat as it stands, with its place."""
+        """Return the text of a block; for an unchanged message of the chat, with its place."""
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
@@ -188,7 +188,7 @@ class MessageTexts:
 
 
 def place_of_block(block: Block) -> int | None:
-    """Return the place of the message that a block is made of; None if it is made of something else."""
+    """Return the place of a block's message; None if it is not made from one."""
     source = block.metadata.get("source")
     if not is_mapping(source) or source.get("stage") != "chat" or source.get("kind") != "message":
         return None
@@ -197,7 +197,7 @@ def place_of_block(block: Block) -> int | None:
 
 
 def turn_inputs(context: RisuAIContext, plan: RisuPlan, texts: MessageTexts) -> TurnInputs | None:
-    """Return what a plan has in common with the next one; None if its texts may come from more than that.
+    """Return the inputs that a plan shares with the next one; None if its texts may have other sources.
 
     Args:
         context: The inputs.
@@ -215,18 +215,18 @@ def _words(message: object) -> object:
 
 
 def place_of(block: Block, messages: Sequence[int] | None = None) -> object:
-    """Return what a block shares with that of another build: the place of its message, or its slot.
+    """Return the place of a block, comparable between builds: that of its message, or its slot.
 
     Args:
         block: The block.
-        messages: The places of the messages that the build had, if those were not all.
+        messages: The places of the build's messages, if it did not have all.
     """
     place = place_of_block(block)
     if place is None:
         return block.slot
     if not messages:
         return place
-    # What the user says now comes behind them.
+    # The user's new message follows them.
     return messages[place] if place < len(messages) else messages[-1] + 1 + place - len(messages)
 
 
@@ -239,16 +239,16 @@ def traced_context(
     wanted: Container[int],
     copies: TracedCopies,
 ) -> RisuAIContext:
-    """Return the context of a build with its texts traced, which neither warns, refuses nor asks models.
+    """Return the context of a build with traced texts, without warnings, checks or model requests.
 
     Args:
         context: The context.
         chat: The chat as the build saw it.
-        numbers: The random numbers that it has drawn, if they are the application's.
+        numbers: The random numbers drawn so far, if they are the application's.
         variables: The variables as the build saw them.
-        kept: Places of the messages that the chat is to have.
+        kept: Places of the messages to keep.
         wanted: Places of the messages that are traced.
-        copies: Traced copies of inputs that were made before.
+        copies: Cached traced copies of inputs.
     """
     return context.replace(
         strict=False,

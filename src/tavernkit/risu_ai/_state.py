@@ -1,4 +1,4 @@
-"""What the steps of a RisuAI build hand each other."""
+"""The state that the steps of a RisuAI build share."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class RisuState(BuildState[RisuAIContext]):
     def __init__(self, context: RisuAIContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = (services if services is not None else Services()).with_macros(context.macro_registry)
-        """What outlives a build: the engines and what they remember."""
+        """Services that outlive the build: engines and their caches."""
         self.session, self.session_owner = context.session, context.variables
-        """Whose script results and Lua scripts are remembered; a send has one for all its prompts."""
+        """The key of cached script results and Lua scripts; a send has one for all its prompts."""
         self.sending = False
         """True if the prompt is part of a send, which a failing trigger ends; otherwise it is only reported."""
         self.preset = context.active_preset
@@ -66,18 +66,18 @@ class RisuState(BuildState[RisuAIContext]):
         self.fields: CharacterFields = character_fields(self.character)
         """prepare: the speaking character's own prompts."""
         self.numbers = DrawnNumbers(context.random) if context.random is not None and context.seed is None else None
-        """The random numbers of the application, if it gives them."""
+        """The application's random numbers, if given."""
         self.texts: Texts = self.new_texts()
         """Expands texts; steps change what it sees as the build learns more."""
         self.scripts: Sequence[RegexScript] = ()
-        """prepare: the regex scripts in force."""
+        """prepare: the active regex scripts."""
         self._script_modes: frozenset[str] | None = None
         self.runner = self.services.script_runner(None)
-        """prepare: runs the scripts, with what it remembers of this chat."""
+        """prepare: runs the scripts, with cached results of this chat."""
         self.script_budget = ScriptBudget()
-        """What the scripts of this build may still take."""
+        """The budget of this build's scripts."""
         self.remembered: RememberedTexts = {}
-        """What scripts made of texts in earlier builds of this chat, as far as this one asked for it."""
+        """Script results of earlier builds of this chat that this one used."""
         self.trigger_engine: TriggerEngine = self.services.trigger_engine(None)
         """prepare: runs triggers, with the Lua scripts of this chat."""
         self.additions = PromptAdditions()
@@ -91,32 +91,32 @@ class RisuState(BuildState[RisuAIContext]):
         self.lore: Sequence[ActiveLore] = ()
         """lore: active entries with their places."""
         self.lore_result: LorebookResult | None = None
-        """lore: what the scan gave."""
+        """lore: the result of the scan."""
         self.frozen_lore: list[FrozenLore] = []
         """lore: lore that is in the chat where it fired, old entries and those of this turn."""
         self.active_lore: frozenset[str] = frozenset()
-        """lore: identities of the entries that fired now and stand in the chat."""
+        """lore: ids of the entries that fired now and are in the chat."""
         self.moved: list[Moved] = []
-        """lore, template_assembly: what is elsewhere than in RisuAI's prompt."""
+        """lore, template_assembly: what was moved from its place in RisuAI's prompt."""
         self.slots = Slots()
         """cbs: texts in their slots, expanded; ``chats`` begins with examples, start line and greeting."""
         self.greeting: str | None = None
         """cbs: the character's first message as it is sent."""
         self.total = 0
-        """cbs, triggers, regex_scripts: the tokens counted so far, those of the reply included."""
+        """cbs, triggers, regex_scripts: the tokens counted so far, including the reply."""
         self._sent: tuple[tuple[RisuMessage, ...], tuple[tuple[RisuMessage, ...], bool]] | None = None
         self.is_standard = False
-        """True if the pipeline is RisuAI's own: no step of an application looks at what others hand over."""
+        """True if the pipeline is RisuAI's own, without steps of the application."""
         self.written: WrittenMessages | None = None
         """regex_scripts: the end of ``slots.chats``, if other builds share it: nothing may change its messages."""
         self.stopped = False
-        """triggers: a trigger wants nothing to be sent."""
+        """triggers: True if a trigger cancelled the send."""
         self.last_memory: str | None = None
         """memory: the id of the first chat message that is still in the prompt."""
         self.memory_data: dict[str, Json] = {}
         """memory: what to store on the chat, by RisuAI's keys."""
         self.left_out: list[Dropped] = []
-        """memory: chat items that memory stands in for, or of which nothing was left."""
+        """memory: chat items that memory replaces, or that became empty."""
         self.dropped: Sequence[Dropped] = ()
         """memory, plan_assembly: chat items that were left out because they did not fit."""
         self.messages: list[PromptMessage] = []
@@ -136,7 +136,7 @@ class RisuState(BuildState[RisuAIContext]):
 
     @property
     def template_in_use(self) -> bool:
-        """True if the preset has a template of its own."""
+        """True if the preset has its own template."""
         return self.preset.prompt_template is not None
 
     @property
@@ -146,13 +146,13 @@ class RisuState(BuildState[RisuAIContext]):
         return self.services.counter(self.preset.ai_model, self.context.token_estimator, low_detail=low)
 
     def new_texts(self) -> Texts:
-        """Bind the CBS engine to the inputs as they are now."""
+        """Bind the CBS engine to the current inputs."""
         context = self.context.for_texts(self.preset, self.character, self.variables)
         context = context.replace(cbs_budget=self.build_budget, random=self.numbers or context.random)
         return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
 
     def card_writer(self) -> CardWriter:
-        """Writes cards with what the build knows now."""
+        """Return a card writer for the current state."""
         settings = self.context.settings
         return CardWriter(
             texts=self.texts,
@@ -221,7 +221,7 @@ class RisuState(BuildState[RisuAIContext]):
 
     @property
     def uses_memory(self) -> bool:
-        """True if the character and the settings ask for long-term memory."""
+        """True if the character and the settings enable long-term memory."""
         return character_fields(self.context.owner).supa_memory and uses_memory(self.context.settings.raw)
 
     @property
@@ -234,12 +234,12 @@ class RisuState(BuildState[RisuAIContext]):
         return self._sent[1]
 
     def see_chat(self, chat: RisuChat) -> None:
-        """Take a changed chat for the stored one."""
+        """Replace the stored chat with a changed one."""
         self.chat = chat
         self.texts.see_chat(chat)
 
     def need_plan(self) -> RisuPlan:
-        """The plan; the step that makes it must have run.
+        """Return the plan; the step that makes it must have run.
 
         Raises:
             PipelineError: The step has not run.
@@ -249,7 +249,7 @@ class RisuState(BuildState[RisuAIContext]):
         return self.plan
 
     def refuse(self, required_tokens: int) -> None:
-        """Give up on a prompt that cannot be made to fit, unless the application wants it all the same.
+        """Raise for a prompt that cannot be made to fit, unless the application accepts it.
 
         Raises:
             MaxTokensExceededError: ``on_overflow`` is not ``return``.

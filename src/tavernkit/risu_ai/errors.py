@@ -1,4 +1,4 @@
-"""What goes wrong on the RisuAI side in strict mode; normal mode does what RisuAI does and warns."""
+"""Errors of the RisuAI platform in strict mode; normal mode does what RisuAI does, with warnings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class CBSError(TavernKitError):
     """A CBS text could not be expanded.
 
-    ``position`` is an offset into the text that was given (inside a nested text: of the tag that led there),
-    ``block_type`` names the block that is concerned, if one is.
+    ``position`` is an offset in the original text (for a nested text, of the tag that led there), ``block_type`` names
+    the block, if any.
     """
 
     def __init__(self, message: str, *, position: int | None = None, block_type: str | None = None) -> None:
@@ -59,7 +59,7 @@ class DecoratorParseError(TavernKitError):
 
 
 class TriggerError(TavernKitError):
-    """A trigger could not be run. ``stored`` is what the application has to keep of what it did before."""
+    """A trigger could not be run. ``stored`` is what the application must still store."""
 
     stored: StoredState | None = None
 
@@ -74,7 +74,7 @@ class TriggerRecursionError(TriggerError):
 
 
 class RequestFormatError(TavernKitError):
-    """Messages cannot be written in the form a model wants."""
+    """Messages cannot be converted to the format of a model."""
 
 
 class ChatTemplateError(TavernKitError):
@@ -82,13 +82,13 @@ class ChatTemplateError(TavernKitError):
 
 
 class PromptTemplateError(TavernKitError):
-    """A prompt template, a greeting or a group leaves RisuAI with nothing to go on (strict mode)."""
+    """A prompt template, a greeting or a group is unusable (strict mode)."""
 
 
 class MemoryFailedError(TavernKitError):
-    """Long-term memory could not do its work; ``code`` is stable for programs, ``details`` has the numbers.
+    """Long-term memory failed; ``code`` is stable for programs, ``details`` has the numbers.
 
-    ``stored`` is what to keep on the chat all the same: the summaries that were made before it gave up.
+    ``stored`` is what to store on the chat anyway: the summaries made before the failure.
     """
 
     def __init__(self, code: str, message: str, **details: int) -> None:

@@ -23,7 +23,7 @@ class DepthPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharacterFields:
-    """A character's own prompt texts and switches, read from what RisuAI stores."""
+    """A character's own prompt texts and switches."""
 
     system_prompt: str = ""
     replace_global_note: str = ""

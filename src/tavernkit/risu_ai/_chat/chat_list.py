@@ -25,7 +25,7 @@ from tavernkit.risu_ai.errors import PromptTemplateError
 DEFAULT_GROUP_TEMPLATE = "<{{char}}'s Message>\n{{slot}}\n</{{char}}'s Message>"
 NAME_ADDED = "nameAdded"
 CACHED_SOURCES = 16_384
-"""Accounts of messages by their place: every turn makes the same ones."""
+"""Cached sources of messages by index."""
 
 EditProcess = Callable[[str, int, str], str]
 """Runs the ``editprocess`` scripts: the text, its index (-1 for the greeting) and the role of the message."""
@@ -33,7 +33,7 @@ EditProcess = Callable[[str, int, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRules:
-    """How a chat is written out: by the preset's switches, in a group or not."""
+    """How a chat is written: by the preset's switches, in a group or not."""
 
     in_group: bool
     group_template: str
@@ -54,19 +54,19 @@ class ChatRules:
         return self.in_group and (message.saying != speaker.id or self.group_role == "assistant")
 
     def name_of(self, saying: str | None) -> str:
-        """The name of who said something."""
+        """Return the name of a speaker."""
         return next((each.name for each in self.members if saying and each.id == saying), UNKNOWN_CHARACTER)
 
 
 def start_line(model: str, settings: PromptSettings) -> list[PromptMessage]:
-    """The line between examples and chat. NovelAI's models go without, unless the switch to trim it is on (sic)."""
+    """The line between examples and chat. NovelAI's models do not get it, unless the switch to trim it is on (sic)."""
     return [] if model.startswith("novelai") and not settings.trim_start_new_chat else [new_chat_line()]
 
 
 def greeting_message(
     character: RisuCharacter, index: float | None, texts: Texts, scripts: EditProcess, *, send_name: bool
 ) -> PromptMessage:
-    """The character's first message; RisuAI throws where the chat's choice does not exist."""
+    """Return the character's first message; RisuAI throws if the chat's choice does not exist."""
     greeting = character.greeting(index)
     if greeting is None:
         raise PromptTemplateError("the chat's greeting index names no greeting of the character")
@@ -95,8 +95,8 @@ class HistoryWriter:
 
         Args:
             message: The message.
-            index: Its place among those that are sent.
-            count: How many these are.
+            index: Its index among those sent.
+            count: The number of messages sent.
             user: The name of the user.
         """
         role = "user" if message.role == "user" else "char"

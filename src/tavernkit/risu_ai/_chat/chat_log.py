@@ -14,13 +14,13 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores._history import to_message
 
 ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}
-"""RisuAI's roles of stored messages and what they are in a prompt."""
+"""RisuAI's roles of stored messages, and their roles in a prompt."""
 
 _STORED_ROLES = {"assistant": "char", "char": "char", "bot": "char", "model": "char"}
 
 
 class RisuChatLog:
-    """A chat as a chat history: iterating gives messages, ``chat`` has all that RisuAI stores."""
+    """A chat as a chat history: iterating gives messages, ``chat`` has all of RisuAI's data."""
 
     __slots__ = ("chat",)
 
@@ -47,7 +47,7 @@ class RisuChatLog:
 
 
 def chat_log(source: object) -> RisuChatLog:
-    """Make a log of nothing, a chat, a chat file with one chat, RisuAI's JSON of a chat, or any messages."""
+    """Make a log from None, a chat, a chat file with one chat, RisuAI's JSON of a chat, or any messages."""
     if isinstance(source, RisuChatLog):
         return source
     if isinstance(source, RisuChat):
@@ -68,7 +68,7 @@ def chat_log(source: object) -> RisuChatLog:
 
 
 def stored_message(value: object) -> RisuMessage:
-    """Make a stored message of RisuAI's own, a core message, or a mapping of either."""
+    """Make a stored message from RisuAI's own, a core message, or a mapping of either."""
     if isinstance(value, RisuMessage):
         return value
     if is_mapping(value) and "data" in value:
@@ -95,18 +95,18 @@ def chat_id(message: RisuMessage) -> str | None:
 
 
 def generation_id(message: RisuMessage) -> str:
-    """The id of the generation that a message comes from; nothing if it comes from none."""
+    """Return the id of a message's generation; None if it has none."""
     info = message.raw.get("generationInfo")
     found = info.get("generationId") if is_mapping(info) else None
     return found if isinstance(found, str) else ""
 
 
 def with_ids(chat: RisuChat, without: Sequence[int] | None = None) -> RisuChat:
-    """Return every message an id. An id we make depends on place and text only, so the next turn makes the same.
+    """Add ids to all messages. Our ids depend only on index and text, so the next turn makes the same.
 
     Args:
         chat: The chat.
-        without: The places of messages that have none, if they are known.
+        without: The indexes of messages without an id, if known.
     """
     if without is None:
         without = [place for place, message in enumerate(chat.messages) if not has_id(message)]
@@ -130,11 +130,11 @@ def _with_id(message: RisuMessage, index: int) -> RisuMessage:
 
 
 def sent_messages(chat: RisuChat, disabled: Sequence[int] | None = None) -> tuple[tuple[RisuMessage, ...], bool]:
-    """The messages that are not disabled, and whether one of them cut off everything before it.
+    """Return the messages that are not disabled, and whether one of them disables everything before it.
 
     Args:
         chat: The chat.
-        disabled: The places of messages that are disabled in some way, if they are known.
+        disabled: The indexes of messages that are disabled in some way, if known.
     """
     if disabled is None:
         disabled = [place for place, message in enumerate(chat.messages) if message.raw.get("disabled")]

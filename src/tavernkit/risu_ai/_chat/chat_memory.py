@@ -1,4 +1,4 @@
-"""What is known of the messages of a chat from build to build, so that a long chat is not read from its start."""
+"""Caches facts about the messages of a chat between builds, so that a long chat is not read from its start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """The places of messages that a build has to look at, in order. Nothing in it is changed once it is made."""
+    """The indexes of messages that a build must check, in order. Immutable."""
 
     messages: tuple[RisuMessage, ...] = ()
     without_id: Sequence[int] = ()
@@ -25,7 +25,7 @@ class KnownMessages:
     """Messages that are disabled in some way."""
 
     def until(self, end: int) -> KnownMessages:
-        """Return what is known of the messages before a place."""
+        """Return the part before an index."""
         if end >= len(self.messages):
             return self
         return KnownMessages(
@@ -36,7 +36,7 @@ class KnownMessages:
         )
 
     def extended(self, messages: tuple[RisuMessage, ...]) -> KnownMessages:
-        """Return what is known of a chat that begins with these messages."""
+        """Return an extended copy for a chat that begins with these messages."""
         without_id, with_cbs, disabled = list(self.without_id), list(self.with_cbs), list(self.disabled)
         for place in range(len(self.messages), len(messages)):
             message = messages[place]
@@ -50,7 +50,7 @@ class KnownMessages:
 
 
 def may_have_cbs(text: str) -> bool:
-    """Return True if expanding a text may change it or do something; a traced text always counts."""
+    """Return True if expanding a text may change it or have side effects; always True for a traced text."""
     return "{" in text or "<" in text or type(text) is not str
 
 
@@ -59,13 +59,13 @@ def _count(_key: object, known: KnownMessages) -> int:
 
 
 class ChatMemory:
-    """Remembers the messages of some chats."""
+    """Caches facts about the messages of some chats."""
 
     def __init__(self) -> None:
         self._chats: LRUCache[int, KnownMessages] = LRUCache(REMEMBERED_MESSAGES, _count)
 
     def know(self, messages: tuple[RisuMessage, ...]) -> KnownMessages:
-        """Return what there is to know of messages; only those that were not there before are read."""
+        """Return the cached facts about messages; only new ones are read."""
         if not messages or is_tracing():
             return KnownMessages().extended(messages)
         key = id(messages[0])  # which stays alive in the value
@@ -78,5 +78,5 @@ class ChatMemory:
         return known
 
     def with_ids(self, chat: RisuChat) -> RisuChat:
-        """Return every message an id."""
+        """Add ids to all messages."""
         return with_ids(chat, self.know(chat.messages).without_id)

@@ -17,7 +17,7 @@ from tavernkit.risu_ai.errors import PromptTemplateError
 T = TypeVar("T")
 
 UNKNOWN_CHARACTER = "Unknown Character"
-"""What RisuAI calls a member that no longer exists, and the sender of a message that names no one."""
+"""RisuAI's names for a member that no longer exists, and for an unknown sender."""
 
 _WORD_ENDS = re.compile(r"[ \n]")
 
@@ -47,9 +47,9 @@ def group_members(group: RisuCharacter, characters: Sequence[RisuCharacter]) -> 
 def speakers(
     group: RisuCharacter, characters: Sequence[RisuCharacter], chat: RisuChat, random: Callable[[], float]
 ) -> list[str]:
-    """The ids of those who speak in this round, in order; a name said twice lets its member speak twice.
+    """Return the ids of the speakers of this round, in order; a name mentioned twice makes its member speak twice.
 
-    RisuAI throws when no member can speak and none is next in order: ``PromptTemplateError`` here.
+    RisuAI throws if no member can speak and none is next in order: here, ``PromptTemplateError``.
 
     Args:
         group: The group.
@@ -76,7 +76,7 @@ def speakers(
 
 
 def shuffled(items: Sequence[T], random: Callable[[], float]) -> list[T]:
-    """The items in an order that was drawn, with one number each."""
+    """Return the items in random order, drawing one number each."""
     found = list(items)
     for index in range(len(found)):
         other = index + math.floor(random() * (len(found) - index))
@@ -85,7 +85,7 @@ def shuffled(items: Sequence[T], random: Callable[[], float]) -> list[T]:
 
 
 def _named(candidates: Sequence[GroupMember], text: str) -> list[GroupMember]:
-    """Members whose name (a word of it) is said, in the order of the words."""
+    """Return the members whose name (or a word of it) is mentioned, in order."""
     by_word: dict[str, GroupMember] = {}
     for member in candidates:
         for word in _words(member.name):

@@ -1,4 +1,4 @@
-"""Messages of a chat as earlier builds have written them, as far as every build writes them alike."""
+"""Caches messages of a chat that are the same in every build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tavernkit.risu_ai._regex_scripts.results import NO_RESULT, ResultKey, Scrip
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message that a build wrote. ``result`` is what scripts always make of its text, if there are scripts."""
+    """A message that a build wrote. ``result`` is the constant result of scripts, if there are scripts."""
 
     item: PromptMessage
     tokens: int
@@ -27,21 +27,21 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class WrittenMessages:
-    """Messages that were sent, and what was written for them. Nothing in it is changed once it is made."""
+    """Sent messages and their written forms. Immutable."""
 
     messages: tuple[RisuMessage, ...] = ()
     items: Sequence[PromptMessage] = ()
-    """What each became. A build that changes one copies it first."""
+    """The written form of each. A build that changes one copies it first."""
     tokens: Sequence[int] = ()
     sums: Sequence[int] = (0,)
-    """Tokens of all items before a place."""
+    """Tokens of all items before an index."""
     changing: Sequence[int] = ()
-    """Places of messages that every build has to write."""
+    """Indexes of messages that every build must write."""
     scripted: ScriptedTexts | None = None
-    """What scripts made of the messages; it may go on behind them."""
+    """Script results of the messages; there may be more of them."""
 
     def until(self, end: int) -> WrittenMessages:
-        """Return what was written for the messages before a place."""
+        """Return the part before an index."""
         if end >= len(self.messages):
             return self
         changing = self.changing[: bisect_left(self.changing, end)]
@@ -50,7 +50,7 @@ class WrittenMessages:
         )
 
     def extended(self, messages: tuple[RisuMessage, ...], written: Sequence[Written]) -> WrittenMessages:
-        """Return these with what was written for the messages behind them."""
+        """Return these with more written messages."""
         if not written:
             return self
         items, tokens = [*self.items, *(each.item for each in written)], [each.tokens for each in written]
@@ -60,7 +60,7 @@ class WrittenMessages:
         return WrittenMessages(messages, items, [*self.tokens, *tokens], sums, changing, scripted)
 
     def with_changed(self, changed: Sequence[tuple[int, Written]]) -> WrittenMessages:
-        """Return these with other items at some places."""
+        """Return these with other items at some indexes."""
         if not changed:
             return self
         items, tokens = list(self.items), list(self.tokens)
@@ -74,7 +74,7 @@ _GROWING = threading.Lock()
 
 
 def _extended(scripted: ScriptedTexts | None, count: int, written: Sequence[Written]) -> ScriptedTexts | None:
-    """Add messages behind the first ``count``; a copy is made if others stand there already."""
+    """Add messages after the first ``count``; a copy is made if there are already others."""
     if scripted is None:
         return None
     with _GROWING:
@@ -90,18 +90,18 @@ def _count(_key: object, written: WrittenMessages) -> int:
 
 
 class HistoryMemory:
-    """Remembers the written messages of some chats."""
+    """Caches the written messages of some chats."""
 
     def __init__(self) -> None:
         self._chats: LRUCache[Hashable, WrittenMessages] = LRUCache(REMEMBERED_MESSAGES, _count)
 
     def find(self, rules: Hashable, messages: tuple[RisuMessage, ...], *, has_scripts: bool) -> WrittenMessages:
-        """Return what was written for the first messages of a chat.
+        """Return the cached written messages of a chat.
 
         Args:
-            rules: What the writing depends on.
+            rules: The rules for writing.
             messages: The messages that are sent.
-            has_scripts: Whether scripts run over messages.
+            has_scripts: True if scripts run over messages.
         """
         known = self._chats.get((rules, id(messages[0]))) if messages else None
         if known is None:
@@ -109,6 +109,6 @@ class HistoryMemory:
         return known if known.messages is messages else known.until(same_start(known.messages, messages))
 
     def put(self, rules: Hashable, written: WrittenMessages) -> None:
-        """Remember what was written."""
+        """Cache written messages."""
         if written.messages:
             self._chats.put((rules, id(written.messages[0])), written)

@@ -1,4 +1,4 @@
-"""Pictures, sounds and films that messages name: taken out of the text and attached."""
+"""Pictures, audio and videos in messages: removed from the text and attached."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ASSET_PROMPT = re.compile(r"\{\{(?:asset_prompt|assetprompt)::(.+?)\}\}")
 ICON = "icon"
 
 Caption: TypeAlias = Callable[[Attachment], str]
-"""Says in words what a picture shows, for models that cannot see it."""
+"""Describes a picture, for models that cannot see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inlay:
-    """A file that messages name by its id; ``caption`` stands in for a picture the model cannot see."""
+    """A file that messages refer to by id; ``caption`` replaces a picture that the model cannot see."""
 
     attachment: Attachment
     """The file."""
@@ -31,7 +31,7 @@ class Inlay:
 
 
 def take_inlays(text: str) -> tuple[str, list[tuple[str, ...]]]:
-    """Part a text from the inlays it names, each with the kind of its tag."""
+    """Separate a text from its inlays, each with the kind of its tag."""
     return _take(_INLAY, text)
 
 
@@ -46,7 +46,7 @@ def _take(pattern: re.Pattern[str], text: str) -> tuple[str, list[tuple[str, ...
 
 
 class Media:
-    """Attaches what messages name, for one character and model."""
+    """Attaches the media of messages, for one character and model."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Media:
         self._assets: dict[str, str] | None = None
 
     def take_inlays(self, message: PromptMessage) -> None:
-        """Take inlays out of a text. Only ``inlayeddata`` is attached to what a character said, all to the user's."""
+        """Remove inlays from a text. Only ``inlayeddata`` is attached to a character's message, all to the user's."""
         if "{{inlay" not in message.content:
             return
         message.content, found = take_inlays(message.content)
@@ -74,7 +74,7 @@ class Media:
                 self._attach(message, name)
 
     def take_asset_prompts(self, message: PromptMessage) -> None:
-        """Take asset prompts out of a text and attach the character's pictures they name."""
+        """Remove asset prompts from a text and attach the character's pictures."""
         if "{{asset" not in message.content:
             return
         message.content, found = _take(_ASSET_PROMPT, message.content)
@@ -88,7 +88,7 @@ class Media:
             return self._character.image or None
         if self._assets is None:
             assets = (*(self._character.assets or ()), *(self._character.emotions or ()))
-            self._assets = {asset.name: asset.path for asset in reversed(assets)}  # the first of a name counts
+            self._assets = {asset.name: asset.path for asset in reversed(assets)}  # the first with a name counts
         return self._assets.get(name)
 
     def _attach(self, message: PromptMessage, name: str) -> None:

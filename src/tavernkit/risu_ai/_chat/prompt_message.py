@@ -1,4 +1,4 @@
-"""The message RisuAI's prompt assembly works on, before it becomes a block or a request."""
+"""The message of RisuAI's prompt assembly, before it becomes a block or a request."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO = "NewChat", "NewChatExample"
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PromptMessage:
-    """One message of a prompt in the making.
+    """One message of an unfinished prompt.
 
-    It can be changed, because RisuAI's assembly edits messages in place and prints some of them twice: two places
-    that show the same object show the same edits. ``role`` is ``None`` where RisuAI has no role for a card.
+    It is mutable, because RisuAI's assembly edits messages in place and prints some of them twice: both places show the
+    same edits. ``role`` is ``None`` where RisuAI has no role for a card.
     ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from and why
     (see ``source_of()``), ``merged`` the same of what was joined to it, and ``printed`` where it was put, each time.
     """
@@ -41,7 +41,7 @@ class PromptMessage:
     merged: tuple[FrozenObject, ...] = ()
     printed: tuple[str, ...] = ()
     cost: tuple[object, str, str | None, tuple[FrozenJson, ...], int] | None = field(default=None, repr=False)
-    """What was counted last: by whom, the content, name and media, and how many tokens they have."""
+    """The cached token count, with its counter, content, name and media."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> PromptMessage:
@@ -60,7 +60,7 @@ class PromptMessage:
         )
 
     def to_json(self) -> JsonObject:
-        """Write the message with RisuAI's keys; what is not set is left out."""
+        """Write the message with RisuAI's keys, without unset ones."""
         written: JsonObject = {"role": self.role, "content": self.content}
         secondary: tuple[tuple[str, object], ...] = (
             ("name", self.name),
@@ -75,8 +75,8 @@ class PromptMessage:
         return written
 
     def copy(self) -> PromptMessage:
-        """Return a message of its own with the same content."""
-        copy = PromptMessage.__new__(PromptMessage)  # quicker than its __init__: every turn copies hundreds
+        """Return a copy."""
+        copy = PromptMessage.__new__(PromptMessage)  # faster than its __init__: every turn copies hundreds
         copy.role, copy.content, copy.name, copy.memo = self.role, self.content, self.name, self.memo
         copy.removable, copy.attr, copy.multimodals = self.removable, self.attr, self.multimodals
         copy.thoughts, copy.cache_point, copy.source = self.thoughts, self.cache_point, self.source
@@ -87,26 +87,26 @@ class PromptMessage:
     def blank(self) -> bool:
         """True if there is nothing to send: no text and no media."""
         content = self.content
-        # Most begin with something else than white space, which is quicker to see than to trim them.
+        # Most do not begin with white space, and checking that is faster than trimming.
         return not self.multimodals and (not content or content[0] in WHITESPACE) and not trim(content)
 
 
 def source_of(stage: str, kind: str, reason: str, *, name: str = "", **more: FrozenJson) -> FrozenObject:
-    """Say where a text came from: the step, what it is, why it is there, and its name.
+    """Return the source of a text: the step, its kind, its reason, and its name.
 
-    What people call it is its ``title``, if it has one, else what it is and its name.
+    Its readable name is its ``title``, if it has one, else its kind and name.
     """
     return {"stage": stage, "kind": kind, **({"name": name} if name else {}), "reason": reason, **more}
 
 
 def changing(source: FrozenObject, *texts: str | None) -> FrozenObject:
-    """A source that names the functions of CBS which make its text another one in every prompt, if there are any."""
+    """Return a source with the CBS functions that change its text in every prompt, if any."""
     macros = [name for text in texts if text for name, kind in volatile_macros(text).items() if kind != "variable"]
     return {**source, "macros": macros} if macros else source
 
 
 FROZEN_LORE = "frozen lore"
-"""What lore is that became a message of the chat."""
+"""The kind of lore that became a message of the chat."""
 
 
 def is_frozen(message: PromptMessage) -> bool:
@@ -120,7 +120,7 @@ def title_of(source: FrozenObject) -> str:
 
 
 def explained(source: FrozenObject, remark: str, **more: FrozenJson) -> FrozenObject:
-    """A source with a remark behind its reason."""
+    """Return a source with a remark after its reason."""
     return {**source, "reason": f"{source['reason']}; {remark}" if source.get("reason") else remark, **more}
 
 

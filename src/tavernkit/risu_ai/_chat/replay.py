@@ -1,4 +1,4 @@
-"""A chat once more, turn by turn: the request of every reply that is in it."""
+"""Replays a chat turn by turn: the request of every reply in it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LAST_MEMORY = "lastMemory"
 def replay(builder: Builder, **inputs: Unpack[RisuAIInputs]) -> Iterator[ReplayedTurn]:
     """Build the prompt of every reply of a chat, oldest first, as if the chat happened again.
 
-    Variables go from turn to turn. The clock shows when the message before the reply was sent; every turn has a seed
-    of its own.
+    Variables carry over from turn to turn. The clock shows when the message before the reply was sent; every turn has
+    its own seed.
 
     Args:
-        builder: A builder whose inputs hold the chat (``history``).
-        inputs: Inputs that go over the builder's own.
+        builder: A builder whose inputs include the chat (``history``).
+        inputs: Inputs that override the builder's own.
     """
     context = builder.make_context(**inputs)
     chat, variables = context.chat, context.variables

@@ -1,4 +1,4 @@
-"""What a send does beside asking for the reply: translations, suggestions, pictures, texts that are added."""
+"""Optional steps of a send: translations, suggestions, pictures, added texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.risu_ai._objects import RisuChat
 
 TRANSLATION_MODE = "translate"
 SUGGESTED_FROM = 10
-"""How many of the last messages suggestions are made of."""
+"""How many of the last messages are used for suggestions."""
 
 Translate: TypeAlias = Callable[[str, str], str]
 """Translates a text into a language."""
@@ -21,9 +21,9 @@ Translate: TypeAlias = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendSteps:
-    """Steps of a send. ``None`` leaves a step to the settings of the save, where all of them are off at first.
+    """Steps of a send. ``None`` leaves a step to the settings of the save, where all are off by default.
 
-    A save does not switch suggestions and the translation of input on: which of its settings do is not known here.
+    A save does not enable suggestions and the translation of input, because its settings for them are unknown.
     """
 
     suggest: bool = False
@@ -31,24 +31,24 @@ class SendSteps:
     translate_input: str = ""
     """Translate what the user types into this language before it is stored; empty for never."""
     translate_reply: str | None = None
-    """Translate replies into this language, to be shown; the chat keeps them as they are. Empty for never. In a save:
+    """Translate replies into this language for display; the chat keeps the originals. Empty for never. In a save:
     ``autoTranslate``, into the language that ``translator`` names."""
     translate: Translate | None = None
     """Translates; by default the auxiliary model does."""
     emotion: bool | None = None
     """Ask which picture fits the reply. In a save: the character's ``viewScreen``."""
     inlay_prompt: str | None = None
-    """Ask for what is added to the reply, with this prompt in ChatML; empty for never. In a save: ``igpPrompt``."""
+    """Ask for a text to add to the reply, with this prompt in ChatML; empty for never. In a save: ``igpPrompt``."""
 
     def reply_language(self, settings: Settings) -> str:
-        """Return the language that replies are shown in; empty if they are shown as they are."""
+        """Return the language that replies are shown in; empty if they are shown unchanged."""
         if self.translate_reply is not None:
             return self.translate_reply
         language = settings.raw.get("translator")
         return language if settings.raw.get("autoTranslate") and isinstance(language, str) else ""
 
     def added_prompt(self, settings: Settings) -> str:
-        """Return the prompt for what is added to replies; empty if nothing is."""
+        """Return the prompt for texts added to replies; empty if there are none."""
         prompt = settings.raw.get("igpPrompt") if self.inlay_prompt is None else self.inlay_prompt
         return prompt if isinstance(prompt, str) else ""
 
@@ -84,7 +84,7 @@ def translation_messages(text: str, language: str, settings: Settings) -> Sequen
     Args:
         text: The text, its style blocks hidden.
         language: The language to translate into.
-        settings: Has the instruction.
+        settings: The settings with the instruction.
     """
     prompt = settings.texts.translation_prompt.replace("{{slot}}", language)
     return [PromptMessage(role="system", content=prompt), PromptMessage(role="user", content=text)]

@@ -1,4 +1,4 @@
-"""What the user just wrote, on its way into the chat."""
+"""Stores the user's new message in the chat."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SAYS_NOTHING = "*says nothing*"
 
 
 def take_message(state: RisuState) -> None:
-    """Put the text of the input box into the chat: input triggers first, then Lua, CBS and ``editinput`` scripts."""
+    """Store the text of the input box in the chat: input triggers first, then Lua, CBS and ``editinput`` scripts."""
     text = state.context.message
     if not text:
         if _says_nothing(state):
-            # As RisuAI does it: no triggers, no scripts, no time.
+            # As in RisuAI: no triggers, no scripts, no time.
             _append(state, RisuMessage(role="user", data=SAYS_NOTHING))
         return
     if state.in_group:

@@ -1,4 +1,4 @@
-"""The sandbox chat templates run in: few functions, and every loop and every growing text is counted."""
+"""The sandbox of chat templates: few functions, and every loop and growing text is counted."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _FILTERS = [
     "upper",
 ]
 _GROWING_METHODS = frozenset({"center", "encode", "expandtabs", "ljust", "rjust", "translate", "zfill"})
-"""Methods of Python's texts that make long ones of nothing; RisuAI's Jinja library has none of them."""
+"""Methods of Python's strings that create long texts; RisuAI's Jinja library has none of them."""
 
 TICK, JOIN, MEASURE, EACH, TIMED = "_tick", "_join", "_measure", "_each", "_timed"
 """Names under which a compiled template reaches its counters."""
 
 
 _LOOK_AT_CLOCK = 100
-"""Rounds of loops between two looks at the clock."""
+"""Iterations of loops between two checks of the clock."""
 
 
 class TemplateLimitError(TemplateError):
@@ -79,7 +79,7 @@ class Absent(Undefined):
 
 
 class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja as chat templates need it. Nothing of Python can be reached from inside."""
+    """Jinja for chat templates. Nothing of Python can be reached from inside."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%", "/"})
 
@@ -114,7 +114,7 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
         return None
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Keep templates from what would fill the memory, besides all that Jinja keeps them from."""
+        """Deny attributes that could fill the memory, besides those that Jinja denies."""
         if isinstance(obj, str) and attr in _GROWING_METHODS:
             return False
         return super().is_safe_attribute(obj, attr, value)
@@ -130,7 +130,7 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
         return super().call(context, obj, *args, **kwargs)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Carry out an operator whose result may grow."""
+        """Apply an operator whose result may grow."""
         if operator in {"*", "**"} and not (_small(left) and _small(right)):
             raise TemplateLimitError(f"{operator!r} is for small numbers only")
         if operator == "**" and abs(right) > 64:
@@ -144,37 +144,37 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
 
 
 class Counted(NodeTransformer):
-    """Makes every loop count its rounds, and everything that puts values together measure the result."""
+    """Makes every loop count its iterations, and measures the results of all joining operations."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Let a loop look at its list and call the counter first."""
+        """Make a loop check its list and call the counter first."""
         self.generic_visit(node)
         node.iter = _call(EACH, [cast("nodes.Expr", node.iter)], node)
         node.body.insert(0, nodes.ExprStmt(_call(TICK, [], node), lineno=node.lineno))
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Let ``~`` join through a function that measures."""
+        """Make ``~`` join through a measuring function."""
         self.generic_visit(node)
         return _call(JOIN, node.nodes, node)
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Look at the clock behind a filter; those of a filter block have no value of their own."""
+        """Check the clock after a filter; filters of a block have no value of their own."""
         self.generic_visit(node)
         return node if node.node is None else _call(TIMED, [node], node)
 
     def visit_Call(self, node: nodes.Call) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Look at the clock behind a call."""
+        """Check the clock after a call."""
         self.generic_visit(node)
         return _call(TIMED, [node], node)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Leave the call of a block as it is: Jinja looks for it there."""
+        """Leave the call of a block unchanged: Jinja expects it there."""
         node.body = [cast("nodes.Node", self.visit(each)) for each in node.body]
         return node
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Leave the filters of a block as they are: Jinja looks for them there."""
+        """Leave the filters of a block unchanged: Jinja expects them there."""
         node.body = [cast("nodes.Node", self.visit(each)) for each in node.body]
         return node
 
@@ -187,7 +187,7 @@ class Counted(NodeTransformer):
         return self._measured(node)
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Measure a tuple; one that names targets of an assignment is none."""
+        """Measure a tuple, except targets of an assignment."""
         if node.ctx == "load":
             return self._measured(node)
         self.generic_visit(node)
@@ -223,7 +223,7 @@ def counters(seconds: float, *, strict: bool = False) -> dict[str, Callable[...,
 
 
 def measured(value: T) -> T:
-    """Return a value back if its text would not be too long, however often it holds the same thing."""
+    """Return a value if its text would not be too long, even with repeated parts."""
     if _weight(value, {}) > MAX_TEMPLATE_OUTPUT:
         raise TemplateLimitError("a text grows too long")
     return value
@@ -264,7 +264,7 @@ def _call(name: str, arguments: list[nodes.Expr], node: nodes.Node) -> nodes.Cal
 
 
 def _divided(operator: str, left: object, right: object) -> float:
-    """JavaScript divides by zero too, and its remainder has the sign of the left side."""
+    """Divide as JavaScript does: by zero too, and the remainder has the sign of the left side."""
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise TemplateLimitError(f"{operator!r} is for numbers only")
     if operator == "%":
@@ -277,7 +277,7 @@ def _divided(operator: str, left: object, right: object) -> float:
 
 
 def _text_and_number(left: object, right: object) -> bool:
-    """True if JavaScript would put two values together as texts."""
+    """Return True if JavaScript would join two values as texts."""
     kinds = {type(left), type(right)}
     return str in kinds and bool(kinds & {int, float, bool})
 
@@ -287,7 +287,7 @@ def _small(value: object) -> bool:
 
 
 def _printed(value: object) -> object:
-    """Values are printed as JavaScript prints them."""
+    """Print a value as JavaScript does."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

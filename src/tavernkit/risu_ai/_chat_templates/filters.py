@@ -1,4 +1,4 @@
-"""Filters that work as those of RisuAI's Jinja library do: on JavaScript's texts, and with lists for results."""
+"""Filters like those of RisuAI's Jinja library: on JavaScript's texts, and with lists as results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _items(value: Mapping[str, Any]) -> list[Any]:
 
 
 def listed(pick: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """A filter of Jinja's that picks items, with a list for its result."""
+    """Return a Jinja filter that selects items, with a list as its result."""
 
     @pass_context
     def picked(context: Any, *arguments: Any, **named: Any) -> list[Any]:
@@ -64,7 +64,7 @@ def listed(pick: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 PICKING_FILTERS = ("map", "select", "reject", "selectattr", "rejectattr")
-"""Filters of Jinja's that pick items."""
+"""Jinja's filters that select items."""
 
 JS_FILTERS: Mapping[str, Callable[..., Any]] = {
     "trim": _trim,
@@ -76,4 +76,4 @@ JS_FILTERS: Mapping[str, Callable[..., Any]] = {
     "reverse": _reverse,
     "items": _items,
 }
-"""Filters of our own by name."""
+"""Our own filters by name."""

@@ -1,4 +1,4 @@
-"""The formats of well-known model families, under the names RisuAI gives them."""
+"""The formats of well-known model families, by RisuAI's names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MISTRAL = (
 
 
 def _instructions(default_system: str, user: tuple[str, str], assistant: tuple[str, str], start: str) -> str:
-    """A format that begins with the system messages, or with a text of its own when there are none."""
+    """A format that begins with the system messages, or with its own text if there are none."""
     return (
         "{% if messages | selectattr('role', 'equalto', 'system') | list | length == 0 %}"
         f"{{{{ {default_system!r} + '\\n\\n' }}}}{{% endif %}}"
@@ -77,7 +77,7 @@ def _as_is(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
 
 
 def _system_as_user(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
-    """Say what the system says as the user."""
+    """Convert system messages to user messages."""
     found: list[PromptMessage] = []
     for message in messages:
         if message.role == "system":
@@ -88,7 +88,7 @@ def _system_as_user(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
 
 
 def _alternating(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
-    """Fold what would break the order user, assistant, user, … into the message before it."""
+    """Merge messages that would break the order user, assistant, user, … into the one before."""
     found: list[PromptMessage] = []
     for message in _system_as_user(messages):
         if message.role not in {"user", "assistant"}:
@@ -104,7 +104,7 @@ def _alternating(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
 
 @dataclass(frozen=True, slots=True)
 class NamedTemplate:
-    """A format: what is done to the messages first, and the template that writes them."""
+    """A format: a conversion of the messages, and the template that writes them."""
 
     text: str
     prepare: Prepare = _as_is
@@ -120,7 +120,7 @@ NAMED_TEMPLATES: Mapping[str, NamedTemplate] = {
     "vicuna": NamedTemplate(_VICUNA),
     "alpaca": NamedTemplate(_ALPACA),
 }
-"""RisuAI's ``instructChatTemplate`` names; ``jinja`` stands for the user's own template."""
+"""RisuAI's ``instructChatTemplate`` names; ``jinja`` is the user's own template."""
 
 
 @cache

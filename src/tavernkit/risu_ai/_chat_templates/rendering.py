@@ -1,4 +1,4 @@
-"""Compiling and rendering a chat template, in this process or in a worker's."""
+"""Compiles and renders chat templates, in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TemplateProblem(Exception):  # noqa: N818  # not an error of ours: the mes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What a template is rendered with."""
+    """The inputs of rendering."""
 
     messages: list[dict[str, str]]
     add_generation_prompt: bool
@@ -54,7 +54,7 @@ class Rendering:
 
 
 class CompiledTemplate:
-    """A template that Jinja has compiled; ``unsupported`` is what RisuAI's library lacks."""
+    """A compiled template; ``unsupported`` is what RisuAI's library does not support."""
 
     def __init__(self, text: str) -> None:
         environment = _environment(strict=False)
@@ -65,7 +65,7 @@ class CompiledTemplate:
             self.unsupported: tuple[str, ...] = tuple(sorted(_unsupported(tree)))
             code = environment.compile(Counted().visit(tree))
             self._lenient, self._strict = (_loaded(code, strict=strict) for strict in (False, True))
-        except (TemplateError, RecursionError, SyntaxError) as error:  # the last for what Python finds too complex
+        except (TemplateError, RecursionError, SyntaxError) as error:  # the last if it is too complex
             raise TemplateProblem(f"the chat template cannot be read: {error}") from error
         except MemoryError:  # what Python's compiler says of too many branches
             raise TemplateProblem("the chat template cannot be read: it is too complex") from None
@@ -108,7 +108,7 @@ def _loaded(code: CodeType, *, strict: bool) -> Template:
 
 
 def _depth(tree: nodes.Template) -> int:
-    """Count how deep statements are nested in statements."""
+    """Return how deeply statements are nested."""
     deepest, level = 0, [node for node in tree.iter_child_nodes() if isinstance(node, nodes.Stmt)]
     while level:
         deepest += 1

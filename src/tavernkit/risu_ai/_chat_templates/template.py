@@ -19,19 +19,19 @@ from tavernkit.risu_ai._limits import CACHED_TEMPLATES, MAX_TEMPLATE_CHARACTERS,
 from tavernkit.risu_ai.errors import ChatTemplateError
 
 ROLES = ("system", "user", "assistant")
-"""The roles a template gets to see; other messages are left out."""
+"""The roles that a template gets; other messages are left out."""
 
 JOB = Job(Path(__file__).with_name("worker.py"))
-"""What worker processes do for chat templates."""
+"""The job of worker processes for chat templates."""
 
 
 class ChatTemplate:
     """A Jinja chat template.
 
     Templates that use what RisuAI's Jinja library lacks (``~``, ``//``, macros, most filters) are rendered with a
-    warning; in strict mode they raise, as RisuAI would, and so does whatever is asked of a name without a value. A
-    template that is wrong, or that refuses the messages with ``raise_exception``, raises ``ChatTemplateError``
-    always: there is no text to give. Compiling and rendering happen in a worker process with limits of its own.
+    warning; in strict mode they raise, as RisuAI would, and so does any use of a name without a value. A
+    template that is wrong, or that refuses the messages with ``raise_exception``, always raises ``ChatTemplateError``,
+    because there is no text to return. Compiling and rendering happen in a worker process with its own limits.
     """
 
     def __init__(self, text: str) -> None:
@@ -42,7 +42,7 @@ class ChatTemplate:
 
     @classmethod
     def compiled(cls, text: str) -> ChatTemplate:
-        """The template of a text; the ones used last are kept."""
+        """Return the template of a text, cached."""
         return _compiled().get_or_make(text, lambda: cls(text))
 
     def render(
@@ -87,7 +87,7 @@ class ChatTemplate:
 
 
 class OwnTemplate(ChatTemplate):
-    """A template of this library, which needs no process of its own."""
+    """A template of this library, which needs no worker process."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -17,7 +17,7 @@ class Handler:
         self._compiled: LRUCache[str, CompiledTemplate] = LRUCache(CACHED_TEMPLATES)
 
     def handle(self, payload: bytes, ask: Callable[[bytes], bytes]) -> bytes:
-        """Compile a template, and render it if that is asked for."""
+        """Compile a template, and render it if requested."""
         request = json.loads(payload)
         text: str = request["text"]
         reply: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""A chat with everything that a user of RisuAI can do to it."""
+"""A chat with all operations of RisuAI's users."""
 
 from tavernkit.risu_ai._conversation.chat import Chat
 

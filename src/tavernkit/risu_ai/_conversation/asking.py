@@ -1,4 +1,4 @@
-"""Asking the host's model: from a send, and from the triggers and the memory inside of a build."""
+"""Asks the host's model: from a send, and from triggers and memory inside a build."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 MEMORY_MODE = "memory"
 MAX_THREADS = 64
 _threads = concurrent.futures.ThreadPoolExecutor(MAX_THREADS, "tavernkit-risu")
-"""Builds run here. Some wait for a model, so that they must not take the event loop's own threads."""
+"""The threads of builds. Some builds wait for a model, so they must not use the event loop's own threads."""
 
 
 class Work(Protocol):
@@ -42,18 +42,18 @@ class Work(Protocol):
 
 
 class Asker:
-    """One operation's way to the model: remembers what was asked, and lets work in threads ask as well."""
+    """One operation's access to the model: records requests, and lets work in threads ask too."""
 
     def __init__(self, host: Host, work: Work | None = None) -> None:
         self.exchanges: list[Exchange] = []
         self.broken = False
-        """True if the last reply broke off after it had begun."""
+        """True if the last reply was cut off."""
         self.streaming = False
-        """True if pieces of the reply have come."""
+        """True if pieces of the reply have arrived."""
         self.unsent = ""
-        """What stands before the next piece: the marks of tools that were called."""
+        """The text before the next piece: the marks of called tools."""
         self.wants_reply = False
-        """True if a command wants the chat to be answered."""
+        """True if a command requests a reply."""
         self._host = host
         self._work = work
         self._loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class Asker:
             self._waiting = None
 
     async def work(self, function: Callable[[], T]) -> T:
-        """Run a build in a thread. Cancelling ends what it waits for, and waits until it has stopped."""
+        """Run a build in a thread. Cancelling stops its requests, and waits until it has ended."""
         if self._work is not None:
             return await self._work(function)
         future = self._loop.run_in_executor(_threads, contextvars.copy_context().run, function)
@@ -90,7 +90,7 @@ class Asker:
 
 
 class Helpers:
-    """Requests beside the chat, for one preset and its settings: each is tried as often as the settings say."""
+    """Requests outside the chat, for one preset and its settings, with the configured retries."""
 
     def __init__(self, asker: Asker, preset: Preset, settings: Settings) -> None:
         self._asker = asker
@@ -113,7 +113,7 @@ class Helpers:
             raise MemoryFailedError(SUMMARY_FAILED, f"{ERROR_PREFIX}{error}") from error
 
     def plan(self, messages: Sequence[PromptMessage], purpose: str) -> RisuPlan:
-        """The plan of a request beside the chat."""
+        """Return the plan of a request outside the chat."""
         preset = self._preset
         rules = RequestRules.of(preset, self._settings, preset.ai_model if purpose == MAIN_MODE else preset.sub_model)
         return helper_plan(messages, rules, purpose)
@@ -128,12 +128,12 @@ class Helpers:
         return self._asker.ask_now(plan)
 
     def send_chat(self) -> None:
-        """Let the model answer once the command line is done."""
+        """Let the model answer after the command line."""
         self._asker.wants_reply = True
 
 
 class _AskingTriggerHost:
-    """The application's trigger host, with the chat's own model behind ``llm`` and ``send_chat``."""
+    """The application's trigger host, with the chat's own model for ``llm`` and ``send_chat``."""
 
     def __init__(self, inner: TriggerHost, helpers: Helpers) -> None:
         self._inner = inner
@@ -150,9 +150,9 @@ def asking_host(inner: TriggerHost, helpers: Helpers) -> TriggerHost:
 
 
 def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settings) -> MemoryModels | None:
-    """The models of memory: summaries are the chat's own model's unless the application has one for them.
+    """Return the models of memory: the chat's own model summarises unless the application has another one.
 
-    Without any, only the kind of memory that needs no embeddings works; the others give way to trimming.
+    Without an embedder, only the kind of memory that needs no embeddings works; others fall back to trimming.
     """
     if given is None:
         raw = settings.raw

@@ -49,10 +49,10 @@ from tavernkit.risu_ai._sending.operation import Operation
 from tavernkit.risu_ai._sending.send import Send
 
 IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
-"""RisuAI has no prompt of its own for this: it is added behind everything else."""
+"""RisuAI has no prompt for this: it is added after everything else."""
 
 MAX_TOOL_ROUNDS = 8
-"""How often a model may call tools before it has to answer."""
+"""How often a model may call tools before it must answer."""
 
 Translator: TypeAlias = Callable[[str, str], Awaitable[str]]
 """Translates a text into a language."""
@@ -61,14 +61,14 @@ _T = TypeVar("_T")
 
 
 class Chat(ChatState):
-    """One chat with its state: messages, variables, note, lore, memory, and the replies one can go back to.
+    """One chat with its state: messages, variables, note, lore, memory, and earlier replies.
 
-    Takes every input of ``RisuAIInputs``: ``Chat(character=card, user=user, preset=preset, host=host)`` begins a
-    chat with a card, ``history`` goes on with one; ``Save.open()`` makes one out of a save. Operations are those of
+    Takes every input of ``RisuAIInputs``: ``Chat(character=card, user=user, preset=preset, host=host)`` starts a chat
+    with a card, ``history`` continues one; ``Save.open()`` makes one from a save. Operations are those of
     ``tavernkit._turns.Chat`` with the effects they have in RisuAI, and some that only RisuAI has.
 
-    As in RisuAI, nothing that a turn did is taken back by rerolling: variables, notes and summaries stay. Results of
-    regex scripts and the globals of Lua scripts are remembered as long as the object lives; they are not saved.
+    As in RisuAI, rerolling does not undo a turn's changes: variables, notes and summaries stay. Results of regex
+    scripts and the globals of Lua scripts are kept as long as the object exists; they are not saved.
     """
 
     # Turns
@@ -79,10 +79,10 @@ class Chat(ChatState):
         """Store the user's message and ask for a reply; in a group, for one of each speaker whose turn it is.
 
         Args:
-            text: The message. One that begins with ``/`` is a command line; it is sent if a command is not known.
+            text: The message. A text that begins with ``/`` is a command line; it is sent if a command is unknown.
             files: Ids of pictures (among ``inlays``) that are attached.
             speaker: Who answers in a group (name or id), even if muted.
-            commands: Run command lines; otherwise they are texts as any other.
+            commands: Run command lines; otherwise they are ordinary texts.
         """
         self.rerolls.meet(self.character.id)
         if commands and text.startswith("/"):
@@ -94,11 +94,11 @@ class Chat(ChatState):
         return await self._typed("send", text, files, speaker=self._member(speaker))
 
     async def continue_reply(self, text: str = "", *, speaker: str | None = None) -> Turn:
-        """Let the model go on with the last message.
+        """Let the model continue the last message.
 
         Args:
-            text: What the user typed; it is put before what the model adds.
-            speaker: Who goes on in a group (name or id). By default a whole round speaks, as in RisuAI.
+            text: What the user typed; it is put before the continuation.
+            speaker: Who continues in a group (name or id). By default a whole round speaks, as in RisuAI.
         """
         messages = self.chat.messages
         if len(messages) < 2 or messages[-1].role != "char":
@@ -117,7 +117,7 @@ class Chat(ChatState):
         return await self._rerolled("regenerate")
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
-        """Show the reply beside the last one; right of the newest asks for another."""
+        """Show the next swipe of the last reply; right of the newest one, ask for another."""
         self.rerolls.meet(self.character.id)
         moved = self.rerolls.move(self.chat.messages, direction)
         if moved is not None:
@@ -138,7 +138,7 @@ class Chat(ChatState):
         return await self._ask_beside("impersonate", self._impersonation())
 
     async def quiet(self, prompt: str) -> Turn:
-        """Ask something beside the chat. The answer is returned, not stored."""
+        """Ask something outside the chat. The answer is returned, not stored."""
         return await self._ask_beside("quiet", prompt)
 
     async def suggest(self) -> list[str]:
@@ -156,7 +156,7 @@ class Chat(ChatState):
         To have it done in every turn, pass ``send_steps``.
 
         Args:
-            text: The text; its style blocks stay as they are.
+            text: The text; its style blocks stay unchanged.
             language: The language to translate into.
             translator: Translates; by default the auxiliary model does.
         """
@@ -170,7 +170,7 @@ class Chat(ChatState):
         return await asker.work(lambda: self._operation(asker).translated(restore_styles(made, styles)))
 
     def preview(self, text: str = "", *, kind: TurnKind = "send", speaker: str | None = None) -> RisuPlan:
-        """Return the prompt that an operation would send. Nothing changes, so memory makes no summaries.
+        """Return the prompt that an operation would send. Nothing changes, so no summaries are made.
 
         Args:
             text: What the user says, or what a ``quiet`` prompt asks.
@@ -178,7 +178,7 @@ class Chat(ChatState):
             speaker: Who answers in a group (name or id); by default the first one whose turn it is.
         """
         changes: RisuAIInputs = {
-            # The application's own random numbers would be used up.
+            # Otherwise the application's own random numbers would be used up.
             "random": random_numbers(f"{self._seed} {self._turns}"),
             "speaker": self._member(speaker),
         }
@@ -196,11 +196,11 @@ class Chat(ChatState):
     # Triggers
 
     async def run_trigger(self, name: str, *, trigger_id: str | None = None) -> None:
-        """Run the manual triggers of a name, as a click on an element that names them does; groups have none.
+        """Run the manual triggers with a name, like a click on their element; groups have none.
 
         Args:
             name: The name of the triggers.
-            trigger_id: The id of the element that was clicked; triggers can ask for it.
+            trigger_id: The id of the clicked element, which triggers can read.
         """
         await self._operate(lambda operation: operation.run_trigger(name, trigger_id))
 
@@ -237,7 +237,7 @@ class Chat(ChatState):
         return await self._generate(kind, message=text, say_nothing=self._says_nothing(), speaker=speaker)
 
     async def _lose_reply(self, text: str) -> Turn:
-        """Store a text while the reply that a command asked for is on its way: RisuAI loses the reply."""
+        """Store a text while a reply requested by a command is pending: RisuAI loses that reply."""
         turn = await self._copy()._generate("send")  # noqa: SLF001  # it is one of us
         await self._operate(lambda operation: operation.take_message(), message=text)
         return dataclasses.replace(turn, text="")
@@ -286,7 +286,7 @@ class Chat(ChatState):
         return Turn(kind=kind, text=self._last_reply(), exchanges=tuple(asker.exchanges))
 
     async def _drive(self, send: Send, asker: Asker, steps: Generator[Ask, Answer, object]) -> ModelError | None:
-        """Let a send work in a thread and the host's model answer it; returns why the last request failed."""
+        """Run a send in a thread with the host's model; return why the last request failed."""
         answer: Answer | None = None
         failure: ModelError | None = None
         while True:
@@ -300,7 +300,7 @@ class Chat(ChatState):
     async def _answer(
         self, request: ModelRequest, steps: Generator[Ask, Answer, object], send: Send, asker: Asker
     ) -> tuple[Answer, ModelError | None]:
-        """Ask the host's model. Pieces of a stream go into the chat as they come."""
+        """Ask the host's model. Pieces of a stream go into the chat as they arrive."""
         asker.streaming, asker.unsent = False, ""
 
         def take(piece: ReplyPiece) -> None:
@@ -330,7 +330,7 @@ class Chat(ChatState):
         return Reply(reply.text, reply.alternatives), None
 
     async def _with_tools(self, request: ModelRequest, take: OnPiece, asker: Asker) -> models.Reply:
-        """Ask, and call the tools that the reply asks for until there are none. Marks in its text stand for them."""
+        """Ask, and run requested tools until there are none. Marks in the text refer to them."""
         on_piece = take if request.streamable else None
         reply = await asker.ask(request.plan, on_piece)
         said, calls = reply.text, dict[str, Mapping[str, object]]()
@@ -349,7 +349,7 @@ class Chat(ChatState):
         return dataclasses.replace(reply, text=said)
 
     async def _ask_beside(self, kind: TurnKind, text: str) -> Turn:
-        """Ask with a text behind the prompt; the chat stays as it is."""
+        """Ask with a text after the prompt; the chat does not change."""
         asker = self._asker()
         context = self._context(asker)
         plan = await asker.work(lambda: self._builder.run(context))
@@ -391,7 +391,7 @@ class Chat(ChatState):
         return Helpers(asker, self._preset or self.settings.preset, self.settings)
 
     def _apply(self, operation: Operation) -> None:
-        """Take over what an operation has changed so far."""
+        """Apply the changes of an operation so far."""
         self._set_chat(operation.chat)
         operation.variables.changes().apply(self.variables)
         self.character, self.settings = operation.character, operation.settings
@@ -409,7 +409,7 @@ class Chat(ChatState):
 
 
 def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
-    """The plan with a text behind it."""
+    """Return the plan with a text after it."""
     source: FrozenObject = {"stage": "application", "kind": kind, "reason": f"asked for with {kind}"}
     asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
     assert isinstance(asked, RisuPlan)
@@ -417,7 +417,7 @@ def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
 
 
 def _advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> object:
-    """Let a send work until it asks for something, or ends."""
+    """Run a send until it needs something, or ends."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration as done:
@@ -425,4 +425,4 @@ def _advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> ob
 
 
 def _ignore(_: ReplyPiece) -> None:
-    """The host shows the pieces of an answer that is not stored."""
+    """Ignore pieces of an answer that is not stored; the host shows them."""

@@ -1,4 +1,4 @@
-"""The state of one RisuAI chat, and what changes it without a model."""
+"""The state of one RisuAI chat, and operations without a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tavernkit.risu_ai._triggers.host import RefusingHost
 from tavernkit.stores._variables import GLOBAL, LOCAL
 
 Disabled = bool | Literal["allBefore"]
-"""True if a message is left out of prompts; ``allBefore`` leaves out all that comes before it as well."""
+"""True if a message is left out of prompts; ``allBefore`` also leaves out everything before it."""
 
 _BRANCH = re.compile(r" \(Branch(?: [0-9]+)?\)$")
 
@@ -43,11 +43,11 @@ _TURN_INPUTS = frozenset(
         *("speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls", "inlays"),
     )
 )
-"""Inputs that the chat gives each build itself."""
+"""Inputs that the chat itself passes to each build."""
 
 
 class ChatState:
-    """What a chat is made of: messages, variables, the character's other chats, settings, replies to go back to."""
+    """The state of a chat: messages, variables, the character's other chats, settings, earlier replies."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class ChatState:
         Args:
             host: Asks the model, runs tools and saves.
             services: What is compiled and counted, shared with other chats.
-            builder: Has inputs and services that other chats have as well; ``inputs`` win over its own.
+            builder: A builder with inputs and services shared with other chats; ``inputs`` override its own.
             run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
-            work: Runs builds; by default they run in threads of their own. Where triggers or memory ask a model, it
-                must not run them in the event loop's thread, where they would wait forever.
-            session: What the results of regex scripts and the globals of Lua scripts are remembered by, among the
-                services; by default they are this object's alone.
+            work: Runs builds; by default in separate threads. If triggers or memory ask a model, it must not use the
+                event loop's thread, where they would wait forever.
+            session: The cache key of regex script results and Lua globals among the services; by default unique to this
+                object.
             inputs: Inputs of every build, and the chat so far (``history``).
         """
         if builder is not None:
@@ -94,7 +94,7 @@ class ChatState:
         self._turns: int = 0
 
         self.settings: Settings = with_user(context)
-        """The settings. Triggers and a preset chain change them; so may the application."""
+        """The settings. Triggers and preset chains change them; the application may too."""
         self.character: RisuCharacter = context.owner
         """The character or group."""
         self.members: tuple[RisuCharacter, ...] = tuple(context.members)
@@ -110,17 +110,17 @@ class ChatState:
         self.rerolls = Rerolls()
         """The replies that swiping goes through."""
         self.tool_calls: dict[str, Mapping[str, object]] = dict(context.tool_calls)
-        """The calls of tools that messages name, and what they gave."""
+        """The tool calls that messages refer to, with their results."""
         self.inlays: dict[str, Inlay] = dict(context.inlays)
-        """The pictures, sounds and films that messages name; ``attach()`` adds one."""
+        """The pictures, audio and videos of messages; ``attach()`` adds one."""
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
         self.suggestions: tuple[str, ...] = ()
-        """What the user could say next, if the last turn asked for it (``SendSteps``)."""
+        """Suggestions for the user, if the last turn requested them (``SendSteps``)."""
         self.translations: Mapping[str, str] = {}
-        """The last turn's replies in the language they are shown in, by their ids, if that was asked for."""
+        """The last turn's translated replies, by their ids, if requested."""
         self.emotions: tuple[str, ...] = ()
-        """The pictures that the last turn asked for: chosen by scripts, or by the model if the screen shows them."""
+        """The emotion pictures of the last turn: chosen by scripts, or by the model if the screen shows them."""
         self.warnings: tuple[str, ...] = ()
         """What the last operation warned about."""
         self._first = self._app_state()
@@ -134,7 +134,7 @@ class ChatState:
 
     @property
     def lines(self) -> Sequence[JsonObject]:
-        """The messages as RisuAI stores them. The greeting is not one of them."""
+        """The messages in RisuAI's format, without the greeting."""
         return [thaw_object(message.to_json()) for message in self.chat.messages]
 
     @property
@@ -148,7 +148,7 @@ class ChatState:
         return chat_json(chat, local if known else None)
 
     def _stored_with(self, messages: list[Json]) -> JsonObject:
-        """Return the open chat as RisuAI stores it, with messages that are written already."""
+        """Return the open chat in RisuAI's format, with already written messages."""
         raw: FrozenObject = {**self.chat.raw, "message": ()} if "message" in self.chat.raw else self.chat.raw
         found = self._stored(dataclasses.replace(self.chat, messages=(), raw=raw))
         found["message"] = messages
@@ -171,7 +171,7 @@ class ChatState:
     # Changes
 
     def attach(self, attachment: Attachment) -> str:
-        """Keep a picture, sound or film for messages, and return the id by which they name it."""
+        """Store a picture, audio or video for messages, and return its id."""
         name = made_id("inlay", attachment.data_url)
         self.inlays[name] = Inlay(attachment)
         return name
@@ -182,7 +182,7 @@ class ChatState:
         self._set_chat(dataclasses.replace(self.chat, greeting_index=index % count - 1))
 
     def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line, as it is; its macros run with the next reply.
+        """Replace the text of a line; its macros run with the next reply.
 
         Args:
             index: The number of the line; -1 is the last.
@@ -222,7 +222,7 @@ class ChatState:
             self.disable(place)
 
     def unhide(self, start: int, end: int | None = None) -> None:
-        """Let hidden lines be part of prompts again.
+        """Include hidden lines in prompts again.
 
         Args:
             start: The first line.
@@ -240,7 +240,7 @@ class ChatState:
     # Other chats
 
     def new_chat(self) -> None:
-        """Begin another chat, first in the list, and open it."""
+        """Start another chat, first in the list, and open it."""
         name = f"New Chat {len(self.chats) + 1}"
         made = made_id("chat", self.chat.id, name)
         raw: JsonObject = {"message": [], "note": "", "name": name, "localLore": [], "fmIndex": -1, "id": made}
@@ -297,19 +297,19 @@ class ChatState:
         self._enter(page if isinstance(page, int) and 0 <= page < len(self.chats) else 0)
 
     def switch_persona(self, index: int) -> None:
-        """Use another persona; the name and the text in use are stored in the one before."""
+        """Use another persona; the active name and text are stored in the previous one."""
         self.settings = self.settings.switch_persona(index)
 
     def switch_preset(self, index: int) -> None:
-        """Use another preset; what is in force is stored in the one before."""
+        """Use another preset; the active values are stored in the previous one."""
         self.settings = self.settings.switch_preset(index)
 
     # Saving
 
     def snapshot(self) -> JsonObject:
-        """Return everything that an operation may change as JSON: what a store keeps and undo goes back to.
+        """Return everything that an operation may change, as JSON, for stores and undo.
 
-        Read only: snapshots share the messages that are the same in them.
+        Read-only: snapshots share unchanged messages.
         """
         found: JsonObject = {
             "chat": self._stored_with(self._stored_messages.json(self.chat.messages)),
@@ -325,7 +325,7 @@ class ChatState:
         return found
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
-        """Go back to a snapshot. What it does not say is as it was when the chat was opened.
+        """Go back to a snapshot. Missing parts are as they were when the chat was opened.
 
         Raises:
             ConfigError: The snapshot has no chat.
@@ -382,7 +382,7 @@ class ChatState:
             self._set_messages((*messages[:place], change(messages[place]), *messages[place + 1 :]))
 
     def _group_greetings(self) -> tuple[RisuMessage, ...]:
-        """The first messages of a group's members, which a new chat begins with."""
+        """Return the first messages of a group's members, with which a new chat begins."""
         if not self.character.is_group:
             return ()
         known = {each.id: each for each in self.members}
@@ -392,13 +392,13 @@ class ChatState:
         return tuple(RisuMessage(role="char", data=text, saying=each) for each, text in greeting.items() if text)
 
     def _begin(self, chat: RisuChat) -> None:
-        """Open a chat that is new in the list."""
+        """Open a new chat of the list."""
         self._leave()
         self.chats.insert(0, chat)
         self._enter(0)
 
     def _leave(self) -> None:
-        """Put the variables into the chat that is closed."""
+        """Store the variables in the chat that is closed."""
         self._set_chat(RisuChat.from_json(self.stored))
 
     def _enter(self, page: int) -> None:
@@ -427,7 +427,7 @@ class ChatState:
 
 
 def branch_comment(chat: str, name: str, line: str) -> RisuMessage:
-    """The line at the end of a branch that says where it came from; no prompt has it.
+    """Return the last line of a branch, which names its origin; it is never sent.
 
     Args:
         chat: The id of the chat.
@@ -439,7 +439,7 @@ def branch_comment(chat: str, name: str, line: str) -> RisuMessage:
 
 
 def branch_names(name: str) -> Generator[str]:
-    """What branches of a chat are called: the first name that is free is taken."""
+    """Yield the names of branches of a chat; the first free one is used."""
     name = _BRANCH.sub("", name)
     yield f"{name} (Branch)"
     number = 2

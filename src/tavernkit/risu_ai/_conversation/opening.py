@@ -13,7 +13,7 @@ from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore
 
 
 class NoHost:
-    """Stands in until the application gives a host."""
+    """Placeholder until the application sets a host."""
 
     async def ask(self, *_: object, **__: object) -> object:
         raise ConfigError("this chat has no host to ask a model with: pass host=... or use tavernkit.Conversation")
@@ -22,18 +22,18 @@ class NoHost:
 
 
 class ChatVariables(InMemoryVariablesStore):
-    """The variables of a chat. As in RisuAI, reading one is enough for the chat to have a place for them."""
+    """The variables of a chat. As in RisuAI, reading one creates the chat's variables."""
 
     read = False
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
+        """Return a value, or None if there is none."""
         self.read = self.read or scope == LOCAL
         return super().get(name, scope)
 
 
 def with_user(context: RisuAIContext) -> Settings:
-    """The settings with the application's user in the place of the persona in use."""
+    """Return the settings with the application's user instead of the active persona."""
     if context.user is None:
         return context.settings
     return context.settings.replace(username=context.user_name, persona_prompt=context.persona_prompt)

@@ -1,4 +1,4 @@
-"""Replies to choose from: what RisuAI's arrows on the last message go through."""
+"""Earlier replies: what RisuAI's arrows on the last message go through."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tavernkit.risu_ai._objects import RisuMessage
 Messages = tuple[RisuMessage, ...]
 
 MAX_CHOICES = 100
-"""How many replies keep their choices; the oldest are forgotten."""
+"""How many replies keep their choices; the oldest are dropped."""
 
 
 @dataclass(slots=True)
 class Choices:
-    """Texts that can stand in the place of one reply, and which of them does."""
+    """The alternatives of one reply, and the current one."""
 
     texts: tuple[str, ...]
     index: int = 0
@@ -60,7 +60,7 @@ class Rerolls:
             del self.choices[next(iter(self.choices))]
 
     def move(self, messages: Messages, direction: Literal["left", "right"]) -> Messages | None:
-        """Show the reply beside the last one; None if there is none on that side."""
+        """Show the next reply on one side; None if there is none."""
         step = 1 if direction == "right" else -1
         choices = self.choices.get(generation_id(messages[-1])) if messages else None
         text = None if choices is None else choices.step(step)
@@ -74,7 +74,7 @@ class Rerolls:
         return (*messages[: max(len(messages) - len(tail), 0)], *tail)
 
     def begin(self, messages: Messages) -> None:
-        """Make the reply that is there the first choice, if there are none."""
+        """Make the current reply the first choice, if there are none."""
         if not self.tails:
             self.tails, self.position = [messages[-1:]], 0
 
@@ -89,7 +89,7 @@ class Rerolls:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Rerolls:
-        """Read the state of a snapshot; what is none is left out."""
+        """Read the state of a snapshot; invalid parts are left out."""
         tails, position, character, choices = (data.get(key) for key in ("tails", "position", "character", "choices"))
         found = cls(
             tails=[_messages(tail) for tail in tails if is_sequence(tail)] if is_sequence(tails) else [],
@@ -108,7 +108,7 @@ def _messages(tail: Sequence[object]) -> Messages:
 
 
 def taken_back(messages: Messages) -> Messages:
-    """The chat without its last reply: back to the user's message, or to the same speaker's one before."""
+    """Return the chat without its last reply: back to the user's message, or to the same speaker's previous one."""
     if not messages:
         return messages
     kept, speaker = [*messages], messages[-1].saying

@@ -29,7 +29,7 @@ _PERSONA_KEYS = {"id": "id", "name": "name", "prompt": "personaPrompt", "icon": 
 
 
 class StoredMessages:
-    """What was made of the messages of a chat. Messages cannot be changed, so that other objects are other messages."""
+    """The cached forms of a chat's messages. Messages are immutable, so identity decides."""
 
     def __init__(self) -> None:
         self._messages: tuple[RisuMessage, ...] = ()
@@ -38,12 +38,12 @@ class StoredMessages:
         self._joined = GrowingJoin(b",")
 
     def json(self, messages: tuple[RisuMessage, ...]) -> list[Json]:
-        """Return messages as JSON, in a list of its own; the messages in it are not to be changed."""
+        """Return messages as JSON, in a list of its own; its messages must not be changed."""
         self._see(messages)
         return [*self._json]
 
     def written(self, messages: tuple[RisuMessage, ...]) -> list[bytes]:
-        """Return messages as a file has them, to be joined by commas; most are joined already."""
+        """Return messages in file format, to be joined by commas; most are already joined."""
         self._see(messages)
         for message in self._json[len(self._written) :]:
             self._written.append(json_stringify(message).encode("utf-8", "surrogatepass"))
@@ -107,7 +107,7 @@ class AppState:
 
 
 def _settings_changes(before: Settings, after: Settings) -> JsonObject:
-    """The settings that triggers, personas and presets change, as far as they did."""
+    """Return the settings that triggers, personas and presets have changed."""
     found: JsonObject = {}
     if after.username != before.username:
         found["username"] = after.username

@@ -1,4 +1,4 @@
-"""AES-256-GCM in plain Python, for the preset files RisuAI seals with a key that everybody knows.
+"""AES-256-GCM in plain Python, for preset files that RisuAI encrypts with a public key string.
 
 It hides nothing and protects nothing: the key is part of the format. That is why no cryptographic library is needed
 to read a preset, and why this code must not be used for secrets (it is not constant-time).
@@ -87,7 +87,7 @@ def _encrypt_block(words: list[int], block: bytes) -> bytes:
 
 
 def _hash_table(key: int) -> list[list[int]]:
-    """Products of the hash key with every byte in every place, so that a block takes sixteen look-ups."""
+    """Products of the hash key with every byte in every position, so that a block takes sixteen lookups."""
     powers: list[int] = []
     for _ in range(128):
         powers.append(key)

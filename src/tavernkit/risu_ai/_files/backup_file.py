@@ -18,7 +18,7 @@ _FIELD = _LENGTH.size
 
 @dataclass(frozen=True, slots=True)
 class BackupEntry:
-    """One entry. Its name is data, never a path; its bytes are read when they are asked for."""
+    """One entry. Its name is data, never a path; its bytes are read on demand."""
 
     name: str
     size: int
@@ -45,7 +45,7 @@ class BackupEntry:
 class BackupIndex:
     """The entries that are complete, in order; ``problem`` says where and why the reading ended early.
 
-    ``rest`` is what is there of an entry that the end of the file cuts off, which RisuAI does not read.
+    ``rest`` is the rest of a truncated last entry, which RisuAI does not read.
     """
 
     entries: tuple[BackupEntry, ...]
@@ -54,20 +54,19 @@ class BackupIndex:
 
     @property
     def database(self) -> BackupEntry | None:
-        """The database: the last one, if there are several."""
+        """The database; the last one if there are several."""
         return next((entry for entry in reversed(self.entries) if entry.is_database), None)
 
     @property
     def assets(self) -> Mapping[str, BackupEntry]:
-        """The assets by name: of two with the same name the later one."""
+        """The assets by name; the later one of duplicates."""
         return {entry.name: entry for entry in self.entries if not entry.is_database}
 
 
 def read_index(source: Source) -> BackupIndex:
     """List the entries of a backup without reading what is in them.
 
-    As RisuAI does it, the first entry that is not complete ends the reading, and up to three bytes at the end are
-    nothing at all.
+    As in RisuAI, reading stops at the first incomplete entry, and up to three bytes at the end are ignored.
     """
     entries: list[BackupEntry] = []
     total = source.size
@@ -109,10 +108,10 @@ def _cut(
 
 
 def looks_like_backup(start: bytes, total: int | None) -> bool:
-    """Return True if a file that begins so is a backup.
+    """Return True if a file with this beginning is a backup.
 
     Args:
-        start: How it begins.
+        start: The first bytes.
         total: How many bytes it has; None if it may be cut off in its first entry.
     """
     if len(start) < _FIELD:
@@ -134,7 +133,7 @@ def write_backup(out: BinaryIO, assets: Iterable[tuple[str, bytes]], database: b
 
     Args:
         out: Where to write.
-        assets: Names and bytes; only the part of a name behind the last slash is kept.
+        assets: Names and bytes; only the part of a name after the last slash is kept.
         database: The database, encoded.
     """
     for name, data in assets:

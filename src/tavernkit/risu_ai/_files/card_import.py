@@ -1,4 +1,4 @@
-"""RisuAI's character of a card: what its importer makes of one, without storing assets."""
+"""Converts a card to RisuAI's character as its importer does, without storing assets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ASSET_LISTS = (("emotions", "emotionImages"), ("additionalAssets", "additionalA
 
 
 def risu_character(value: object) -> RisuCharacter | None:
-    """Make RisuAI's character of a card, a loaded file, RisuAI's own JSON, or nothing."""
+    """Make RisuAI's character from a card, a loaded file, RisuAI's own JSON, or None."""
     if value is None or isinstance(value, RisuCharacter):
         return value
     if isinstance(value, (Character, Bundle)):
@@ -29,10 +29,9 @@ def risu_character(value: object) -> RisuCharacter | None:
 
 
 def character_from_card(card: Character | Bundle, module: Module | None = None) -> RisuCharacter:
-    """The character RisuAI makes of a card, or of a loaded file. Its assets keep the addresses they have in the card.
+    """Return RisuAI's character for a card or a loaded file. Its assets keep the addresses they have in the card.
 
-    ``module`` is the one beside a CHARX card (a loaded file has it): its lore, scripts and triggers stand in for the
-    card's.
+    ``module`` is the one in a CHARX archive (a loaded file has it): its lore, scripts and triggers replace the card's.
 
     Args:
         card: A card, or a loaded card file.

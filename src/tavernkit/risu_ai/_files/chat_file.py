@@ -32,7 +32,7 @@ ONE_CHAT, ALL_CHATS = "risuChat", "risuAllChats"
 VERSIONS = (1, 2)
 WRITTEN_VERSION = 2
 VARIABLE_MARK = "$"
-"""What stands before the name of a variable in a chat's ``scriptstate``."""
+"""The prefix of variable names in a chat's ``scriptstate``."""
 
 
 _PAGE_START = 1000
@@ -40,7 +40,7 @@ _PAGE_MARK = b'"idat"'
 
 
 class ChatFileError(FileFormatError):
-    """The file holds no RisuAI chat."""
+    """The file contains no RisuAI chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ChatFile:
 
 
 def _read_page(data: bytes, warn: Warn) -> RisuChat:
-    """Read the chat that an exported page holds in an element of its own, with its angle brackets escaped."""
+    """Read the chat in an exported page, which is in its own element with escaped angle brackets."""
     start = data.find(b">", data.find(_PAGE_MARK)) if _PAGE_MARK in data else -1
     end = data.find(b"<", start)
     if start < 0 or end < 0:
@@ -90,13 +90,13 @@ def _read_page(data: bytes, warn: Warn) -> RisuChat:
 
 
 def _has_lines(data: bytes) -> bool:
-    """True if each line is a JSON object of its own, as in SillyTavern's chats."""
+    """Return True if each line is a separate JSON object, as in SillyTavern's chats."""
     first, _, rest = data.partition(b"\n")
     return first.rstrip().endswith(b"}") and (bool(rest.strip()) or b'"chat_metadata"' in first)
 
 
 def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
-    """Read the bytes of a chat file; raises ``ChatFileError`` if they hold no chat."""
+    """Read the bytes of a chat file; raises ``ChatFileError`` if they contain no chat."""
     if len(data) > MAX_CHAT_BYTES:
         raise LimitExceededError(f"the chat has {len(data)} bytes, more than {MAX_CHAT_BYTES}", limit="MAX_CHAT_BYTES")
     value = parse_json(data, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
@@ -130,10 +130,10 @@ def write_chats(file: ChatFile) -> bytes:
 
 
 def write_chat(chat: JsonObject, messages: Sequence[bytes]) -> bytes:
-    """Write the bytes of a file with one chat whose messages are written already.
+    """Write the bytes of a file with one chat and already written messages.
 
     Args:
-        chat: The chat as RisuAI stores it; its ``message`` is not looked at.
+        chat: The chat as RisuAI stores it; its ``message`` is ignored.
         messages: Its messages.
     """
     parts: list[bytes] = []

@@ -19,7 +19,8 @@ class CompressionError(ValueError):
 def decompress(data: bytes, max_bytes: int) -> bytes:
     """Decompress as the library does that RisuAI uses: no checksum counts, but the size at the end of gzip data does.
 
-    The trailer is cut off blindly, so bytes behind the data usually break it; a size that is too small cuts the result.
+    The trailer is cut off without a check, so bytes after the data usually break it; a size that is too small truncates
+    the result.
     """
     if data[:3] == GZIP:
         size = int.from_bytes(data[-4:], "little")
@@ -30,7 +31,7 @@ def decompress(data: bytes, max_bytes: int) -> bytes:
 
 
 def gunzip(data: bytes, max_bytes: int) -> bytes:
-    """Decompress gzip data with its checksum, and nothing behind it."""
+    """Decompress gzip data, checking its checksum, with nothing after it."""
     try:
         stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
         found = stream.decompress(data, max_bytes + 1)
@@ -60,7 +61,7 @@ def salvage(data: bytes, max_bytes: int) -> bytes:
 
 
 def is_zlib(data: bytes) -> bool:
-    """Return True if the bytes begin as zlib data does."""
+    """Return True if the bytes begin like zlib data."""
     return len(data) > 1 and data[0] & 15 == 8 and data[0] >> 4 <= 7 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
@@ -82,7 +83,7 @@ def _limit(found: bytes | bytearray, max_bytes: int) -> None:
 
 
 def _gzip_header(data: bytes) -> int:
-    """Where the deflated data begins."""
+    """Return where the deflated data begins."""
     flags, at = data[3] if len(data) > 3 else 0, 10
     if flags & _HAS_EXTRA:
         at += 2 + int.from_bytes(data[at : at + 2], "little")

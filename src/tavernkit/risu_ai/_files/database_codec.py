@@ -22,7 +22,7 @@ from tavernkit.risu_ai._limits import (
 )
 
 Database: TypeAlias = dict[str, Packed]
-"""RisuAI's database as it was decoded: JSON, and here and there bytes or dates."""
+"""RisuAI's decoded database: JSON, with some bytes and dates."""
 
 Remote: TypeAlias = Callable[[str], bytes | None]
 """Finds the file of a block that is stored elsewhere, by the name of the block."""
@@ -37,11 +37,11 @@ PARSED = frozenset({ROOT, CHARACTER, PRESETS, MODULES, REMOTE})
 _NAMES = {ROOT: "root", CHARACTER: "character", PRESETS: "preset", MODULES: "modules", REMOTE: "remote"}
 
 BUILT_IN_PRESET: Mapping[str, Packed] = {"name": "Default"}
-"""Stands for the preset that RisuAI brings along and uses where a file has none. Its texts are not ours to copy."""
+"""Replaces RisuAI's built-in preset, which it uses if a file has none. Its texts are not ours to copy."""
 
 
 class DatabaseError(FileFormatError):
-    """The bytes are no RisuAI database, or too damaged to be read."""
+    """The bytes are not a RisuAI database, or too damaged to be read."""
 
 
 _Problem = (MessagePackError, CompressionError, ValueError)
@@ -56,7 +56,7 @@ def no_remote(name: str) -> bytes | None:
 class Decoder:
     """Decodes databases.
 
-    ``salvage`` gives what can be read of a damaged file, with warnings, where RisuAI refuses the whole of it.
+    ``salvage`` returns the readable part of a damaged file, with warnings; RisuAI refuses such files.
     ``remote`` finds blocks that are stored elsewhere. ``undefined`` is what undefined list items become.
     """
 
@@ -69,7 +69,7 @@ class Decoder:
         """Decode a database.
 
         Raises:
-            DatabaseError: RisuAI would not load it either; with ``salvage``: nothing of it can be read.
+            DatabaseError: RisuAI would not load it either; with ``salvage``, it is completely unreadable.
             LimitExceededError: It is too large or nests too deeply.
         """
         version = data[len(MARK)] if len(data) > len(MARK) and data.startswith(MARK) else 0
@@ -102,7 +102,7 @@ class Decoder:
         return self._packed(body)
 
     def _fallback(self, body: bytes) -> Database:
-        """What RisuAI tries next: an old prefix of six bytes, then compressed JSON or MessagePack."""
+        """Try what RisuAI tries next: an old prefix of six bytes, then compressed JSON or MessagePack."""
         try:
             return self._packed(body[len(OLD_PREFIX) :])
         except MessagePackError:
@@ -176,7 +176,7 @@ class _Block:
 
 
 class _Blocks:
-    """A database in blocks, put together in their order."""
+    """A database in blocks, joined in order."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
@@ -239,7 +239,7 @@ class _Blocks:
             return None
 
     def _remote(self, value: Packed) -> list[_Block]:
-        """A block that is stored in a file of its own is read behind all others."""
+        """Read a block that is stored in a separate file, after all others."""
         name, kind = (value.get("name"), value.get("type")) if isinstance(value, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(kind, int):
             return []
@@ -271,7 +271,7 @@ def encode_database(database: Mapping[str, object], *, blocks: bool = False) -> 
 
     Args:
         database: The database; keys that RisuAI does not know are kept.
-        blocks: Write blocks, as in ``database.bin``, instead of the form that backups have.
+        blocks: Write blocks, as in ``database.bin``, instead of the format of backups.
     """
     if not blocks:
         return MARK + bytes([COMPRESSED]) + gzip.compress(pack(database), mtime=0)

@@ -1,4 +1,4 @@
-"""Tells what a file is that is not the one wanted, by how it begins or by what is in it."""
+"""Detects the kind of other files, by their first bytes or their content."""
 
 from __future__ import annotations
 

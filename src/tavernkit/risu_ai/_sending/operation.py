@@ -88,11 +88,11 @@ class Operation:
             self._finish(state)
 
     def run_trigger(self, name: str, trigger_id: str | None = None) -> None:
-        """Run the manual triggers of a name, as a click on an element that names them does; groups have none.
+        """Run the manual triggers with a name, like a click on their element; groups have none.
 
         Args:
             name: The name of the triggers.
-            trigger_id: The id of the element that was clicked; triggers can ask for it.
+            trigger_id: The id of the clicked element, which triggers can read.
         """
         if self._context.owner.is_group:
             return

@@ -1,4 +1,4 @@
-"""The slots: every text that is expanded before triggers run, examples and background included."""
+"""The slots: every text that is expanded before triggers run, including examples and background."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHARACTER_TAGS, _USER_TAGS = ("{{char}}:", "<bot>:"), ("{{user}}:", "<user>:")
 def example_messages(text: str, name: str, expand: Callable[[str], str]) -> list[PromptMessage]:
     """Read the example dialogue of a character called ``name``; ``expand`` is applied to every text.
 
-    As in RisuAI, what follows a second colon on a speaker's line is lost, a name counts only if it has no capitals,
+    As in RisuAI, text after a second colon on a speaker's line is lost, a name counts only if it has no capitals,
     and lines before the first speaker are dropped.
     """
     if not text:
@@ -74,7 +74,7 @@ def background(text: str, messages: Sequence[RisuMessage], embed: Embed | None, 
 
 
 class CbsStep(Step[RisuState, NoConfig]):
-    """Fills the slots with expanded texts, counts them, and begins the chat with examples, start line and greeting.
+    """Fills the slots with expanded texts, counts them, and starts the chat with examples, start line and greeting.
 
     Variables that start triggers set are not seen here; cards of a template are expanded later, when they are printed.
     Reads ``lore``, ``template``, ``chat``. Writes ``slots`` and ``total``.

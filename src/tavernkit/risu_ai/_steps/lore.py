@@ -15,8 +15,8 @@ from tavernkit.risu_ai._state import RisuState
 class LoreStep(Step[RisuState, NoConfig]):
     """Scans the lore of the character (or group), the chat and the modules over the expanded chat.
 
-    Reads ``chat`` and ``texts``. Writes ``lore`` and ``lore_result``, and the marks of entries that want to be
-    remembered as chat variables.
+    Reads ``chat`` and ``texts``. Writes ``lore`` and ``lore_result``, and the marks of entries that are stored as chat
+    variables.
     """
 
     name = "lore"

@@ -72,7 +72,7 @@ def _leave_out(state: RisuState, gone: list[Dropped]) -> None:
 
 
 def _store(state: RisuState) -> None:
-    """Keep on the chat what memory wants to find there next time, and where the prompt begins now."""
+    """Store the memory's data on the chat, and where the prompt begins now."""
     before = state.chat.raw
     data = {LAST_MEMORY: state.last_memory, **state.memory_data}
     if any(before.get(key) != value for key, value in data.items()):
@@ -83,7 +83,7 @@ def _store(state: RisuState) -> None:
 
 
 def _remembered(state: RisuState) -> bool:
-    """Let the character's memory make the chat fit; return True if it has one."""
+    """Make the chat fit with the character's memory; return False if it has none."""
     settings = state.context.settings.raw
     if not state.uses_memory:
         return False
@@ -122,7 +122,7 @@ def _remembered(state: RisuState) -> bool:
 
 
 def _tell(state: RisuState, items: list[PromptMessage]) -> None:
-    """Say which memory there is, and which messages it stands for."""
+    """Report the memory, and which messages it replaces."""
     name, kept = memory_name(state.context.settings.raw), {id(item) for item in items}
     gone = [item for item in state.slots.chats if id(item) not in kept]
     reason = f"{name} stands in for the oldest messages"

@@ -1,4 +1,4 @@
-"""The plan: a last look at the budget, then blocks."""
+"""Makes the plan: a last check of the budget, then blocks."""
 
 from __future__ import annotations
 

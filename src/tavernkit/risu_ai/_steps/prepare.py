@@ -17,10 +17,10 @@ from tavernkit.risu_ai._state import RisuState
 
 
 class PrepareStep(Step[RisuState, NoConfig]):
-    """Settles preset, speaker and template, and expands every stored message for good.
+    """Determines preset, speaker and template, and permanently expands every stored message.
 
     Reads ``context``. Writes ``preset``, ``character``, ``fields``, ``switches``, ``template``, ``chat`` and ``texts``;
-    ``setvar`` and its like in stored messages are carried out here.
+    ``setvar`` and similar functions in stored messages are executed here.
     """
 
     name = "prepare"
@@ -46,7 +46,7 @@ class PrepareStep(Step[RisuState, NoConfig]):
 
 
 def find_speaker(state: RisuState, *, chained: bool = True) -> None:
-    """Find out who speaks, with which preset, template and scripts; without ``chained`` the preset chain waits."""
+    """Find the speaker, with preset, template and scripts; without ``chained``, the preset chain is not used."""
     context = state.context
     if chained and not state.in_group:
         state.settings = chained_settings(context, state.texts.context.random, state.warn)

@@ -73,13 +73,13 @@ class RegexScriptsStep(Step[RisuState, NoConfig]):
 
 
 def _may_share(state: RisuState) -> bool:
-    """Return True if nothing changes messages of the history before the oldest are dropped and the rest is copied."""
+    """Return True if nothing changes messages of the history before it is trimmed and copied."""
     plain = state.context.strategy == REFERENCE and not state.frozen_lore and not state.uses_memory
     return plain and state.is_standard
 
 
 def _write(state: RisuState, writer: HistoryWriter, sent: tuple[RisuMessage, ...]) -> WrittenMessages:
-    """Write the messages that are sent; those that every build writes alike are written once."""
+    """Write the messages that are sent; those that are the same in every build are cached."""
     memory, counter, user = state.services.histories, state.counter, state.texts.context.user_name
     has_scripts = state.has_scripts(MODE)
 
@@ -115,7 +115,7 @@ def _write(state: RisuState, writer: HistoryWriter, sent: tuple[RisuMessage, ...
 
 
 def _rules(state: RisuState, writer: HistoryWriter, user: str) -> Hashable:
-    """What messages without CBS are written by; nothing if they depend on more."""
+    """Return the rules for messages without CBS; None if they depend on more."""
     if state.context.token_estimator is not None or writer.rules.in_group or writer.rules.send_name:
         return None
     scripts = state.runner.scripts_version(MODE, state.scripts) if state.has_scripts(MODE) else None

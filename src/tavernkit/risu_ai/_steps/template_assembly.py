@@ -1,4 +1,4 @@
-"""The cards, or the preset's order: everything finds its place."""
+"""Assembles the messages by the template's cards or the preset's order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tavernkit.risu_ai._state import RisuState
 
 
 def inject_into_chat(state: RisuState) -> None:
-    """Put injections into the chat, as deep from its end as they say."""
+    """Put injections into the chat at their depths."""
     for depth, message in _messages(state, "chat"):
         if state.context.volatile == TAIL:
             _put_behind(state, message, f"in the chat at depth {depth}" if depth else "")
@@ -24,7 +24,7 @@ def inject_into_chat(state: RisuState) -> None:
 
 
 def inject_around(state: RisuState, messages: list[PromptMessage]) -> None:
-    """Put injections before everything, or behind it."""
+    """Put injections before or after everything."""
     messages[:0] = [message for _, message in _messages(state, "before")]
     messages += [message for _, message in _messages(state, "after")]
 
@@ -44,7 +44,7 @@ def _messages(state: RisuState, position: str) -> list[tuple[int, PromptMessage]
 
 
 class TemplateAssemblyStep(Step[RisuState, NoConfig]):
-    """Puts lore into the chat, adds what triggers want, walks the template or the order, and trims every text.
+    """Puts lore into the chat, adds texts of triggers, walks the template or the order, and trims every text.
 
     Reads ``slots``, ``lore``, ``template``, ``preset``. Writes ``slots`` and ``messages``.
     """
@@ -89,7 +89,7 @@ def _place_lore(state: RisuState) -> None:
 
 
 def _put_behind(state: RisuState, message: PromptMessage, where: str) -> None:
-    """Put a message behind the chat (``volatile="tail"``)."""
+    """Put a message after the chat (``volatile="tail"``)."""
     slots = state.slots
     (slots.chats if state.template is not None else slots.last_chat).append(message)
     if where:
@@ -97,7 +97,7 @@ def _put_behind(state: RisuState, message: PromptMessage, where: str) -> None:
 
 
 def _add_trigger_texts(state: RisuState) -> None:
-    """Put texts of start triggers around the last message and behind everything; a template prints only the latter."""
+    """Put texts of start triggers around the last message and after everything; a template prints only the latter."""
     additions, slots = state.additions, state.slots
     if additions.promptend:
         slots.post_everything.append(_trigger_message(additions.promptend, "promptend"))

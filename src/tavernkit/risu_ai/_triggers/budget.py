@@ -1,4 +1,4 @@
-"""Counts what a run uses."""
+"""Counts the resources of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tavernkit.risu_ai._triggers.limits import TriggerLimits
 from tavernkit.risu_ai._triggers.signals import TriggerLimitError
 
 _STEPS_BETWEEN_LOOKS = 16
-"""To look at the clock takes as long as a small effect."""
+"""Reading the clock takes as long as a small effect."""
 
 
 def _clock() -> float:
@@ -32,7 +32,7 @@ class Budget:
         self._spent = 0.0
 
     def step(self) -> None:
-        """Pay for one effect."""
+        """Count one effect."""
         self._steps -= 1
         if self._steps < 0:
             raise TriggerLimitError(f"more than {self.limits.steps} effects in one run", limit="steps")
@@ -40,17 +40,17 @@ class Budget:
             self.check_time()
 
     def check_time(self) -> None:
-        """Stop a run that takes too long; for what goes through many things in one effect."""
+        """Stop a run that takes too long; for effects that process many items."""
         if _clock() - self._started + self._spent > self.limits.seconds:
             raise TriggerLimitError(f"the run took more than {self.limits.seconds} seconds", limit="seconds")
 
     def text(self, text: str) -> str:
-        """Pay for a text and hand it back."""
+        """Count a text and return it."""
         self.size(len(text))
         return text
 
     def size(self, length: int) -> None:
-        """Pay for a text of that length, before it is made."""
+        """Count a text of that length, before it is made."""
         if length > self.limits.text:
             raise TriggerLimitError(f"a text of more than {self.limits.text} characters", limit="text")
         self._text -= length
@@ -60,7 +60,7 @@ class Budget:
             )
 
     def host_call(self) -> None:
-        """Pay for a question to the host."""
+        """Count a call of the host."""
         self._host_calls -= 1
         if self._host_calls < 0:
             raise TriggerLimitError(
@@ -68,10 +68,10 @@ class Budget:
             )
 
     def spend(self, seconds: float) -> None:
-        """Count processor time that another process took; what is less than nothing was not ours in this one."""
+        """Count processor time of another process; negative values correct this process's own."""
         self._spent += seconds
 
     def count(self, name: str, number: int, most: int) -> None:
-        """Refuse more things of a kind than allowed."""
+        """Refuse more items of a kind than allowed."""
         if number > most:
             raise TriggerLimitError(f"more than {most} {name}", limit=name)

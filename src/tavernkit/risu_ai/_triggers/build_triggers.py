@@ -1,4 +1,4 @@
-"""Where triggers and Lua meet a build."""
+"""Runs triggers and Lua in a build."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _EDIT_KINDS: dict[ScriptMode, str] = {"editinput": "editInput", "editoutput": "e
 def run_build_triggers(
     state: RisuState, mode: TriggerMode, *, name: str = "", trigger_id: str | None = None
 ) -> TriggerResult | None:
-    """Run the triggers of the speaking character and the modules over the chat, and store what they changed.
+    """Run the triggers of the speaking character and the modules on the chat, and store their changes.
 
-    A ``manual`` run takes those of a name; ``trigger_id`` is the id of the element that was clicked.
+    A ``manual`` run uses those with a name; ``trigger_id`` is the id of the element that was clicked.
 
-    Gives nothing when there are none, when a trigger broke the run off, and when one failed (which a send and strict
-    mode raise): variables written before that are kept.
+    Returns None if there are none, if a trigger aborted the run, or if one failed (which raises in a send and in strict
+    mode): variables written before that are kept.
     """
     if not _has_triggers(state):
         return None
@@ -66,7 +66,7 @@ def run_build_triggers(
 
 
 def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
-    """Let Lua listeners change a text before its scripts run. In a group only those of modules do."""
+    """Let Lua listeners change a text before its scripts run. In a group, only those of modules run."""
     kind = _EDIT_KINDS.get(mode)
     if kind is None or not _has_triggers(state):
         return text
@@ -81,7 +81,7 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
 
 
 def click_button(state: RisuState, name: str) -> None:
-    """Call the Lua handlers of a button and store what they changed."""
+    """Call the Lua handlers of a button and store their changes."""
     result = state.trigger_engine.click(state.texts.context, name, **_options(state, strict=state.context.strict))
     if result.reloads.screen:
         state.runner.forget()
@@ -89,7 +89,7 @@ def click_button(state: RisuState, name: str) -> None:
 
 
 def run_command(state: RisuState, line: str) -> bool:
-    """Run a command line and store what it changed; False if one of its commands is not known."""
+    """Run a command line and store its changes; False if a command is unknown."""
     result = state.trigger_engine.command(state.texts.context, line, **_options(state, strict=state.context.strict))
     if result.reloads.screen:
         state.runner.forget()
@@ -98,7 +98,7 @@ def run_command(state: RisuState, line: str) -> bool:
 
 
 def shown_text(state: RisuState, index: int) -> str:
-    """What the screen would show of a message, or of the greeting (-1): macros that write are hidden."""
+    """Return what the screen would show of a message, or of the greeting (-1), without macros that write."""
     messages, context = state.chat.messages, state.texts.context
     message = messages[index] if 0 <= index < len(messages) else None
     text = state.character.greeting(state.chat.greeting_index) or "" if message is None else message.data
@@ -161,7 +161,7 @@ def _options(state: RisuState, *, strict: bool = False) -> RunOptions:
 
 
 def _store(state: RisuState, stored: StoredState) -> None:
-    """Take over what a run changed: variables, the chat, the character, personas and settings."""
+    """Store the changes of a run: variables, the chat, the character, personas and settings."""
     stored.save_variables(state.variables)
     context: CBSContext = stored.context
     state.texts.change(personas=context.personas, settings=context.settings)
@@ -175,7 +175,7 @@ def _store(state: RisuState, stored: StoredState) -> None:
 
 
 def _traced(chat: RisuChat, before: RisuChat) -> RisuChat:
-    """The chat with what is known of its texts: triggers hand texts to Lua, which gives plain ones back."""
+    """Return the chat with the origins of its texts, which are lost in Lua."""
     known = {message.data: message.data for message in before.messages}
     messages: list[RisuMessage] = []
     for place, message in enumerate(chat.messages):
@@ -185,7 +185,7 @@ def _traced(chat: RisuChat, before: RisuChat) -> RisuChat:
 
 
 def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[PromptMessage]:
-    """Read an edited list; messages that were not changed keep the account of where they came from."""
+    """Read an edited list; unchanged messages keep their sources."""
     if is_object(data) and not data:
         return []  # Lua has one empty table for lists and objects
     if not isinstance(data, list):

@@ -50,7 +50,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Where commands work: the stored state, and what runs triggers."""
+    """The environment of commands: the stored state, and the trigger runner."""
 
     world: World
     run_by_name: RunByName
@@ -66,7 +66,7 @@ class Line:
 
 
 def run_line(world: World, text: str, run_by_name: RunByName) -> Pipe | bool:
-    """Run a command line. ``False`` tells that a command was not known or refused; the rest is not run then."""
+    """Run a command line. ``False`` means that a command was unknown or refused; then the rest is not run."""
     line = Line(world, run_by_name)
     pipe: Pipe = ""
     for part in _parts(text):
@@ -83,7 +83,7 @@ def run_line(world: World, text: str, run_by_name: RunByName) -> Pipe | bool:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a line at bars outside of double quotes, which stay."""
+    """Split a line at bars outside of double quotes, which stay."""
     parts: list[list[str]] = [[]]
     for index, piece in enumerate(text.split('"')):
         quoted = index % 2 == 1

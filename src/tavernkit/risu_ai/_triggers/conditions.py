@@ -78,7 +78,7 @@ _V1_OPERATORS: dict[str, Callable[[str, str], bool]] = {
 def search_messages(
     messages: Sequence[RisuMessage], needle: str, how: object, depth: float, warn: Warn | None
 ) -> bool | None:
-    """Look for a text in the newest messages; nothing when the way to search is not known."""
+    """Search for a text in the newest messages; None for an unknown kind of search."""
     recent = messages[slice_index(0 - depth, len(messages)) :]
     haystack = " ".join(message.data for message in recent)
     match how:

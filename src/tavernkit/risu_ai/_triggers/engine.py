@@ -36,12 +36,12 @@ from tavernkit.risu_ai.errors import TriggerError
 
 MODES = ("start", "manual", "output", "input", "display", "request")
 EDIT_KINDS = ("editRequest", "editDisplay", "editInput", "editOutput", "editProcess")
-"""What Lua listeners can edit. Nothing listens for ``editProcess``, the edit of texts on their way into a prompt."""
+"""What Lua listeners can edit. There are no listeners for ``editProcess``, the edit of texts for a prompt."""
 _FAILURES = (TriggerFailedError, JSRegexSyntaxError, JSError, RecursionError)
 
 
 class RunOptions(TypedDict, total=False):
-    """What every call takes besides the context: ``TriggerEngine`` describes it."""
+    """Options of every call besides the context; see ``TriggerEngine``."""
 
     host: TriggerHost
     count_tokens: Callable[[str], int] | None
@@ -52,34 +52,34 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command line gave: the last pipe, ``False`` if a command was not known, or nothing."""
+    """The result of a command line: the last pipe, ``False`` if a command was unknown, or None."""
 
     value: str | bool | None
-    """What the command line gave."""
+    """The result of the command line."""
     stored: StoredState
-    """What the application has to store."""
+    """What the application must store."""
     error: TriggerError | None = None
     """Why the run ended early, if it did."""
     events: Sequence[TriggerEvent] = ()
-    """What was done, asked for or refused."""
+    """What was done, requested or refused."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw again."""
+    """What RisuAI would redraw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditResult:
-    """What Lua edit listeners made of a text or of a list of messages."""
+    """The result of Lua edit listeners for a text or a list of messages."""
 
     data: Json
     """The edited text or messages."""
     stored: StoredState
-    """What the application has to store."""
+    """What the application must store."""
     lua_errors: int = 0
     """How many Lua scripts failed."""
     events: Sequence[TriggerEvent] = ()
-    """What was done, asked for or refused."""
+    """What was done, requested or refused."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw again."""
+    """What RisuAI would redraw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,35 +90,35 @@ class ButtonResult:
     result: Json
     """What the handler returned."""
     stop_sending: bool
-    """True if nothing is to be sent."""
+    """True if nothing should be sent."""
     stored: StoredState
-    """What the application has to store."""
+    """What the application must store."""
     error: TriggerError | None = None
     """Why the run ended early, if it did."""
     lua_errors: int = 0
     """How many Lua scripts failed."""
     events: Sequence[TriggerEvent] = ()
-    """What was done, asked for or refused."""
+    """What was done, requested or refused."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw again."""
+    """What RisuAI would redraw."""
 
 
 class TriggerEngine:
-    """Runs the triggers of characters and modules. Nothing that is passed in changes: results carry the new state.
+    """Runs the triggers of characters and modules. Inputs are never changed: results have the new state.
 
-    An engine keeps what it compiled and, as RisuAI does, the Lua sandboxes: the global variables of a script live on
-    between calls, in a worker process, unless a script was stopped or many other sandboxes were used since. Use one
-    engine for each user's application; it may be shared between threads.
-    ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
+    An engine keeps compiled triggers and, like RisuAI, the Lua sandboxes: the global variables of a script survive
+    between calls, in a worker process, unless a script was stopped or many other sandboxes have been used since. Use
+    one engine for each user's application; it may be shared between threads. ``fix_stale_closures`` fixes RisuAI's bugs
+    with ``stopChat`` and similar functions in Lua scripts that are called again.
 
     Every call takes these options: ``host`` answers for the application (default: the engine's), ``count_tokens``
-    counts for the current model (default: RisuAI's tokenizer for ``settings.model``), ``selected_persona`` is the place
-    of the selected persona among ``context.personas``, ``warn`` is called with each warning, and with ``strict`` what
-    RisuAI would throw is raised.
+    counts for the current model (default: RisuAI's tokenizer for ``settings.model``), ``selected_persona`` is the index
+    of the selected persona in ``context.personas``, ``warn`` is called with each warning, and with ``strict`` RisuAI's
+    errors are raised.
 
     Args:
         cbs: Evaluates CBS; by default a new engine.
-        host: What scripts may ask the application for; by default everything is refused.
+        host: Answers requests of scripts; by default everything is refused.
         limits: Limits on runs.
         fix_stale_closures: Repair these bugs.
     """
@@ -150,19 +150,19 @@ class TriggerEngine:
         stop_sending: bool = False,
         **options: Unpack[RunOptions],
     ) -> TriggerResult:
-        """Run the triggers of a mode, or those that bear a name.
+        """Run the triggers of a mode, or those with a name.
 
         Args:
-            context: The chat and what belongs to it.
+            context: The chat and its context.
             mode: ``start``, ``manual``, ``output``, ``input``, ``display`` or ``request``.
-            name: Run the triggers of this name.
-            trigger_id: The id of the element that was clicked; triggers can ask for it.
+            name: Run the triggers with this name.
+            trigger_id: The id of the clicked element, which triggers can read.
             display_data: The text a ``display`` run edits, or the JSON text of the messages a ``request`` run edits.
             temp_variables: Variables of this run alone.
             recursion: How many runs this one is nested in.
             additions: What earlier runs added to the prompt.
             stop_sending: True if an earlier run stopped the send.
-            options: What every call takes; see the class.
+            options: Options of every call; see the class.
         """
         require_choice("mode", mode, MODES)
         world = self._world(context, options)
@@ -203,11 +203,11 @@ class TriggerEngine:
         """Let the Lua listeners of a kind edit a text, or (``editRequest``) the list of messages.
 
         Args:
-            context: The chat and what belongs to it.
+            context: The chat and its context.
             kind: ``editRequest``, ``editDisplay``, ``editInput``, ``editOutput`` or ``editProcess``.
             data: The text or the messages.
-            index: The place of the message the text belongs to, -1 for none; listeners get it as ``meta.index``.
-            options: What every call takes; see the class.
+            index: The index of the text's message, -1 for none; listeners get it as ``meta.index``.
+            options: Options of every call; see the class.
 
         Raises:
             ConfigError: There is no such kind.
@@ -232,16 +232,16 @@ class TriggerEngine:
     def edit_text(
         self, context: CBSContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
     ) -> EditResult:
-        """Do all that comes before the regex scripts of a text: Lua listeners and, for what is shown, display triggers.
+        """Run everything before the regex scripts of a text: Lua listeners and, for displayed texts, display triggers.
 
-        A display trigger that fails leaves the text as the listeners made it.
+        If a display trigger fails, the listeners' result is kept.
 
         Args:
-            context: The chat and what belongs to it.
+            context: The chat and its context.
             kind: ``editDisplay``, ``editInput``, ``editOutput`` or ``editProcess``.
             text: The text.
-            index: The place of the message the text belongs to, -1 for none.
-            options: What every call takes; see the class.
+            index: The index of the text's message, -1 for none.
+            options: Options of every call; see the class.
         """
         edited = self.edit(context, kind, text, index=index, **options)
         if kind != "editDisplay":
@@ -258,12 +258,12 @@ class TriggerEngine:
     def edit_request(
         self, context: CBSContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
     ) -> list[JsonObject]:
-        """Run ``request`` triggers over the messages of a request; whatever goes wrong leaves them as they are.
+        """Run ``request`` triggers over the messages of a request; on any error they stay unchanged.
 
         Args:
-            context: The chat and what belongs to it.
+            context: The chat and its context.
             messages: The messages of the request.
-            options: What every call takes; see the class.
+            options: Options of every call; see the class.
         """
         before = [{key: thaw(value) for key, value in message.items()} for message in messages]
         result = self.run(context, "request", display_data=json_stringify(before), **options)
@@ -279,9 +279,9 @@ class TriggerEngine:
         """Call the Lua handlers of a button (``risu-btn``).
 
         Args:
-            context: The chat and what belongs to it.
-            data: What the button carries.
-            options: What every call takes; see the class.
+            context: The chat and its context.
+            data: The button's data.
+            options: Options of every call; see the class.
         """
         world = self._world(context, options)
         error = None
@@ -305,9 +305,9 @@ class TriggerEngine:
         """Run a command line (``/send hello | /echo``) on the stored chat.
 
         Args:
-            context: The chat and what belongs to it.
+            context: The chat and its context.
             line: The command line.
-            options: What every call takes; see the class.
+            options: Options of every call; see the class.
         """
         world = self._world(context, options)
         lua = LuaRunner(self._lua, world)
@@ -387,7 +387,7 @@ def run_triggers(
         context: The character, chat and variables.
         mode: When they run: ``start``, ``output``, ``manual``, …
         engine: The engine to run them; by default a new one.
-        name: Run only triggers of this name.
-        options: What every call takes; see the class.
+        name: Run only triggers with this name.
+        options: Options of every call; see the class.
     """
     return (TriggerEngine() if engine is None else engine).run(context, mode, name=name, **options)

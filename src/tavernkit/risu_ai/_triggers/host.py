@@ -1,4 +1,4 @@
-"""What triggers may ask of an application: dialogs, models, pictures, the network."""
+"""Requests of triggers to the application: dialogs, models, pictures, the network."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ReplyKind = Literal["success", "fail", "streaming", "multiline"]
 class HostRefusedError(TavernKitError):
     """Raise this from a host method that the application does not offer; the message says what was refused.
 
-    The run goes on with an empty answer, a warning and a ``refused`` event.
+    The run continues with an empty answer, a warning and a ``refused`` event.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class LLMReply:
-    """What a model answered; anything but ``success`` is a failure and ``text`` says why."""
+    """A model's answer; anything but ``success`` is a failure, and ``text`` says why."""
 
     kind: ReplyKind
     """``success``, ``fail``, ``streaming`` or ``multiline``."""
@@ -41,7 +41,7 @@ class FetchReply:
 
 @dataclass(frozen=True, slots=True)
 class InlayData:
-    """A stored picture, sound or film; ``data`` is base64."""
+    """A stored picture, audio or video; ``data`` is base64."""
 
     kind: str
     """``image``, ``video`` or ``audio``."""
@@ -54,9 +54,9 @@ class InlayData:
 
 @runtime_checkable
 class TriggerHost(Protocol):
-    """What effects need an application for. Any method may raise ``HostRefusedError``.
+    """The application's part of effects. Any method may raise ``HostRefusedError``.
 
-    Calls are synchronous and in the order of the effects. Low level access has been checked before a call is made.
+    Calls are synchronous and in the order of the effects. Low-level access is checked before each call.
     """
 
     def log(self, value: Json) -> None:
@@ -94,7 +94,7 @@ class TriggerHost(Protocol):
         ...
 
     def image(self, prompt: str, negative: str, character: str) -> str | None:
-        """Make a picture and store it; returns the id of the inlay, or nothing when it failed.
+        """Make a picture and store it; return the id of the inlay, or None on failure.
 
         Args:
             prompt: What the picture shows.
@@ -108,7 +108,7 @@ class TriggerHost(Protocol):
         ...
 
     def asset_inlay(self, path: str) -> str | None:
-        """Make an inlay of a stored picture (of the character, of the persona); returns its id."""
+        """Make an inlay from a stored picture (of the character or persona); return its id."""
         ...
 
     def similarity(self, query: str, texts: Sequence[str]) -> Sequence[str]:
@@ -121,7 +121,7 @@ class TriggerHost(Protocol):
         ...
 
     def fetch(self, url: str) -> FetchReply:
-        """Get an address. An ``OSError`` tells that it could not be reached."""
+        """Fetch an address. Raises ``OSError`` if it cannot be reached."""
         ...
 
     def sleep(self, milliseconds: float) -> None:
@@ -138,13 +138,13 @@ class TriggerHost(Protocol):
 
 
 class RefusingHost:
-    """The default host: takes notes of what triggers log and wait for, and refuses everything else.
+    """The default host: accepts logs and waits, and refuses everything else.
 
-    Derive from it to offer only some of it.
+    Subclass it to offer only some features.
     """
 
     def log(self, value: Json) -> None:
-        """Nothing to do: the event log has it."""
+        """Do nothing: the event log has it."""
 
     def alert(self, kind: AlertKind, text: str) -> None:
         """Refuse with ``HostRefusedError``."""
@@ -187,7 +187,7 @@ class RefusingHost:
         raise HostRefusedError("to use the network")
 
     def sleep(self, milliseconds: float) -> None:
-        """Go on at once."""
+        """Return at once."""
 
     def speak(self, text: str) -> None:
         """Refuse with ``HostRefusedError``."""

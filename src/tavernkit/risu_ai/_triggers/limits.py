@@ -1,4 +1,4 @@
-"""How much triggers may ask for before they are stopped; each limit is far above honest use."""
+"""Limits of triggers, far above normal use."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from tavernkit._dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """The budget of one run, nested runs included. RisuAI itself has none but ``nested_runs``.
+    """The budget of one run, including nested runs. RisuAI itself has only ``nested_runs``.
 
     ``steps``
-        Effects carried out; each pass of a loop counts.
+        Executed effects; each iteration of a loop counts.
     ``seconds``
-        Processor time, without what the host takes for its answers.
+        Processor time, without the host's answers.
     ``text``, ``all_text``
         Characters of one text that is made or stored, and of all of them together.
     ``messages``, ``lore``
-        Messages of a chat and lore entries of a character that triggers may bring it to.
+        The maximum messages of a chat and lore entries of a character that triggers may create.
     ``nested_runs``
         RisuAI's own limit: runs that triggers without low level access may start, siblings and depth together.
     ``all_nested_runs``, ``depth``
-        The same for all triggers, and how deep runs may be nested.
+        The same for all triggers, and how deeply runs may be nested.
     ``host_calls``
         Questions to the host.
     ``events``
         Entries of the log; later ones are only counted.
     ``lua_instructions``, ``lua_seconds``, ``lua_memory``, ``lua_code``
-        What one call of a Lua script may use: instructions, processor time, bytes, and characters of code.
+        Limits of one call of a Lua script: instructions, processor time, bytes, and characters of code.
     """
 
     steps: int = 200_000
@@ -53,28 +53,28 @@ LUA_SANDBOXES = 64
 """Lua sandboxes that are kept, one per mode or manual name."""
 
 LUA_HEADROOM = 64_000_000
-"""Bytes that the allocator still gives out above a script's limit, so that its end can be handled."""
+"""Bytes that the allocator allows above a script's limit, so that its end can be handled."""
 
 MAX_LUA_ARGUMENTS = 16_000_000
 """Bytes that a script is given in one call; well below the headroom."""
 
 LUA_QUICK_SEARCH = 1_000_000
-"""Steps that a search of Lua's own may take at worst; others are done in Lua, where every step counts."""
+"""The maximum steps of Lua's own searches; others run in Lua, where every step counts."""
 
 LUA_LOAD_COST = 10
 """Instructions that every character of code counts for when it is compiled."""
 
 LUA_KEPT_MEMORY = 64_000_000
-"""Bytes that the scripts of one chat may keep between calls together; the one that was not called for longest goes."""
+"""Total bytes that the scripts of one chat may keep between calls; the least recently called is dropped."""
 
 LUA_REUSED_MEMORY = 16_000_000
 """Bytes that they may have had for their worker process to be used by others afterwards."""
 
 LUA_GRACE = 1.25
-"""How many times its processor time a script may take until its process is ended: it should end by itself before."""
+"""How many times its processor time a script may take before its process is killed."""
 
 LUA_HOOK_INTERVAL = 100
-"""Lua instructions between two looks at the budget."""
+"""Lua instructions between two checks of the budget."""
 
 REQUESTS_PER_WINDOW = 5
 """Web requests of Lua scripts in one window, plus one: RisuAI says five and means six."""

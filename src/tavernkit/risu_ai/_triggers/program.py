@@ -1,4 +1,4 @@
-"""Triggers, read once: conditions, effects, and where the control flow of V2 effects leads."""
+"""Parsed triggers: conditions, effects, and the control flow of V2 effects."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOOPS: Final = frozenset({"v2Loop", "v2LoopNTimes"})
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One effect. ``indent`` is nothing when it is missing or no number.
+    """One effect. ``indent`` is None if it is missing or not a number.
 
-    ``jump`` is where the effect leads if it does not just go on: past the body of an if that fails or of an else, out
+    ``jump`` is the next effect if it is not the following one: past the body of an if that fails or of an else, out
     of a loop, or back to the effect that opens the loop (-1 if there is none).
     """
 
@@ -33,7 +33,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One trigger. ``conditions`` is nothing when it is not a list, which makes RisuAI throw."""
+    """One trigger. ``conditions`` is None if it is not a list, which makes RisuAI throw."""
 
     comment: str
     type: str
@@ -47,7 +47,7 @@ class Trigger:
 
     @property
     def lua_code(self) -> str | None:
-        """The code of its first effect, if that is Lua: what edit passes and buttons look at."""
+        """The code of its first effect, if that is Lua, for edit passes and buttons."""
         if not self.effects or self.effects[0].type != "triggerlua":
             return None
         code = self.effects[0].fields.get("code")
@@ -58,10 +58,10 @@ _programs: LRUCache[int, tuple[object, tuple[Trigger, ...]]] = LRUCache(CACHED_P
 
 
 def read_triggers(source: object) -> tuple[Trigger, ...]:
-    """Read a list of triggers as RisuAI stores it; the result for the same list object is kept."""
+    """Read a list of triggers as RisuAI stores it; cached by list object."""
     if not is_sequence(source):
         return ()
-    if not isinstance(source, tuple):  # a list may change, so there is nothing to remember
+    if not isinstance(source, tuple):  # a mutable list is not cached
         return _read(source)
     known = _programs.get(id(source))
     if known is not None and known[0] is source:
@@ -121,7 +121,7 @@ def _linked(effects: Sequence[FrozenObject]) -> tuple[Effect, ...]:
 
 
 def _after(effects: Sequence[Effect], end: int | None, effect: Effect) -> int:
-    """Where an if that fails (or an else that is reached) goes on; past the last effect without an end."""
+    """Return where to continue after a false if (or a reached else); after the last effect if there is no end."""
     if end is None:
         return len(effects)
     following = end + 1

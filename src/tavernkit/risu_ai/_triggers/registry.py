@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.run import Run
 
 EffectFunction: TypeAlias = "Callable[[Run, Effect], int | None]"
-"""Carries out an effect; returns where to go on, or nothing to go on with the next effect."""
+"""Runs an effect; returns where to continue, or None for the next effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectHandler:
-    """An effect of the table; ``low_level`` says whether it needs low level access."""
+    """An effect of the table; ``low_level`` is True if it needs low-level access."""
 
     function: EffectFunction
     low_level: bool = False
@@ -99,4 +99,4 @@ ALLOWED: Final[Mapping[str, frozenset[str]]] = {
         "v2GetRequestStateLength",
     },
 }
-"""The effects that run in modes which only edit a text; all others are passed over there."""
+"""The effects that run in modes which only edit a text; all others are skipped there."""

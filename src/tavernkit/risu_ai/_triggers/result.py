@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""The results of runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ would throw, or a limit was hit."""
 class PromptAdditions:
     """Texts that triggers add to the prompt: before the last message, after it, and at the very end.
 
-    ``elsewhere`` has those for places that do not exist, as RisuAI keeps them; nothing prints them.
+    ``elsewhere`` has those for places that do not exist; RisuAI keeps but never prints them.
     """
 
     start: str = ""
@@ -35,7 +35,7 @@ class PromptAdditions:
 
 @dataclass(frozen=True, slots=True)
 class TriggerEvent:
-    """Something that a trigger did, asked for or was refused.
+    """Something that a trigger did, requested or was refused.
 
     ``kind`` says what: ``variable``, ``message``, ``character``, ``skipped``, ``nested_run``, ``lua_error``, or the
     name of a host method. ``detail`` has what belongs to it.
@@ -53,10 +53,10 @@ class TriggerEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """What the application has to store after a run, a command or an edit, whatever its outcome.
+    """What the application must store after a run, a command or an edit, whatever its outcome.
 
     ``context`` has the character, the chat, the personas and the settings as they are now; its variables read like
-    the application's with the changes on top. ``variables`` are those changes, ``removed`` the names that went.
+    the application's with the changes on top. ``variables`` are those changes, ``removed`` the deleted names.
     """
 
     context: CBSContext
@@ -73,7 +73,7 @@ class StoredState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reloads:
-    """What RisuAI would draw again: the whole screen so often, and single messages by what names them."""
+    """What RisuAI would redraw: how often the whole screen, and which single messages."""
 
     screen: int = 0
     messages: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -83,9 +83,9 @@ class Reloads:
 class TriggerResult:
     """The result of a run. Nothing that was passed in has changed.
 
-    ``stored`` is what the application has to keep in any case: variables, character and persona are written at once.
-    ``chat`` is the run's own copy of the chat: it counts only if the caller accepts it (``applied()``), and is the
-    chat as it was unless the outcome is ``ok``. ``display_data`` is the edited text of a ``display`` or ``request``
+    ``stored`` is what the application must store in any case: variables, character and persona are written at once.
+    ``chat`` is the run's own copy of the chat: it is used only if the caller accepts it (``applied()``), and is
+    unchanged unless the outcome is ``ok``. ``display_data`` is the edited text of a ``display`` or ``request``
     run. ``trigger_id`` is the current trigger id that the run leaves behind.
     """
 
@@ -102,9 +102,9 @@ class TriggerResult:
     tokens: int = 0
     """Tokens of those texts."""
     stop_sending: bool = False
-    """True if nothing is to be sent."""
+    """True if nothing should be sent."""
     send_ai_prompt: bool = False
-    """True if the model is to answer once more."""
+    """True if the model should answer again."""
     display_data: str | None = None
     temp_variables: Mapping[str, Json] | None = None
     """Temporary variables at the end of the run; None if none were given."""
@@ -112,19 +112,19 @@ class TriggerResult:
     error: TriggerError | None = None
     """Why the run ended early, if it did."""
     events: Sequence[TriggerEvent] = ()
-    """What was done, asked for or refused, up to a limit."""
+    """What was done, requested or refused, up to a limit."""
     events_dropped: int = 0
     """How many events were left out of ``events``."""
     reloads: Reloads = field(default_factory=Reloads)
-    """What RisuAI would draw again."""
+    """What RisuAI would redraw."""
 
     @property
     def ok(self) -> bool:
-        """True if the run came to its end."""
+        """True if the run finished."""
         return self.outcome == "ok"
 
     def applied(self) -> StoredState:
-        """What is stored once the caller has accepted the run's chat, as RisuAI does for all modes but two."""
+        """Return what is stored after the caller accepts the run's chat, as RisuAI does for all modes except two."""
         if not self.ok:
             return self.stored
         state = ScriptState.over(self.stored.context.variables)
@@ -147,7 +147,7 @@ class EventLog:
         self._limit = limit
 
     def add(self, event: TriggerEvent) -> None:
-        """Take an event."""
+        """Record an event."""
         if len(self.events) < self._limit:
             self.events.append(event)
         else:

@@ -1,4 +1,4 @@
-"""One run of triggers: selects them, checks their conditions and carries out their effects."""
+"""One run of triggers: selects them, checks their conditions and runs their effects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunArguments:
 
 
 class Run:
-    """The state of one run: its copies of character, chat and variables, and what it has decided so far.
+    """The state of one run: its copies of character, chat and variables, and its decisions so far.
 
     ``character`` is the run's own copy. ``stale_chat`` and ``stale_variables`` are the chat inside that copy, as it was
     when the copy was made: they come back whenever the character is stored as a whole.
@@ -80,7 +80,7 @@ class Run:
         self.effects: tuple[Effect, ...] = ()
 
     def run(self) -> bool:
-        """Run all triggers that are meant; return True if there are any at all."""
+        """Run all selected triggers; return True if there are any."""
         world, arguments = self.world, self.arguments
         triggers = all_triggers(world.context, self.character)
         if not triggers:
@@ -146,7 +146,7 @@ class Run:
         return self.world.cbs(text)
 
     def value(self, effect: Effect, name: str) -> str:
-        """A field that is a text or the name of a variable, as its companion says."""
+        """Return a field that is a text or the name of a variable, depending on its type field."""
         text = self.world.cbs(effect.fields.get(name))
         return text if effect.fields.get(f"{name}Type") == "value" else self.get(text)
 
@@ -159,7 +159,7 @@ class Run:
         return self.world.cbs(effect.fields.get(field_name))
 
     def output(self, effect: Effect, value: Value) -> None:
-        """Store what an effect found."""
+        """Store the result of an effect."""
         self.set(self.name(effect, "outputVar"), value)
 
     def get(self, name: str) -> str:
@@ -244,7 +244,7 @@ class Run:
     # Other runs
 
     def nested(self, name: object) -> None:
-        """Run the triggers of a name; what they make of chat, prompt and stop flag replaces the run's own."""
+        """Run the triggers of a name; their chat, prompt and stop flag replace the run's own."""
         if not self._may_nest():
             return
         self.recursion += 1
@@ -266,7 +266,7 @@ class Run:
             self.stop_sending = callee.stop_sending
 
     def run_by_name(self, name: str) -> None:
-        """Run the triggers of a name as a command does: on the stored chat, which takes the result."""
+        """Run the triggers with a name as a command does: on the stored chat, which gets the result."""
         run_stored(self.world, self.lua, name, depth=self.arguments.depth + 1)
 
     def run_inside(self) -> bool:
@@ -290,7 +290,7 @@ class Run:
 
 
 def run_stored(world: World, lua: LuaRunner, name: str, *, depth: int = 0) -> None:
-    """Run the triggers of a name on the stored chat and store the result."""
+    """Run the triggers with a name on the stored chat and store the result."""
     if not may_start(world, depth, "manual"):
         return
     run = Run(world, RunArguments(mode="manual", name=name, depth=depth), lua)
@@ -300,7 +300,7 @@ def run_stored(world: World, lua: LuaRunner, name: str, *, depth: int = 0) -> No
 
 
 def may_start(world: World, depth: int, mode: str) -> bool:
-    """True if one more run may start inside of another one; a refusal is reported."""
+    """Return True if another nested run may start; a refusal is reported."""
     limits = world.budget.limits
     if world.budget.nested_runs < limits.all_nested_runs and depth <= limits.depth:
         return True
@@ -308,7 +308,7 @@ def may_start(world: World, depth: int, mode: str) -> bool:
 
 
 def refuse_run(world: World, problem: str, mode: str) -> bool:
-    """Leave a run out."""
+    """Skip a run."""
     if world.strict:
         raise TriggerRecursionError(world.where + problem, trigger_type=mode, effect_type=world.effect)
     world.event("skipped", "too many nested runs")

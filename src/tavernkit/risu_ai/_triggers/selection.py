@@ -1,4 +1,4 @@
-"""Which triggers a run looks at, and in what order."""
+"""Which triggers a run uses, and in what order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def all_triggers(context: CBSContext, character: RisuCharacter | None) -> list[O
 
 
 def selected(triggers: list[OwnedTrigger], mode: str, name: str) -> Iterator[OwnedTrigger]:
-    """Those that a mode or a manual name calls up."""
+    """Return those that a mode or a manual name selects."""
     for owned in triggers:
         trigger = owned.trigger
         if trigger.always_selected or (trigger.comment == name if name else trigger.type == mode):

@@ -1,4 +1,4 @@
-"""JavaScript's way with indexes and slices, as effects use it."""
+"""JavaScript's indexes and slices, for effects."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 
 
 def exact_index(number: float, length: int) -> int | None:
-    """The place that plain indexing hits: only a whole number inside the range does."""
+    """Return the index for plain indexing: only a whole number inside the range is valid."""
     if 0 <= number < length and number == (index := int(number)):
         return index
     return None
 
 
 def slice_index(number: float, length: int) -> int:
-    """A bound of ``slice`` or ``splice``: cut to a whole number, negative from the end, inside the range."""
+    """Return a bound of ``slice`` or ``splice``: truncated, negative from the end, inside the range."""
     if math.isnan(number):
         return 0
     if math.isinf(number):
@@ -23,7 +23,7 @@ def slice_index(number: float, length: int) -> int:
 
 
 def at_index(number: float, length: int) -> int | None:
-    """The place that ``at`` hits: cut to a whole number, negative from the end."""
+    """Return the index for ``at``: truncated, negative from the end."""
     if math.isinf(number):
         return None
     index = 0 if math.isnan(number) else int(number)

@@ -1,4 +1,4 @@
-"""The variables a run sees: those of the chat, changed without touching the application's store, and local ones."""
+"""The variables of a run: those of the chat, changed without changing the application's store, and local ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tavernkit._values import Json, thaw
 from tavernkit.stores._variables import LOCAL, VariablesStore
 
 Value: TypeAlias = "Json | Undefined"
-"""A variable's value; ``undefined`` is a variable that is not there."""
+"""A variable's value; ``undefined`` for a missing variable."""
 
 
 class ScriptState:
@@ -40,7 +40,7 @@ class ScriptState:
         return None
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Return a value, or nothing when there is none."""
+        """Return a value, or None if there is none."""
         if scope != LOCAL or name not in self.changes:
             return self._base.get(name, scope)
         value = self.changes[name]

@@ -1,4 +1,4 @@
-"""The application's stored state while triggers run, and everything a run shares with the runs it starts."""
+"""The application's stored state while triggers run, shared by a run and its nested runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = 80
 
 
 class World:
-    """One application as triggers see it: effects write here, and the caller takes over what is left in the end."""
+    """The application as triggers see it: effects write here, and the caller stores the result."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class World:
         self.chat = dataclasses.replace(self.chat, messages=messages)
 
     def set_character(self, character: RisuCharacter) -> None:
-        """Store the acting character, wherever it stands."""
+        """Store the acting character."""
         context = self._context
         old = self.character
         characters = tuple(character if each is old or each.id == old.id != "" else each for each in context.characters)
@@ -135,7 +135,7 @@ class World:
 
     @property
     def persona_prompt(self) -> str:
-        """The text in force, else that of the selected persona."""
+        """The active text, else that of the selected persona."""
         if self._context.settings.persona_prompt:
             return self._context.settings.persona_prompt
         personas, index = self._context.personas, self.selected_persona
@@ -151,7 +151,7 @@ class World:
         return self.budget.text(expanded)
 
     def event(self, kind: str, *detail: FrozenJson, refused: bool = False) -> None:
-        """Take a note."""
+        """Record an event."""
         self.log.add(TriggerEvent(kind, detail, self.trigger, self.effect, refused))
 
     def ask_host(self, kind: str, call: Callable[[], T], default: T, *detail: FrozenJson) -> T:
@@ -170,7 +170,7 @@ class World:
         return answer
 
     def reload_message(self, index: object) -> None:
-        """Note that a message would be drawn again."""
+        """Record that a message would be redrawn."""
         name = to_string(index)
         self.reload_messages[name] = self.reload_messages.get(name, 0) + 1
 

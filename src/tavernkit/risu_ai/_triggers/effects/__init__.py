@@ -1,4 +1,4 @@
-"""Every effect, one family a module."""
+"""All effects, one module per family."""
 
 from __future__ import annotations
 

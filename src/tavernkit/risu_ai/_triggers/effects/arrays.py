@@ -1,4 +1,4 @@
-"""Lists: variables that hold the JSON text of one."""
+"""Lists: variables with the JSON text of a list."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ effects = EffectTable()
 
 
 def parse(text: str) -> Json:
-    """Read JSON; what is none reads as nothing."""
+    """Read JSON; None for invalid JSON."""
     try:
         return json_parse(text)
     except JSError:
@@ -44,7 +44,7 @@ def write(value: Json) -> str:
 
 
 def element_text(value: Json) -> Json:
-    """An element as a variable takes it: nothing becomes the text ``null``."""
+    """Return an element as a variable's value: None becomes the text ``null``."""
     return "null" if value is None else value
 
 
@@ -91,7 +91,7 @@ def indexed(value: Json, number: float) -> Json:
 
 @effects.effect("v2SetArrayVar")
 def set_element(run: Run, effect: Effect) -> None:
-    """Write an element; places before it that do not exist are filled with null."""
+    """Write an element; missing ones before it are filled with null."""
     name = run.name(effect, "var")
     number, text = run.number(effect, "index"), run.value(effect, "value")
     value = parse(run.get(name))
@@ -116,7 +116,7 @@ def _put(run: Run, items: list[Json], number: float, text: str) -> None:
 
 
 def _change(run: Run, effect: Effect, change: Callable[[list[Json]], None]) -> None:
-    """Change a list and write it back; what is not a list becomes an empty one."""
+    """Change a list and write it back; other values become an empty list."""
     name = run.name(effect, "var")
     value = parse(run.get(name))
     if not isinstance(value, list):
@@ -160,7 +160,7 @@ def remove_element(run: Run, effect: Effect) -> None:
 
 
 def _take(run: Run, effect: Effect, index: int) -> None:
-    """Take an element out: first the output is written, then the list."""
+    """Remove an element: first the output is written, then the list."""
     name = run.name(effect, "var")
     value = parse(run.get(name))
     if not isinstance(value, list):

@@ -19,7 +19,7 @@ effects = EffectTable()
 
 @effects.effect("v2GetCharacterDesc")
 def get_description(run: Run, effect: Effect) -> None:
-    """Read the description as it is written."""
+    """Read the description unexpanded."""
     run.output(effect, run.character.description or "")
 
 
@@ -54,7 +54,7 @@ def set_global_note(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2GetPersonaDesc")
 def get_persona(run: Run, effect: Effect) -> None:
-    """Read the persona's text as it is written."""
+    """Read the persona's text unexpanded."""
     run.output(effect, run.world.persona_prompt)
 
 

@@ -105,7 +105,7 @@ def get_last_user_message(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2GetLastCharMessage")
 def get_last_character_message(run: Run, effect: Effect) -> None:
-    """Read the character's last message; the greeting is none."""
+    """Read the character's last message; the greeting does not count."""
     run.output(effect, _last_of(run, "char"))
 
 

@@ -1,4 +1,4 @@
-"""Dictionaries: variables (or texts) that hold the JSON text of an object."""
+"""Dictionaries: variables (or texts) with the JSON text of an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 effects = EffectTable()
 
 PROTOTYPE = "__proto__"
-"""A key under which JavaScript stores no text: it stands for the prototype of the object."""
+"""A key that JavaScript does not store, because it is the prototype of the object."""
 
 
 def own_items(value: Json) -> dict[str, Json]:
@@ -76,7 +76,7 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
 
 
 def _deletable(value: Json, key: str) -> bool:
-    """True if JavaScript deletes a key without a word: not those that are fixed, but those that are not there."""
+    """Return True if JavaScript deletes a key silently: missing keys, but not fixed ones."""
     if value is None or (isinstance(value, (list, str)) and key == "length"):
         return False
     return not isinstance(value, str) or key not in own_items(value)
@@ -95,7 +95,7 @@ def _list_index(key: str, run: Run) -> int | None:
 
 @effects.effect("v2SetDictVar")
 def set_value(run: Run, effect: Effect) -> None:
-    """Write a value; a variable that holds no dictionary becomes one."""
+    """Write a value; a variable without a dictionary becomes one."""
     key, text = run.value(effect, "key"), run.value(effect, "value")
     _rewrite(run, effect, key, text)
 
@@ -108,7 +108,7 @@ def delete_key(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2HasDictKey")
 def has_key(run: Run, effect: Effect) -> None:
-    """Return True if a key is there."""
+    """Return True if a key exists."""
     value, key = parse(run.value(effect, "var")), run.value(effect, "key")
     found = key in own_items(value) or (key == "length" and isinstance(value, (list, str)))
     run.output(effect, "1" if found else "0")

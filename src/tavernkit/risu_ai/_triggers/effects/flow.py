@@ -20,12 +20,12 @@ END = 1 << 62
 
 @effects.effect("v2Header", "v2Comment", "v2Loop", "v2LoopNTimes", "triggercode", "runAxLLM")
 def nothing(run: Run, effect: Effect) -> None:
-    """Stand there: loops turn around at their end."""
+    """Do nothing: loops repeat at their end."""
 
 
 @effects.effect("v2If")
 def if_variable(run: Run, effect: Effect) -> int | None:
-    """Go on if a variable compares well, else behind the block."""
+    """Continue if a comparison with a variable is true, else after the block."""
     source = run.get(run.cbs(effect.fields.get("source")))
     target = run.value(effect, "target")
     return None if compare(source, effect.fields.get("condition"), target) else effect.jump
@@ -33,7 +33,7 @@ def if_variable(run: Run, effect: Effect) -> int | None:
 
 @effects.effect("v2IfAdvanced")
 def if_value(run: Run, effect: Effect) -> int | None:
-    """Go on if a variable or a text compares well, else behind the block."""
+    """Continue if a comparison with a variable or a text is true, else after the block."""
     source = run.cbs(effect.fields.get("source"))
     if effect.fields.get("sourceType") == "var":
         source = run.get(source)
@@ -43,13 +43,13 @@ def if_value(run: Run, effect: Effect) -> int | None:
 
 @effects.effect("v2Else")
 def skip_else(run: Run, effect: Effect) -> int:
-    """Pass over the block: it was reached from the one before, which ran."""
+    """Skip the else block, because the block before it ran."""
     return effect.jump
 
 
 @effects.effect("v2EndIndent")
 def end_block(run: Run, effect: Effect) -> int | None:
-    """End a block, or turn around at the end of a loop. Without a loop to turn to everything starts over."""
+    """End a block, or repeat a loop. Without a matching loop, everything starts over."""
     target = None
     if truthy(effect.fields.get("endOfLoop")):
         target = effect.jump + 1
@@ -62,7 +62,7 @@ def end_block(run: Run, effect: Effect) -> int | None:
 
 
 def _again(run: Run, opener: Effect, position: int) -> bool:
-    """Count a pass. The counter is never set back: an inner loop runs only once in later passes of an outer one."""
+    """Count an iteration. The counter is never reset: in later outer iterations, an inner loop runs only once."""
     run.counters[position] = run.counters.get(position, 0) + 1
     times = run.number(opener, "value")
     return run.counters[position] < (0.0 if times != times else times)
@@ -70,7 +70,7 @@ def _again(run: Run, opener: Effect, position: int) -> bool:
 
 @effects.effect("v2BreakLoop")
 def break_loop(run: Run, effect: Effect) -> int:
-    """Leave for behind the next end of a loop."""
+    """Continue after the next end of a loop."""
     return effect.jump
 
 
@@ -82,19 +82,19 @@ def stop_trigger(run: Run, effect: Effect) -> int:
 
 @effects.effect("runtrigger")
 def run_trigger_v1(run: Run, effect: Effect) -> None:
-    """Run the triggers of a name."""
+    """Run the triggers with a name."""
     run.nested(effect.fields.get("value"))
 
 
 @effects.effect("v2RunTrigger")
 def run_trigger(run: Run, effect: Effect) -> None:
-    """Run the triggers of a name."""
+    """Run the triggers with a name."""
     run.nested(effect.fields.get("target"))
 
 
 @effects.effect("triggerlua")
 def run_lua(run: Run, effect: Effect) -> None:
-    """Call the Lua function that belongs to the mode or bears the manual name."""
+    """Call the Lua function of the mode, or the one with the manual name."""
     code = effect.fields.get("code")
     if run.lua.run_effect(run, code if isinstance(code, str) else ""):
         run.stop_sending = True

@@ -24,7 +24,7 @@ IMAGE_FAILED = "Error: Image generation failed"
 
 
 def raw_name(effect: Effect) -> str:
-    """The variable that an effect of the first version writes; its name is not expanded, a missing one is a word."""
+    """Return the variable that a V1 effect writes; its name is not expanded, and a missing one is a word."""
     return to_string(effect.fields.get("inputVar", UNDEFINED))
 
 
@@ -49,7 +49,7 @@ def similarity(world: World, query: str, texts: list[str]) -> list[str]:
 
 
 def ask_model(world: World, messages: list[JsonObject], model: str) -> LLMReply:
-    """Ask a model; a host that has none counts as a model that failed."""
+    """Ask a model; a host without one counts as a failed model."""
     refused = LLMReply("fail", "no model is available")
     return world.ask_host("llm", lambda: world.host.llm(messages, model), refused, messages, model)
 
@@ -107,7 +107,7 @@ def let_choose(run: Run, effect: Effect) -> None:
 
 
 def _prompt(run: Run, text: str) -> list[JsonObject]:
-    """The messages a text stands for: ChatML, or one message of the user."""
+    """Return the messages of a text: ChatML, or one message of the user."""
     messages = parse_chat_ml(text, run.world.cbs)
     if messages is None:
         return [{"role": "user", "content": text}]

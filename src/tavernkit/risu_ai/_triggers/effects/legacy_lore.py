@@ -25,7 +25,7 @@ _NAME, _TEXT, _ACTIVE = 0, 1, 2
 
 
 def _place(entry: FrozenJson, place: int) -> FrozenJson:
-    """What stands at a place of a list; in an object the place is a key."""
+    """Return the item at an index of a list; in an object the index is a key."""
     if isinstance(entry, tuple):
         return entry[place] if place < len(entry) else None
     return fields_of(entry).get(str(place))
@@ -50,7 +50,7 @@ def _index(run: Run, effect: Effect) -> int | None:
 
 @effects.effect("v2ModifyLorebook")
 def modify(run: Run, effect: Effect) -> None:
-    """Replace the text of the entry that bears a name."""
+    """Replace the text of the entry with a name."""
     name, text = run.value(effect, "target"), run.value(effect, "value")
     index = _named(run, name)
     if index is not None:
@@ -59,7 +59,7 @@ def modify(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2GetLorebook")
 def get(run: Run, effect: Effect) -> None:
-    """Read the text of the entry that bears a name."""
+    """Read the text of the entry with a name."""
     index = _named(run, run.value(effect, "target"))
     run.output(effect, "null" if index is None else element_text(thaw(_place(entries_of(run)[index], _TEXT))))
 
@@ -73,14 +73,14 @@ def get_entry(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2GetLorebookIndexViaName")
 def get_index(run: Run, effect: Effect) -> None:
-    """Find the entry that bears a name."""
+    """Find the entry with a name."""
     index = _named(run, run.value(effect, "name"))
     run.output(effect, "-1" if index is None else str(index))
 
 
 @effects.effect("v2SetLorebookActivation")
 def set_activation(run: Run, effect: Effect) -> None:
-    """Switch an entry on or off; in an object that only adds the key ``2``."""
+    """Enable or disable an entry; in an object this only adds the key ``2``."""
     index = _index(run, effect)
     if index is None:
         raise TriggerFailedError(f"there is no lore entry {number_to_string(run.number(effect, 'index'))}")

@@ -33,11 +33,11 @@ effects = EffectTable()
 
 DEFAULT_ORDER = 100
 SLOT = "{{slot}}"
-"""Stands for the old text in the texts that modify an entry."""
+"""The placeholder for the old text when an entry is modified."""
 
 
 def entries_of(run: Run) -> tuple[FrozenJson, ...]:
-    """The entries of the run's copy of the character; in a very old one they are lists, not objects."""
+    """Return the entries of the run's copy of the character; in very old ones they are lists, not objects."""
     raw = run.character.raw.get("globalLore")
     if is_sequence(raw) and any(is_sequence(entry) for entry in raw):
         return tuple(freeze(entry) for entry in raw)
@@ -45,7 +45,7 @@ def entries_of(run: Run) -> tuple[FrozenJson, ...]:
 
 
 def store_entries(run: Run, entries: tuple[FrozenJson, ...]) -> None:
-    """Return the character other entries."""
+    """Replace the entries of the character."""
     run.world.budget.count("lore", len(entries), run.world.budget.limits.lore)
     objects = tuple(freeze_object(entry) for entry in entries if is_mapping(entry))
 
@@ -56,13 +56,13 @@ def store_entries(run: Run, entries: tuple[FrozenJson, ...]) -> None:
 
 
 def replace_entry(run: Run, index: int, entry: FrozenJson) -> None:
-    """Put another entry in the place of one."""
+    """Replace an entry."""
     entries = entries_of(run)
     store_entries(run, (*entries[:index], freeze(entry), *entries[index + 1 :]))
 
 
 def fields_of(entry: FrozenJson) -> FrozenObject:
-    """The fields of an entry; a list has none of those that effects ask for."""
+    """Return the fields of an entry; a list has none that effects use."""
     return entry if isinstance(entry, Mapping) else EMPTY_OBJECT
 
 
@@ -80,7 +80,7 @@ def get_all(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2GetLorebookByName")
 def find_by_name(run: Run, effect: Effect) -> None:
-    """List the places of entries whose name fits a pattern."""
+    """List the indexes of entries whose name matches a pattern."""
     name = run.value(effect, "name")
     try:
         regex = JSRegex.compile(name, "i")
@@ -128,7 +128,7 @@ def create(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2ModifyLorebookByIndex")
 def modify(run: Run, effect: Effect) -> None:
-    """Change an entry; ``{{slot}}`` stands for what is there."""
+    """Change an entry; ``{{slot}}`` is the old text."""
     index = _index(run, effect)
     if index is None:
         return

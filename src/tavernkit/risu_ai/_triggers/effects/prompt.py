@@ -28,13 +28,13 @@ def system_prompt(run: Run, effect: Effect) -> None:
 
 @effects.effect("stop", "v2StopPromptSending")
 def stop_sending(run: Run, effect: Effect) -> None:
-    """Send nothing after this run; the run itself goes on."""
+    """Send nothing after this run; the run itself continues."""
     run.stop_sending = True
 
 
 @effects.effect("sendAIprompt", "v2SendAIprompt", low_level=True)
 def send_again(run: Run, effect: Effect) -> None:
-    """Let the model answer once more after the run."""
+    """Let the model answer again after the run."""
     run.send_ai_prompt = True
 
 

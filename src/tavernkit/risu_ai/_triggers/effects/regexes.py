@@ -25,7 +25,7 @@ _LITERAL = re.compile("/([^\n\r\u2028\u2029]+)/([gimuy]*)")
 
 
 def _format(run: Run, template: str, groups: list[str | None], missing: str) -> str:
-    """Fill in groups, then the whole match, then the dollars: each step sees what the one before has put in."""
+    """Fill in groups, then the whole match, then the dollars: each step sees the results of the one before."""
 
     def group(digits: str) -> str:
         number = int(digits) if len(digits) < 10 else len(groups)
@@ -43,7 +43,7 @@ def _format(run: Run, template: str, groups: list[str | None], missing: str) -> 
 
 @effects.effect("extractRegex", low_level=True)
 def extract_v1(run: Run, effect: Effect) -> None:
-    """Find a pattern and store what is made of the match."""
+    """Find a pattern and store the formatted match."""
     fields = effect.fields
     text = run.cbs(fields.get("value"))
     regex = _compile(_raw(fields.get("regex", "")), _raw(fields.get("flags", "")))
@@ -69,7 +69,7 @@ def _compile(source: str, flags: str) -> JSRegex:
 
 @effects.effect("v2ExtractRegex")
 def extract(run: Run, effect: Effect) -> None:
-    """Find a pattern and store what is made of the match."""
+    """Find a pattern and store the formatted match."""
     value, source = run.value(effect, "value"), run.value(effect, "regex")
     flags, result = run.value(effect, "flags"), run.value(effect, "result")
     match = _compile(source, flags).search(value, warn=run.world.warn)
@@ -90,7 +90,7 @@ def test(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2ReplaceString")
 def replace(run: Run, effect: Effect) -> None:
-    """Replace matches, or one group in each of them; a pattern that is wrong changes nothing."""
+    """Replace matches, or one group in each of them; an invalid pattern changes nothing."""
     source, pattern = run.value(effect, "source"), run.value(effect, "regex")
     template, replacement = run.value(effect, "result"), run.value(effect, "replacement")
     flags = run.value(effect, "flags")
@@ -112,7 +112,7 @@ def replace(run: Run, effect: Effect) -> None:
 
 def _replaced(run: Run, match: JSMatch, template: str, replacement: str) -> str:
     groups: list[str | None] = [match.text, *match.groups]
-    if match.named:  # RisuAI takes the offset for one more group then
+    if match.named:  # RisuAI then treats the offset as another group
         groups.append(str(match.utf16_start))
     single = _WHOLE_GROUP.fullmatch(template)
     if single is not None:

@@ -60,7 +60,7 @@ def set_content(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2SetRequestStateRole")
 def set_role(run: Run, effect: Effect) -> None:
-    """Replace the role of a message by another one that exists."""
+    """Replace the role of a message with another valid one."""
     messages, role = _messages(run), run.value(effect, "value")
     if role in _ROLES:
         _set_field(run, effect, messages, "role", role)

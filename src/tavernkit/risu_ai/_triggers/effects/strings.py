@@ -50,7 +50,7 @@ def to_upper_case(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2SetCharAt")
 def set_character(run: Run, effect: Effect) -> None:
-    """Replace one character; behind the end the text is added without a gap."""
+    """Replace one character; beyond the end, the text is appended without a gap."""
     text, number = join_surrogates(run.value(effect, "source")), run.number(effect, "index")
     value = run.value(effect, "value")
     if math.isfinite(number) and number >= 0 and number == (index := int(number)):

@@ -1,4 +1,4 @@
-"""Variables, numbers and chance."""
+"""Variables, numbers and random numbers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def set_variable(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2DeclareLocalVar")
 def declare_local(run: Run, effect: Effect) -> None:
-    """Make a variable that lives until the block it stands in ends."""
+    """Declare a variable that exists until the end of its block."""
     name, value = run.name(effect, "var"), run.value(effect, "value")
     run.locals.declare(name, run.world.budget.text(value), effect.indent)
 
@@ -84,7 +84,7 @@ def random(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2Calculate")
 def calculate_expression(run: Run, effect: Effect) -> None:
-    """Evaluate an expression; the run's own variables may stand in it."""
+    """Evaluate an expression, which may contain the run's own variables."""
     expression = _VARIABLE.sub(lambda found: _number_text(run.get(found[1])), run.value(effect, "expression"))
     try:
         result = calculate(expression, run.world.context)

@@ -1,4 +1,4 @@
-"""What a script may call: the table of functions, and one call as they see it."""
+"""The functions that scripts may call, and the data of a call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LuaFunction: TypeAlias = "Callable[[LuaCall, list[Json]], object]"
 
 
 class Access(Enum):
-    """Which key a function asks for."""
+    """Which key a function needs."""
 
     NONE = "none"
     SAFE = "safe"
@@ -70,18 +70,18 @@ class LuaFunctionTable:
 
 
 def argument(arguments: list[Json], index: int) -> Json:
-    """An argument, or nothing if there are fewer."""
+    """Return an argument, or None if there are fewer."""
     return arguments[index] if index < len(arguments) else None
 
 
 def passed(arguments: list[Json], index: int) -> Value:
-    """An argument as JavaScript gets it: ``nil`` is its null, one that is missing is undefined."""
+    """Return an argument as JavaScript gets it: ``nil`` is null, a missing one is undefined."""
     return arguments[index] if index < len(arguments) else UNDEFINED
 
 
 @dataclass(slots=True, kw_only=True)
 class LuaCall:
-    """What a call may do and what it works on: the copies of a run, or (edit passes, buttons) what is stored."""
+    """The rights and the data of a call: the copies of a run, or (edit passes, buttons) the stored state."""
 
     world: World
     sandbox: LuaSandbox
@@ -93,7 +93,7 @@ class LuaCall:
     loading: bool = False
 
     def allows(self, access: Access, key: Json) -> bool:
-        """True if a key opens a function now."""
+        """Return True if a key allows a function now."""
         if access is Access.NONE:
             return True
         if access is Access.DISPLAY and isinstance(key, str) and key in self.sandbox.display_keys:
@@ -137,5 +137,5 @@ class LuaCall:
         self.world.event("variable", name, None if value is UNDEFINED else value)
 
     def text(self, value: Json) -> str:
-        """An argument as a text that is about to be stored; nothing is empty."""
+        """Return an argument as a text to store; None becomes empty."""
         return self.world.budget.text("" if value is None else to_string(value))

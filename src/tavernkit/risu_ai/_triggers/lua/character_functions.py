@@ -142,7 +142,7 @@ def get_persona_image(call: LuaCall, arguments: list[Json]) -> str:
 
 @functions.function("getLoreBooksMain")
 def get_lore(call: LuaCall, arguments: list[Json]) -> str:
-    """List the entries of a name: the chat's, the character's, those of modules."""
+    """List the entries with a name: the chat's, the character's, those of modules."""
     world, name = call.world, argument(arguments, 0)
     books = [world.chat.local_lore, world.selected.lore or ()]
     books += [module.lore for module in world.context.enabled_modules]

@@ -126,7 +126,7 @@ def cut_messages(call: LuaCall, arguments: list[Json]) -> None:
 
 @functions.function("setFullChatMain", access=Access.SAFE, kind="void")
 def set_messages(call: LuaCall, arguments: list[Json]) -> None:
-    """Replace all messages by those of a JSON list; only roles and texts are taken.
+    """Replace all messages with those of a JSON list; only roles and texts are used.
 
     A long chat is not one long text: its messages count one by one.
     """

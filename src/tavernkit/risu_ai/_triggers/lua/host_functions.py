@@ -103,7 +103,7 @@ def hash_text(call: LuaCall, arguments: list[Json]) -> str:
 
 
 def _reply(reply: LLMReply) -> str:
-    """Only a failure says so in its text; a stream or several lines are refused as they are."""
+    """Return the reply for Lua; streams and multiple replies are refused."""
     text = f"Error: {reply.text}" if reply.kind == "fail" else reply.text
     return json_stringify({"success": reply.kind == "success", "result": text})
 

@@ -1,4 +1,4 @@
-"""Calls of Lua scripts: from trigger runs, edit passes and buttons."""
+"""Calls Lua scripts from trigger runs, edit passes and buttons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LuaRunner:
         self._world = world
 
     def run_effect(self, run: Run, code: str) -> bool:
-        """Call the function of a mode or of a manual name; return True if sending is to stop."""
+        """Call the function of a mode or of a manual name; return True to stop sending."""
         mode = run.arguments.name or run.mode
         if mode in EDIT_KINDS:
             call, _ = self._call(mode, code, run.low_level, run, lambda e, c: e.listen(c, mode, '""', "{}"))
@@ -44,7 +44,7 @@ class LuaRunner:
     def edit(self, kind: str, data: Json, meta: JsonObject) -> Json:
         """Let the listeners of all scripts edit something, one after the other.
 
-        A script that cannot be loaded makes the whole pass void.
+        If a script cannot be loaded, the whole pass has no effect.
         """
         if kind not in EDIT_KINDS:
             return data
@@ -57,7 +57,7 @@ class LuaRunner:
         return edited
 
     def click(self, data: str) -> tuple[bool, Json, bool]:
-        """Call button handlers; returns whether there are scripts, the last result, and whether sending is to stop."""
+        """Call button handlers; returns whether there are scripts, the last result, and whether to stop sending."""
         handled, value, stop = False, None, False
         for owned, code in self._scripts():
             call, value = self._call(BUTTON, code, owned.low_level, None, lambda e, c: e.handle(c, BUTTON, data))

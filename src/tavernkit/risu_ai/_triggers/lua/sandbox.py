@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.lua.api import LuaCall
 
 JOB = Job(Path(__file__).with_name("worker.py"))
-"""What worker processes do for Lua scripts."""
+"""The job of worker processes for Lua scripts."""
 
 INSTALL_HINT = "Lua scripts need lupa: pip install 'tavernkit[lua]'"
 OUT_OF_MEMORY = "it used more memory than it may"
@@ -71,7 +71,7 @@ class LuaStoppedError(TriggerFailedError):
 
 
 def whole_text(text: str) -> str:
-    """Return a text as UTF-8 can have it: half a character becomes a replacement mark."""
+    """Return a text that UTF-8 can encode: lone surrogates are replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -80,7 +80,7 @@ def whole_text(text: str) -> str:
 
 
 class RequestWindow:
-    """Counts the web requests of scripts, refused ones included."""
+    """Counts the web requests of scripts, including refused ones."""
 
     def __init__(self) -> None:
         self._started = 0.0
@@ -98,7 +98,7 @@ class RequestWindow:
 class LuaSandbox:
     """One Lua state with one script in it, in the worker process of its application.
 
-    ``made_by`` is the key of the call that made it; ``failed`` says why it is of no use any more.
+    ``made_by`` is the key of the call that made it; ``failed`` says why it can no longer be used.
     """
 
     def __init__(self, sandboxes: LuaSandboxes, number: int, code: str) -> None:
@@ -131,7 +131,7 @@ class LuaSandbox:
             call.loading = False
 
     def handle(self, call: LuaCall, name: str, *arguments: str) -> Json:
-        """Call a global function of the script; one that is not there does nothing."""
+        """Call a global function of the script, if it exists."""
         return self._request(call, "handle", (name, call.key, *arguments)) if self.generation else None
 
     def listen(self, call: LuaCall, kind: str, value: str, meta: str) -> Json:
@@ -145,7 +145,7 @@ class LuaSandbox:
             self.display_keys.popitem(last=False)
 
     def _request(self, call: LuaCall, entry: str, texts: tuple[str, ...], **settings: object) -> Json:
-        """Run Lua with a fresh budget; what goes wrong is one of our errors afterwards."""
+        """Run Lua with a fresh budget; failures are raised as our own errors."""
         if sum(map(len, texts)) > MAX_LUA_ARGUMENTS:
             raise TriggerFailedError(f"a script takes at most {MAX_LUA_ARGUMENTS} characters", kind="Error")
         limits = call.world.budget.limits
@@ -200,7 +200,7 @@ class LuaSandbox:
     # What Lua calls
 
     def _answer(self, call: LuaCall, question: bytes) -> bytes:
-        """Answer a script. What the application raises is raised again as soon as Lua has ended."""
+        """Answer a script. Errors of the application are raised again when Lua has ended."""
         asked = _read_json(question.decode())[0]
         try:
             answer = self._wanted(call, asked["wanted"]) if "wanted" in asked else self._dispatch(call, asked)
@@ -253,7 +253,7 @@ def _settings(memory: int) -> dict[str, object]:
 
 
 def _for_lua(value: object) -> str | float | bool | None:
-    """Turn a value into one that Lua gets."""
+    """Convert a value for Lua."""
     if isinstance(value, str):
         return whole_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -262,9 +262,9 @@ def _for_lua(value: object) -> str | float | bool | None:
 
 
 class LuaSandboxes:
-    """The sandboxes of one application, shared by all its scripts: another code in the same mode takes the place.
+    """The sandboxes of one application, shared by all its scripts: other code in the same mode replaces a sandbox.
 
-    They live in one worker process, which is lost with what they know when a script uses up its limits.
+    They live in one worker process, which is lost with their state when a script exceeds its limits.
     """
 
     def __init__(self, *, fix_stale_closures: bool = False) -> None:
@@ -282,7 +282,7 @@ class LuaSandboxes:
         return self.session.lock
 
     def sandbox(self, mode: str, code: str) -> tuple[LuaSandbox, bool]:
-        """The sandbox of a mode with that code in it, and whether it is new."""
+        """Return the sandbox of a mode with that code, and whether it is new."""
         with self.lock:
             known = self._sandboxes.get(mode)
             if known is not None and known.code == code and self._is_there(known):
@@ -297,25 +297,25 @@ class LuaSandboxes:
             return made, True
 
     def _is_there(self, sandbox: LuaSandbox) -> bool:
-        """True if its process is still the same. One that could not be loaded has nothing to lose."""
+        """Return True if its process is still the same. A sandbox that could not be loaded has no state to lose."""
         if sandbox.failed is not None or not sandbox.generation:
             return True
         return sandbox.generation == self.session.generation and self.session.is_open
 
     def drop(self, mode: str, sandbox: LuaSandbox) -> None:
-        """Forget an sandbox; the next call makes a new one."""
+        """Drop a sandbox; the next call makes a new one."""
         with self.lock:
             if self._sandboxes.get(mode) is sandbox:
                 del self._sandboxes[mode]
                 self.close(sandbox)
 
     def close(self, sandbox: LuaSandbox) -> None:
-        """Let the worker process forget an sandbox."""
+        """Let the worker process drop a sandbox."""
         sandbox.memory = 0
         self._closed.append(sandbox.number)
 
     def free_memory(self, warn: Warn) -> None:
-        """Close the sandboxes that were not called for longest until the rest keep little enough memory."""
+        """Close the least recently called sandboxes until the rest use little enough memory."""
         with self.lock:
             used = sum(sandbox.memory for sandbox in self._sandboxes.values())
             if used > LUA_REUSED_MEMORY:
@@ -327,12 +327,12 @@ class LuaSandboxes:
                 warn(f"the Lua script for {mode!r} starts over next time: scripts keep more memory than they may")
 
     def take_closed(self) -> list[int]:
-        """Return the sandboxes that the worker process can forget."""
+        """Return the sandboxes that the worker process can drop."""
         closed, self._closed = self._closed, []
         return closed
 
     def new_key(self, mode: str) -> str:
-        """A key for one call. It only has to differ from all others: scripts are kept apart by their sandboxes."""
+        """Return a key for one call. It only needs to be unique, because scripts are separated by their sandboxes."""
         with self.lock:
             self._key_count += 1
             digest = hashlib.sha256(f"{self._key_count}:{mode}".encode("utf-8", "replace")).hexdigest()

@@ -1,7 +1,7 @@
-"""The job of worker processes that run Lua scripts: a file of its own, which imports only lupa.
+"""The job of worker processes that run Lua scripts: a separate file, which imports only lupa.
 
-Replies and questions are JSON objects, as a process that runs scripts is not trusted with more; requests and answers
-are marshalled, which is quicker. A sandbox is a Lua state with one script in it; it lives
+Replies and questions are JSON objects, because a process that runs scripts is not trusted; requests and answers are
+marshalled, which is faster. A sandbox is a Lua state with one script in it; it lives
 until it is closed or its process ends.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 MAX_TABLE_DEPTH = 50
-"""How deep a table may be nested that is handed to the host."""
+"""How deeply a table for the host may be nested."""
 
 MAX_TABLE_ITEMS = 100_000
 """How many values it may have."""
@@ -46,7 +46,7 @@ OUT_OF_MEMORY, OUT_OF_TIME = "memory", "time"
 """Why a script was stopped."""
 
 _DENIED = b"denied"
-"""Tells a script's function that the key does not open it."""
+"""The answer to a script if its key does not allow the function."""
 
 _TEXT_SHARE = 4
 """One text may take this part of a script's memory."""
@@ -58,7 +58,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class _UnreadableError(Exception):
-    """A table cannot be handed over; the message says why."""
+    """A table cannot be converted; the message says why."""
 
 
 class Handler:
@@ -110,7 +110,7 @@ def _message(error: Exception) -> str:
 
 
 class _HostLink:
-    """What Lua states call. It knows none of them: a state that knew itself would never be freed."""
+    """The functions that Lua states call. It has no references to states, which would never be freed."""
 
     def __init__(self, lupa: _Lupa) -> None:
         self._type_of = lupa.lua_type
@@ -118,7 +118,7 @@ class _HostLink:
         self.ask: Callable[[bytes], bytes] = bytes
 
     def call(self, name: bytes, *arguments: object) -> object:
-        """Call a function of the host. No Python error may reach the script: it would be an object in its hands."""
+        """Call a function of the host. No Python error may reach the script."""
         try:
             values = [self.read(each) for each in arguments]
         except _UnreadableError as error:
@@ -131,7 +131,7 @@ class _HostLink:
         return value.encode() if isinstance(value, str) else value
 
     def state(self) -> bytes | None:
-        """Return what was wrong with the last call."""
+        """Return the error of the last call."""
         return self._problem
 
     def now(self) -> int:
@@ -143,14 +143,14 @@ class _HostLink:
         return int(self._answer({"wanted": "utc_offset"}).get("value") or 0)
 
     def draw(self) -> float:
-        """Return a number by chance."""
+        """Return a random number."""
         return float(self._answer({"wanted": "draw"}).get("value") or 0)
 
     def _answer(self, question: dict[str, object]) -> dict[str, Any]:
         return marshal.loads(self.ask(_to_json(question)))  # noqa: S302  # from our own process
 
     def read(self, value: object) -> object:
-        """Turn what Lua passed into JSON; functions and other things that are none become nothing."""
+        """Convert a Lua value to JSON; functions and other values become None."""
         return self._read(value, 0, [MAX_TABLE_ITEMS])
 
     def _read(self, value: object, depth: int, left: list[int]) -> object:
@@ -174,7 +174,7 @@ class _HostLink:
                 raise _UnreadableError("a table is too large")
             if isinstance(key, bytes):
                 key = key.decode("utf-8", "replace")
-            elif not isinstance(key, (bool, int, float)):  # to make a text of it could call code of the script
+            elif not isinstance(key, (bool, int, float)):  # converting it to text could call code of the script
                 raise _UnreadableError(f"a table has a {self._type_of(key)} for a key")
             found[key] = self._read(item, depth + 1, left)
         if found and all(index in found for index in range(1, len(found) + 1)):
@@ -183,15 +183,15 @@ class _HostLink:
 
 
 def _deny(target: object, name: object, setting: object) -> object:
-    """Keep scripts from the inside of Python objects, should one ever get into their hands."""
+    """Deny access to attributes of Python objects, in case a script ever gets one."""
     raise AttributeError("access denied")
 
 
 class _LuaState:
     """A Lua state with the sandbox in place; scripts only see Lua functions around those of the link.
 
-    lupa works on a state outside of protected calls: an error there, also for lack of memory, ends the process. So a
-    state is only entered while it has room, and leaves room behind (``budget.lua``); scripts never see the real table
+    lupa works on a state outside of protected calls: an error there, even out of memory, ends the process. So a state
+    is only entered while it has enough memory, and leaves some free (``budget.lua``); scripts never see the real table
     of globals, which lupa reads.
     """
 
@@ -238,12 +238,12 @@ class _LuaState:
 
     @property
     def has_room(self) -> bool:
-        """True if there is memory enough to go on."""
+        """True if there is enough memory to continue."""
         return self.memory_used <= self._memory
 
     @property
     def is_spent(self) -> bool:
-        """True if the script was stopped. Once it was, no Lua function runs to its end any more, not even ours."""
+        """True if the script was stopped. After that, no Lua function runs to its end, not even ours."""
         try:
             return bool(self._is_spent())
         except self._errors:
