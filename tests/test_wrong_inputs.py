@@ -41,7 +41,7 @@ def test_both_platforms_say_what_to_pass(platform: Any, inputs: dict[str, Any], 
         ({"books": "x"}, "books must be a list of WorldBooks, not str"),
         ({"chat_books": [5]}, "chat_books must be a list of WorldBooks, not list \\[5\\]"),
         ({"chat_metadata": 5}, "chat_metadata must be a ChatMetadata, a mapping or None, not int"),
-        ({"character": Bundle()}, "holds none"),
+        ({"character": Bundle()}, "contains none"),
     ],
 )
 def test_silly_tavern_says_what_to_pass(inputs: dict[str, Any], told: str) -> None:

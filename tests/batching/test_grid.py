@@ -132,7 +132,7 @@ def test_the_key_depends_on_the_version(monkeypatch: pytest.MonkeyPatch) -> None
         ({"sample": -1}, "whole number"),
         ({"defaults": {"now": "soon"}}, "a time such as"),
         ({"defaults": {"greeting": "first"}}, "a whole number"),
-        ({"messages": {"file": "x.doc"}}, "none of .jsonl"),
+        ({"messages": {"file": "x.doc"}}, "not one of .jsonl"),
         ({"messages": {"file": "x.jsonl", "col": "a"}}, "has no 'col'"),
         ({"messages": {"file": "missing.jsonl"}}, "cannot be read"),
     ],

@@ -43,13 +43,13 @@ def test_an_explanation_names_the_macro_and_the_tokens_it_costs() -> None:
     tokens = sum(int(str(block.metadata["tokens"])) for block in plan.enabled_blocks)
     (hint,) = plan.explain().hints
     assert hint.startswith(
-        f"{{{{time}}}} in preset prompt Main Prompt makes every turn a miss: {tokens:,} tokens a turn."
+        f"{{{{time}}}} in preset prompt Main Prompt makes every turn a miss: {tokens:,} tokens per turn."
     )
     assert "Hints:\n- {{time}} in preset prompt Main Prompt" in str(plan.explain())
     view = overview(plan)
     assert view.to_dict()["hints"] == [hint]
     assert "makes every turn a miss" in render_html(view)
-    assert not plan_with("jailbreak", "It is {{time}}.").explain().hints  # behind the chat
+    assert not plan_with("jailbreak", "It is {{time}}.").explain().hints  # after the chat
     assert not plan_with("main", "Hello, {{user}}.").explain().hints
     assert not pickle.loads(pickle.dumps(plan)).explain().hints  # whose files are not at hand
 

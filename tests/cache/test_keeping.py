@@ -1,4 +1,4 @@
-"""Builds that keep a prompt cache: history cut in steps, frozen lore, what changes behind the chat."""
+"""Builds that keep a prompt cache: history cut in steps, frozen lore, what changes after the chat."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.conformance.adapters.silly_tavern.build_chat import inputs
 BUILDER = Builder()
 CASES = [case for case in runner.cases("silly_tavern/build_chat") if "generations" not in case.expected]
 UNREACHED_NOTE = "silly_tavern-build_chat-0270"
-"""A note at a depth that SillyTavern does not get to: behind the chat it would leave no room for messages."""
+"""A note at a depth that SillyTavern does not get to: after the chat it would leave no room for messages."""
 
 
 def built(given: Any, **changes: Any) -> ChatPlan:

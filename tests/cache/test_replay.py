@@ -94,7 +94,7 @@ def test_the_command_writes_a_page_in_which_texts_are_escaped(
     assert run(["cache", *FILES, "--book", str(book), "--keep", "--profile", "llama_cpp", "--html", str(page)]) == 0
     assert "The report is in" in capsys.readouterr().out
     html = page.read_text(encoding="utf-8")
-    assert "Aria: what a prompt cache holds" in html
+    assert "Aria: what a prompt cache keeps" in html
     assert "behind message #3" in html
     assert "&lt;script&gt;" in html
     assert "<script" not in html

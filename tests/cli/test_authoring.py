@@ -157,7 +157,7 @@ def test_a_first_test_is_recorded_and_holds(tavernkit: Tavernkit, tmp_path: Path
     [test] = yaml.safe_load(target.read_text(encoding="utf-8"))["tests"]
     assert "The lamp" in test["expect"]["fires"]
     assert tavernkit("test", str(target)).code == 0
-    assert tavernkit(*arguments).code == 2  # it is there already
+    assert tavernkit(*arguments).code == 2  # it already exists
 
 
 def test_watching_ends_when_a_file_changes(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_any_text_can_be_counted(name: str, text: str):
 def test_a_stand_in_says_for_what_it_stands_and_how_far_off_it_may_be():
     vocabulary = load_vocabulary("claude", None, refuse)
     assert not vocabulary.exact
-    assert "cl100k_base stands in for claude" in vocabulary.stands_in
+    assert "cl100k_base is used instead of claude" in vocabulary.stands_in
     assert "133 %" in vocabulary.stands_in
 
 
@@ -226,8 +226,8 @@ def test_token_ids_are_given_only_by_the_tokenizer_itself():
 
 def test_a_plan_says_when_a_tokenizer_stands_in():
     plan = build(preset=preset(chat_completion_source="claude", claude_model="claude-3"))
-    assert "stands in for claude" in plan.counting_note
-    assert "stands in for claude" in str(plan.explain())
+    assert "is used instead of claude" in plan.counting_note
+    assert "is used instead of claude" in str(plan.explain())
     assert build().counting_note == ""
 
 

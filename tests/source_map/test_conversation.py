@@ -110,6 +110,6 @@ def test_messages_that_memory_stands_in_for_say_so() -> None:
             assert found.exact
             assert found.where("They met at the lamp.")
             (use,) = found.uses("/message/0/data")
-            assert use.reason == "SupaMemory stands in for the oldest messages"
+            assert use.reason == "SupaMemory replaces the oldest messages"
 
     asyncio.run(talk())

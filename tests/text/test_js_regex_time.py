@@ -156,8 +156,8 @@ class Refusing:
     ("reason", "told", "remembered"),
     [
         (OutOfTimeError(), "took longer than 100 ms", True),
-        (StuckError("took long"), "was given up, as the machine is too busy (took long)", False),
-        (BusyError("no worker"), "was given up, as the machine is too busy (no worker)", False),
+        (StuckError("took long"), "was stopped because the machine is too busy (took long)", False),
+        (BusyError("no worker"), "was stopped because the machine is too busy (no worker)", False),
         (WorkerError("the worker process is gone"), "could not be run safely: the worker process is gone", False),
         (JobFailedError("no memory"), "could not be run safely: no memory", False),
     ],

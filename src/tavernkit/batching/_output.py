@@ -89,7 +89,8 @@ class OutputFolder:
         """Raise if the folder already has records."""
         if self.parts():
             raise ConfigError(
-                f"{self.folder} has records already: go on with --resume, or name another folder", code="OUTPUT_EXISTS"
+                f"{self.folder} already has records: continue with --resume, or choose another folder",
+                code="OUTPUT_EXISTS",
             )
 
     def refuse_other_shards(self) -> None:
@@ -98,7 +99,7 @@ class OutputFolder:
             shards = _SHARD.match(path.name)
             if self._shards > 1 and (shards is None or int(shards[1]) != self._shards):
                 raise ConfigError(
-                    f"{path} was not written with --shard …/{self._shards}: go on as before, or without --shard",
+                    f"{path} was not written with --shard …/{self._shards}: resume as before, or without --shard",
                     code="OTHER_SHARDS",
                 )
 
@@ -107,7 +108,7 @@ class OutputFolder:
         found = self.read_manifest().get("format", self._form)
         if found != self._form:
             raise ConfigError(
-                f"{self.folder} was begun with --format {found}: go on with the same", code="OTHER_FORMAT"
+                f"{self.folder} was begun with --format {found}: use the same format", code="OTHER_FORMAT"
             )
 
     def repair(self) -> set[int]:

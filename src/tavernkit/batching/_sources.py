@@ -81,7 +81,7 @@ def read_table(value: Mapping[str, object], folder: Path, where: str, warn: Warn
         elif suffix in (".csv", ".tsv"):
             rows = _csv_rows(path, "\t" if suffix == ".tsv" else ",")
         else:
-            raise ConfigError(f"{where}: {name!r} is none of {', '.join(TABLE_SUFFIXES)}", code="INVALID_GRID")
+            raise ConfigError(f"{where}: {name!r} is not one of {', '.join(TABLE_SUFFIXES)}", code="INVALID_GRID")
         return _picked(rows, column, path, warn)
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: {path} cannot be read: {error}", code="INVALID_GRID") from error

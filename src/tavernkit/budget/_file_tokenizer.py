@@ -90,7 +90,7 @@ def _load(path: Path) -> _Codec:
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply") from None
     if not is_object(value):
-        raise ValueError(f"{path} is not a tokenizer.json: it does not hold a JSON object")
+        raise ValueError(f"{path} is not a tokenizer.json: it is not a JSON object")
     if importlib.util.find_spec("tokenizers") is not None:
         return _huggingface_codec(path, data)
     return splintr_codec(data)

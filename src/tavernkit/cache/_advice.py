@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 _REMEDIES: Final[Mapping[Cause, str]] = {
     "trimmed": 'cut the history in larger steps (strategy="cache"), or give it a larger context',
-    "depth": 'put it behind the chat (volatile="tail", or depth 0), or into the preset if it never changes',
+    "depth": 'put it after the chat (volatile="tail", or depth 0), or into the preset if it never changes',
     "lore": 'let lore stay where it fired (lore="freeze"), or make the entry constant',
-    "note": 'show it in every prompt, or put it behind the chat (volatile="tail")',
-    "random": 'put the text behind the chat (volatile="tail"), or use {{pick}}, which keeps its choice',
-    "time": 'put the text behind the chat (volatile="tail")',
-    "chat": 'put the text behind the chat (volatile="tail")',
-    "variable": "show the variable behind the chat (depth 0)",
+    "note": 'show it in every prompt, or put it after the chat (volatile="tail")',
+    "random": 'put the text after the chat (volatile="tail"), or use {{pick}}, which keeps its choice',
+    "time": 'put the text after the chat (volatile="tail")',
+    "chat": 'put the text after the chat (volatile="tail")',
+    "variable": "show the variable after the chat (depth 0)",
     "examples": "pin the example dialogue, or leave it out",
-    "changed": "put what changes behind the chat",
-    "came": "put what comes and goes behind the chat",
-    "went": "put what comes and goes behind the chat",
+    "changed": "put what changes after the chat",
+    "came": "put what comes and goes after the chat",
+    "went": "put what comes and goes after the chat",
     "tools": "give the tools in the same order every time",
 }
 
-_TO_SAVE_THEM: Final = 'To let a prompt cache hold them, put the text behind the chat (volatile="tail")'
+_TO_SAVE_THEM: Final = 'To keep them cached, put the text after the chat (volatile="tail")'
 
 WORTH_SAYING: Final = 0.01
 """The share of all input from which a loss is mentioned."""
@@ -68,6 +68,6 @@ def cache_hints(plan: Plan) -> list[str]:
         if macros and not span.origin.in_history:
             named = " and ".join(f"{{{{{name}}}}}" for name in macros)
             verb = "makes" if len(macros) == 1 else "make"
-            cost = f"{total_tokens(spans[place:]):,} tokens a turn"
+            cost = f"{total_tokens(spans[place:]):,} tokens per turn"
             hints.append(f"{named} in {span.origin.title} {verb} every turn a miss: {cost}. {_TO_SAVE_THEM}")
     return hints

@@ -162,7 +162,7 @@ def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
         return "note", origin, f"{origin.title} changed"
     if origin.kind == HISTORY:
         if old.text.strip() == new.text.strip():  # the newest message of a text prompt has no line break at its end
-            return "new message", origin, f"the chat went on after {origin.title}"
+            return "new message", origin, f"the chat continued after {origin.title}"
         how = "a script, a macro or the instruct template rewrites it"
         return "edited", origin, f"{origin.title} changed: it was edited, or {how}"
     return "changed", origin, f"{origin.title} changed"

@@ -193,7 +193,7 @@ class PromptCache:
             ConfigError: No request was sent.
         """
         if not self._turns:
-            raise ConfigError("there is no request to put the provider's report beside: send() one first")
+            raise ConfigError("no request was sent yet: call send() first")
         if usage.reported:
             self._turns[-1] = replace(self._turns[-1], reported_tokens=usage.cached_tokens)
         return self._turns[-1]

@@ -35,7 +35,7 @@ def read_charx(source: Source, limits: Limits, warn: Warn, archive: Archive | No
         warn(f"card.json is not at the archive's root; {member.name} was used")
     character = Character.from_card(archive.read_json(member), warn=warn)
     if character.version != "v3":
-        warn(f"the archive's card is {character.version.upper()}; other programs want V3 in a CHARX")
+        warn(f"the archive's card is {character.version.upper()}; other programs expect V3 in a CHARX")
     members = {each.name: each for each in reversed(archive.members)}
     if len(members) < len(archive.members):
         warn("the archive has several members of one name; the first was used")

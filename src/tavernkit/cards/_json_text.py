@@ -29,7 +29,7 @@ def decode_text(data: bytes, warn: Warn, *, what: str) -> str:
     encoding = json.detect_encoding(data)
     if encoding != "utf-8":
         name = "UTF-8 with a byte order mark" if encoding == "utf-8-sig" else encoding.upper()
-        warn(f"{what}: read as {name}; other programs want plain UTF-8")
+        warn(f"{what}: read as {name}; other programs expect plain UTF-8")
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:

@@ -91,7 +91,7 @@ def _extended_header(kept: list[Chunk]) -> bytes:
         if chunk.kind == b"VP8 " and len(chunk.data) >= 10 and chunk.data[3:6] == b"\x9d\x01\x2a":
             width, height = struct.unpack_from("<HH", chunk.data, 6)
             return _header(_HAS_EXIF, (width & 0x3FFF) - 1, (height & 0x3FFF) - 1)
-    raise ImageError("the WebP has no picture that could hold a card")
+    raise ImageError("the WebP has no picture that could contain a card")
 
 
 def _header(flags: int, width_minus_one: int, height_minus_one: int) -> bytes:

@@ -103,7 +103,7 @@ def check_free(target: Path, *, force: bool | None = None) -> None:
     """Refuse to overwrite a file unless allowed; ``None`` means that no option allows it."""
     if target.exists() and not force:
         raise typer.BadParameter(
-            f"{target} is there already" + (": use --force to overwrite it" if force is False else "")
+            f"{target} already exists" + (": use --force to overwrite it" if force is False else "")
         )
 
 

@@ -237,7 +237,7 @@ def _silly_tavern_file(saved: SavedChat | None, store: ConversationStore, warn: 
     damages = WarningLog()
     file = ChatFile.load(saved.file, warn=damages)
     if not file.header and not file.messages:
-        raise FileFormatError(f"{_place(store)} holds no SillyTavern chat; it is left alone")
+        raise FileFormatError(f"{_place(store)} contains no SillyTavern chat; it is left alone")
     if file.earlier and len(damages.messages) == 1:  # long and undamaged
         warn(f"{_place(store)}: {damages.messages[0]}")
     else:
@@ -249,7 +249,7 @@ def _risu_file(saved: SavedChat, store: ConversationStore, warn: Warn) -> RisuCh
     damages = WarningLog()
     file = RisuChatFile.load(saved.file, warn=damages)
     if len(file.chats) != 1:
-        raise FileFormatError(f"{_place(store)} holds {len(file.chats)} chats: export one of them to a file of its own")
+        raise FileFormatError(f"{_place(store)} holds {len(file.chats)} chats: export one of them to a separate file")
     if not saved.file.lstrip().startswith(b"{") or b"risuChat" not in saved.file[:200]:
         raise FileFormatError(f"{_place(store)} is not in RisuAI's format: convert it first, or pass another file")
     _report(damages, store, warn)

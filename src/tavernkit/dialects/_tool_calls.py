@@ -82,7 +82,7 @@ def _arguments(value: object, name: str, warn: Warn) -> JsonObject:
         return thaw_object(value)
     parsed = _json_object(value) if isinstance(value, str) else None
     if parsed is None:
-        warn(f"the arguments of a call of tool {name!r} are no JSON object and were left out: {thaw(value)!r:.500}")
+        warn(f"the arguments of a call of tool {name!r} are not a JSON object and were left out: {thaw(value)!r:.500}")
         return {}
     return parsed
 

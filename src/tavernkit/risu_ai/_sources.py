@@ -179,7 +179,7 @@ class MessageTexts:
             if plan.stopped:
                 reason = STOPPED
             elif memo not in kept:
-                reason = "turned off in the chat" if message.raw.get("disabled") else "a message behind it cuts it off"
+                reason = "turned off in the chat" if message.raw.get("disabled") else "a later message cuts it off"
             elif memo in evicted:
                 reason = "does not fit the token budget"
             else:

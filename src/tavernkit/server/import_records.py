@@ -341,7 +341,7 @@ async def _store_save_chats(connection: AsyncConnection, progress: Progress, fou
         if known is None:
             new.append(chat)
         elif (mark := FileMark.of(known)) is None or mark.digest != risu_digest(chat):
-            progress.warn(f"the chat {chat.name!r} of {found.name!r} is there already and stays as it is")
+            progress.warn(f"the chat {chat.name!r} of {found.name!r} already exists and is not changed")
     await _store_risu_list(connection, progress, selection, found.name, new, save_owner=found.owner)
 
 

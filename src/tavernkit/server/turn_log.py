@@ -200,7 +200,7 @@ class TurnLog:
             async with self._database.write(together=True) as connection:
                 await turns.note_said(connection, opened.turn_id, said)
         except Exception:
-            logger.warning("what a turn has said could not be stored", exc_info=True)
+            logger.warning("the text of a turn could not be stored", exc_info=True)
 
     async def recover(self, chat_id: str) -> None:
         """Store the text of a dead process in its chat, unless already done."""

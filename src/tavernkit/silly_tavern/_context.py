@@ -152,7 +152,7 @@ class SillyTavernContext(Context):
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         if isinstance(self.character, Bundle):
             if self.character.card is None:
-                raise ConfigError("the loaded file that was passed as character holds none")
+                raise ConfigError("the loaded file that was passed as character contains none")
             set_field(self, "character", self.character.card)
         members: Mapping[str, Character] | Sequence[Character] = self.members
         if not is_mapping(members):

@@ -70,7 +70,7 @@ def _state(state: State, side: Side) -> State:
         documents = {key: replace(each, data=each.original) for key, each in documents.items()}
     for old, new in side.instead.items():
         if old not in documents or new not in documents or documents[old].kind != documents[new].kind:
-            raise StudioError(422, f"{new!r} cannot stand in for {old!r}", code="cannot_compare")
+            raise StudioError(422, f"{new!r} cannot replace {old!r}", code="cannot_compare")
         documents[old] = replace(documents[new], id=old)
     changed = replace(state, documents=documents)
     return changed if side.platform is None else changed.with_turn(platform=side.platform)

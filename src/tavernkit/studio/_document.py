@@ -337,7 +337,7 @@ def _read_chat(content: bytes, name: str, warn: WarningLog) -> Document:
     if Path(name).suffix.lower() != ".jsonl" and b"risu" in content[:400]:
         chats = RisuChatFile.load(content, warn=warn).chats
         if len(chats) != 1:
-            raise FileFormatError(f"it holds {len(chats)} chats: export one of them to a file of its own")
+            raise FileFormatError(f"it holds {len(chats)} chats: export one of them to a separate file")
         return Document(id="", kind="chat", name=stem, data=chat_json(chats[0]), format=RISU_CHAT)
     chat = ChatFile.load(content, warn=warn)
     if not chat.header and not chat.messages:

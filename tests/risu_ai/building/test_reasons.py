@@ -157,8 +157,8 @@ def test_memory_says_which_kind_it_is_and_what_it_stands_for() -> None:
         history={"message": lines, "fmIndex": -1},
         settings=Settings.from_json({"supaModelType": "subModel"}),
     )
-    assert why(plan)["memory SupaMemory"].startswith("stands in for ")
-    assert "SupaMemory stands in for the oldest messages" in omitted(plan).values()
+    assert why(plan)["memory SupaMemory"].startswith("replaces ")
+    assert "SupaMemory replaces the oldest messages" in omitted(plan).values()
 
 
 def test_texts_that_switches_keep_out_are_told() -> None:

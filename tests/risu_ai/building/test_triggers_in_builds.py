@@ -60,7 +60,7 @@ def test_a_trigger_may_stop_the_send():
     plan = build(character=character(triggerscript=[trigger({"type": "stop"})]))
     assert plan.stopped
     assert plan.blocks == ()
-    assert omitted(plan)["everything"] == "a start trigger wants nothing to be sent"
+    assert omitted(plan)["everything"] == "a start trigger stopped the send"
 
 
 def test_triggers_of_modules_run_too():

@@ -245,7 +245,7 @@ def test_a_block_that_is_stored_elsewhere_and_not_given_is_missing_with_a_warnin
     log = WarningLog()
     save = load(encode_database(STORED, blocks=True) + b"\6\0\0" + struct.pack("<I", len(body)) + body, warn=log)
     assert len(save.characters) == 2
-    assert "remotes/c9.local.bin is not there" in log.messages[0]
+    assert "remotes/c9.local.bin is missing" in log.messages[0]
 
 
 FOREIGN = {

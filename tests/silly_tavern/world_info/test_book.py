@@ -117,7 +117,7 @@ def test_novel_ai_lorebook_in_a_picture() -> None:
     warnings: list[str] = []
     assert import_world("town.png", picture, warn=warnings.append) is None
     assert import_world("town.png", picture[:9], warn=warnings.append) is None
-    assert "holds no lorebook" in warnings[0]
+    assert "contains no lorebook" in warnings[0]
 
 
 def test_character_book_round_trip_keeps_what_it_can() -> None:

@@ -17,7 +17,7 @@ def check_flags(flags: str) -> str:
     """Return the flags in alphabetical order; unknown, repeated and contradicting ones are errors."""
     unknown = [flag for flag in flags if flag not in FLAGS]
     if unknown:
-        raise JSRegexSyntaxError(f"Invalid flags: {unknown[0]!r} in {flags!r} is none of {FLAGS}")
+        raise JSRegexSyntaxError(f"Invalid flags: {unknown[0]!r} in {flags!r} is not one of {FLAGS}")
     if len(set(flags)) != len(flags):
         raise JSRegexSyntaxError(f"Invalid flags: {flags!r} names a flag twice")
     if "u" in flags and "v" in flags:

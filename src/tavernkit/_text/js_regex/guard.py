@@ -114,7 +114,7 @@ def run_guarded(engine: Engine, text: str, timeout: float, *, everything: bool) 
         raise GaveUpError(f"took longer than {budget}") from None
     except StuckError as error:
         note_degraded(f"a regex {error}")
-        raise GaveUpError(f"was given up, as the machine is too busy ({error})") from None
+        raise GaveUpError(f"was stopped because the machine is too busy ({error})") from None
     except (WorkerError, JobFailedError) as error:
         raise GaveUpError(f"could not be run safely: {error}") from error
     offsets = struct.unpack(f"<{len(reply) // 8}q", reply)

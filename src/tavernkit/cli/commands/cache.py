@@ -86,7 +86,7 @@ def cache(
     if html is not None:
         from tavernkit.report import render_cache_html
 
-        title = f"{prepared.character_name}: what a prompt cache holds"
+        title = f"{prepared.character_name}: what a prompt cache keeps"
         html.write_text(render_cache_html(report, title=title, moved=moved), encoding="utf-8")
     if as_json:
         show_report({**report.to_dict(), "moved": [asdict(each) for each in moved]})

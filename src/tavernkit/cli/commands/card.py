@@ -205,7 +205,7 @@ def _check_target(target: Path, *, force: bool, picture: bool = False) -> None:
 
     known = [ending for ending in SUFFIXES if not picture or ending not in (".json", ".yaml", ".yml", ".risum")]
     if target.suffix.lower() not in known:
-        what = "the format" if not picture else "a format that holds a picture"
+        what = "the format" if not picture else "a format with a picture"
         raise typer.BadParameter(f"{target}: its ending must name {what}: {', '.join(known)}")
     check_free(target, force=force)
 

@@ -328,7 +328,7 @@ def _save(talk: _Talk, name: str) -> None:
     store = talk.chat.conversation.store
     if name:
         if Path(name).exists():
-            _say(f"{name} is there already.")
+            _say(f"{name} already exists.")
             return
         store = FileStore(name)
         store.save(saved_chat(talk.chat.conversation.chat))

@@ -191,7 +191,7 @@ def evaluate(
         show(table(*columns, rows=rows), f"\n{len(cells)} runs")
         return
     if resume and out is None:
-        raise typer.BadParameter("--resume goes on with the runs of a folder: name it with --out")
+        raise typer.BadParameter("--resume continues the runs of a folder: pass it with --out")
     with progress_shown() as show_progress:
         report = batching.evaluate(chosen, options.connect(), out=out, resume=resume, progress=show_progress)
     if out is not None:

@@ -67,7 +67,7 @@ def explain(
     if tokens:
         show(plan_view.costs_table(plan.source_map()))
     elif lore:
-        show(plan_view.lore_table(view.lore) if view.lore else "There is no lore book.")
+        show(plan_view.lore_table(view.lore) if view.lore else "There is no lorebook.")
     else:
         show(plan_view.plan_tree(view) if tree else plan_view.plan_table(view))
         for part in (

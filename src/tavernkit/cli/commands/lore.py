@@ -246,7 +246,7 @@ def convert(
 def index(
     book: Annotated[Path, typer.Argument(help="A world file of SillyTavern's.", show_default=False)],
     target: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write it (default: beside the book).")
+        Path | None, typer.Option("--output", "-o", help="Where to write it (default: next to the book).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -274,7 +274,7 @@ def _messages(text: list[str] | None, chat: Path | None) -> Messages:
     said = [("user", each) for each in text or ()]
     if chat is None:
         if not said:
-            raise typer.BadParameter("say what the chat holds with --text or --chat")
+            raise typer.BadParameter("pass the chat with --text or --chat")
         return said
     from tavernkit.cli.files import naming, readable, shown
     from tavernkit.silly_tavern import ChatFile

@@ -330,7 +330,7 @@ def usage(
         from tavernkit.server.storage.usage import GROUPINGS, Grouping
     asked = [each.strip() for each in by.split(",") if each.strip()]
     if unknown := [each for each in asked if each not in GROUPINGS]:
-        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(GROUPINGS)}", param_hint="--by")
+        raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(GROUPINGS)}", param_hint="--by")
     chosen: list[Grouping] = [each for each in GROUPINGS if each in asked]
     begin, end = (each.date() if each is not None else None for each in (first, last))
     rows = backups.read_usage(_settings(data, db, config), begin, end, chosen)

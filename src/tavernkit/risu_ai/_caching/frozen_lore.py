@@ -48,7 +48,7 @@ class FrozenLore:
     def message(self) -> PromptMessage:
         """Return it as a message of the prompt. Its memo keeps it apart from its neighbours."""
         entry = {"id": self.id, "name": self.title, "cause": self.cause}
-        reason = f"{self.cause or 'fired'}, behind the message that called it up, where it stays"
+        reason = f"{self.cause or 'fired'}, after the message that activated it, where it stays"
         source = source_of(
             "chat", FROZEN_LORE, reason, name=self.title, title=f"lore {self.title}", id=self.id, entries=[entry]
         )

@@ -29,11 +29,11 @@ from tavernkit.risu_ai._prompt_template.cards import (
 from tavernkit.risu_ai._prompt_template.lore_places import in_lorebook_slot
 from tavernkit.risu_ai._state import RisuState
 
-BEHIND = "behind the chat"
+BEHIND = "after the chat"
 MOVES = "every message would move it"
 CHANGES = "a function of CBS makes it another text in every prompt"
-NOTE = "the note is changed while the chat goes on"
-REWRITTEN = "it is rewritten while the chat goes on"
+NOTE = "the note changes during the chat"
+REWRITTEN = "it changes during the chat"
 COMES_AND_GOES = "lore that comes and goes would change the head of the prompt"
 
 

@@ -112,7 +112,7 @@ def _request(text: str, **more: object) -> dict[str, Any]:
         raise ChatTemplateError(f"the chat template takes longer than {MAX_TEMPLATE_SECONDS:g} seconds") from None
     except StuckError as error:
         note_degraded(f"a chat template {error}")
-        raise ChatTemplateError(f"the chat template was given up, as the machine is too busy ({error})") from None
+        raise ChatTemplateError(f"the chat template was stopped because the machine is too busy ({error})") from None
     except JobFailedError as error:
         raise ChatTemplateError(f"the chat template failed: {error}") from None
     except WorkerError as error:

@@ -81,11 +81,11 @@ def _read_page(data: bytes, warn: Warn) -> RisuChat:
     start = data.find(b">", data.find(_PAGE_MARK)) if _PAGE_MARK in data else -1
     end = data.find(b"<", start)
     if start < 0 or end < 0:
-        raise ChatFileError("the page holds no RisuAI chat")
+        raise ChatFileError("the page contains no RisuAI chat")
     text = data[start + 1 : end].replace(b"&lt;", b"<").replace(b"&gt;", b">")
     value = parse_json(text, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
     if not is_mapping(value) or not is_sequence(value.get("message")):
-        raise ChatFileError("the page holds no RisuAI chat")
+        raise ChatFileError("the page contains no RisuAI chat")
     return RisuChat.from_json(value)
 
 
@@ -102,7 +102,7 @@ def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
     value = parse_json(data, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
     kind = value.get("type") if is_mapping(value) else None
     if not is_mapping(value) or kind not in (ONE_CHAT, ALL_CHATS):
-        raise ChatFileError("the file holds no RisuAI chat: its type is neither risuChat nor risuAllChats")
+        raise ChatFileError("the file contains no RisuAI chat: its type is neither risuChat nor risuAllChats")
     if value.get("ver") not in VERSIONS:
         warn(f"chat: version {shown(value.get('ver'))} is not known; it is read like version {WRITTEN_VERSION}")
     content, folders = value.get("data"), value.get("folders")

@@ -41,7 +41,7 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
     if not stream.eof:
         raise CompressionError("the gzip data is cut off")
     if stream.unused_data:
-        raise CompressionError("there are bytes behind the gzip data")
+        raise CompressionError("there are bytes after the gzip data")
     return found
 
 

@@ -245,7 +245,7 @@ class _Blocks:
             return []
         found = self._decoder.remote(name)
         if found is None:
-            self._decoder.warn(f"remotes/{name[:80]}.local.bin is not there: what it holds is missing")
+            self._decoder.warn(f"remotes/{name[:80]}.local.bin is missing, and so is its content")
             return []
         return [_Block(int(kind), name, found, 0)]
 

@@ -61,7 +61,7 @@ def _content(data: bytes, name: str, warn: Warn, *, imports: bool) -> JsonObject
         return _with_paths(module) if imports else module.to_json()
     value = parse_json(data, what=name or "module", warn=warn)
     if not is_mapping(value):
-        raise RisumError("the file holds no RisuAI module")
+        raise RisumError("the file contains no RisuAI module")
     kind, items = value.get("type"), value.get("data")
     if kind == MODULE_TYPE:
         inner = value.get("module")
@@ -70,7 +70,7 @@ def _content(data: bytes, name: str, warn: Warn, *, imports: bool) -> JsonObject
         return {"name": name, "description": "", "lorebook": [*import_lorebook(value, warn=warn)]}
     if kind == "regex" and is_sequence(items):
         return {"name": name, "description": "", "regex": thaw(items)}
-    raise RisumError("the file holds neither a RisuAI module nor a lorebook or regex file")
+    raise RisumError("the file contains neither a RisuAI module nor a lorebook or regex file")
 
 
 def _with_paths(module: Module) -> JsonObject:

@@ -65,7 +65,7 @@ def _from_json_file(data: bytes, what: str, warn: Warn) -> Preset:
     except FileFormatError as error:
         raise InvalidPresetError(f"{error}, nor is it a packed preset") from error
     if not is_mapping(value):
-        raise InvalidPresetError(f"{what} holds no preset: it is {type(value).__name__}, not an object")
+        raise InvalidPresetError(f"{what} contains no preset: it is {type(value).__name__}, not an object")
     version = value.get("presetVersion")
     if isinstance(version, (int, float)) and version >= NOVELAI_VERSION:
         warn(f"{what} holds NovelAI's parameters, which have no prompts: only what is named as in RisuAI is read")
@@ -78,12 +78,12 @@ def _unsealed(data: bytes, what: str, warn: Warn) -> Mapping[str, object]:
     try:
         outer = unpack(_inflate(data, what))
         if not isinstance(outer, dict) or outer.get("type") != "preset":
-            raise InvalidPresetError(f"{what} holds no preset")
+            raise InvalidPresetError(f"{what} contains no preset")
         if outer.get("presetVersion") not in PRESET_VERSIONS:
             warn(f"{what}: presetVersion {shown(outer.get('presetVersion'))} is not known; it is read like version 2")
         sealed = outer.get("preset", outer.get("pres"))
         if not isinstance(sealed, bytes):
-            raise InvalidPresetError(f"{what} holds no preset")
+            raise InvalidPresetError(f"{what} contains no preset")
         if len(sealed) > MAX_SEALED_BYTES:
             raise LimitExceededError(
                 f"{what} has {len(sealed)} sealed bytes, more than {MAX_SEALED_BYTES}", limit="MAX_SEALED_BYTES"
@@ -92,7 +92,7 @@ def _unsealed(data: bytes, what: str, warn: Warn) -> Mapping[str, object]:
     except (MessagePackError, SealBrokenError) as error:
         raise InvalidPresetError(f"{what} is broken: {error}") from error
     if not isinstance(inner, dict):
-        raise InvalidPresetError(f"{what} holds no preset")
+        raise InvalidPresetError(f"{what} contains no preset")
     return {key: _json(item) for key, item in inner.items()}
 
 

@@ -207,5 +207,5 @@ def read_st_files(values: Sequence[object], *, warn: Warn = log_warning) -> Pres
     """
     objects = [value for value in values if is_mapping(value)]
     if len(objects) < len(values):
-        warn(f"{len(values) - len(objects)} of the files hold no object; they are left out")
+        warn(f"{len(values) - len(objects)} of the files contain no object; they are left out")
     return preset_from_files([StFile.of(value) for value in objects], warn=warn)

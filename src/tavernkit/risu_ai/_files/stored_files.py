@@ -97,7 +97,7 @@ class StoredFiles:
         if isinstance(stored, list):  # the older form has only messages
             return {**chat, "message": stored}
         if not isinstance(stored, dict):
-            warn(f"the chat {title!r} is in cold storage and its file holds no chat")
+            warn(f"the chat {title!r} is in cold storage and its file contains no chat")
             return chat
         return {**chat, **{key: stored[key] for key in COLD_FIELDS if key in stored}}
 

@@ -158,7 +158,7 @@ class CardWriter:
     def _post_everything(self) -> Iterable[PromptMessage]:
         yield from self.slots.post_everything
         if self.switches.post_end_inner_format:
-            source = source_of("template", "post end inner format", "the template's text behind everything")
+            source = source_of("template", "post end inner format", "the template's text after everything")
             yield PromptMessage(role="system", content=self.switches.post_end_inner_format, source=source)
 
     def _framed(

@@ -125,9 +125,9 @@ def _tell(state: RisuState, items: list[PromptMessage]) -> None:
     """Report the memory, and which messages it replaces."""
     name, kept = memory_name(state.context.settings.raw), {id(item) for item in items}
     gone = [item for item in state.slots.chats if id(item) not in kept]
-    reason = f"{name} stands in for the oldest messages"
+    reason = f"{name} replaces the oldest messages"
     _leave_out(state, [Dropped(item, state.counter.message(item), reason) for item in gone])
-    why = f"stands in for {len(gone)} messages that no longer fit" if gone else "what is remembered of this chat"
+    why = f"replaces {len(gone)} messages that no longer fit" if gone else "what is remembered of this chat"
     for item in items:
         if item.memo in MEMORY_MEMOS:
             item.source = source_of("memory", "memory", why, name=name)

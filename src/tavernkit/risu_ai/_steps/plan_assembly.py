@@ -15,7 +15,7 @@ from tavernkit.risu_ai._requests.text_prompt import TextRules
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import edit_list
 
-STOPPED = "a start trigger wants nothing to be sent"
+STOPPED = "a start trigger stopped the send"
 
 
 class PlanAssemblyStep(Step[RisuState, NoConfig]):

@@ -38,9 +38,9 @@ from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 REWRITTEN = frozenset({SUMMARY, VECTORS_MEMORY, VECTORS_DATA_BANK, SMART_CONTEXT})
 """Texts next to the main prompt that change during the chat."""
 
-BEHIND = "behind the chat"
+BEHIND = "after the chat"
 MACRO_REASON = "a macro makes it another text in every prompt"
-REWRITTEN_REASON = "it is rewritten while the chat goes on"
+REWRITTEN_REASON = "it changes during the chat"
 DEPTH_REASON = "every message would move it"
 
 
@@ -170,9 +170,9 @@ def _volatile_around_main(layout: Layout, texts: dict[tuple[str, str], str]) -> 
     kept: list[Prompt] = []
     for prompt in layout.around_main:
         if prompt.source.get("id") in REWRITTEN:
-            found.append((prompt, "beside the main prompt", REWRITTEN_REASON))
+            found.append((prompt, "next to the main prompt", REWRITTEN_REASON))
         elif changes(prompt.source, texts):
-            found.append((prompt, "beside the main prompt", MACRO_REASON))
+            found.append((prompt, "next to the main prompt", MACRO_REASON))
         else:
             kept.append(prompt)
     layout.around_main[:] = kept

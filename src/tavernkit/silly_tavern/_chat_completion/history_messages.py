@@ -215,7 +215,7 @@ def frozen_source(line: FrozenLine) -> FrozenObject:
     """Return the provenance of lore that became a line of the history."""
     title = f"World Info: {line.title}"
     entry = {"id": line.id, "name": line.title, "cause": line.cause}
-    reason = f"{line.cause or 'fired'}, behind message #{line.after}, where it stays"
+    reason = f"{line.cause or 'fired'}, after message #{line.after}, where it stays"
     return source("injection", "frozen lore", line.id, title, reason, entries=[entry], after=line.after)
 
 

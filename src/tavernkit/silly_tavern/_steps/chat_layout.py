@@ -78,7 +78,7 @@ def _objections(state: SillyTavernState) -> Callable[[PresetPrompt], str | None]
         if not prompt.conditions:
             return None
         entry = PromptEntry(id=prompt.identifier, conditions=prompt.conditions)
-        return None if entry.active_for(conditions()) else "its conditions do not hold"
+        return None if entry.active_for(conditions()) else "its conditions are not met"
 
     return objection
 
@@ -194,7 +194,7 @@ def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[In
 
 
 def _without_main(prompt: Prompt) -> Omission:
-    reason = "the main prompt it stands beside is not in the list"
+    reason = "the main prompt it belongs to is not in the list"
     return Omission("injection", str(prompt.source.get("id")), reason, title_of(prompt.source))
 
 

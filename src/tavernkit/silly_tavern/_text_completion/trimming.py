@@ -47,7 +47,7 @@ def _trim(state: SillyTavernState, plan: TextPlan) -> None:
     state.trim_report = result.report
     state.plan = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
     if not result.report.fits:
-        state.warn(f"the prompt needs {result.report.final_tokens} tokens, {result.report.budget_tokens} are there")
+        state.warn(f"the prompt needs {result.report.final_tokens} tokens, {result.report.budget_tokens} are available")
 
 
 def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -> TrimReport:

@@ -161,7 +161,7 @@ def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> Voca
                 warn(f"the tokenizer file {path.name} cannot be used: {error}")
     stands_in = ""
     if not vocabulary.exact:
-        stands_in = f"{vocabulary.bundled} stands in for {name}: counts may be off {vocabulary.off_by}"
+        stands_in = f"{vocabulary.bundled} is used instead of {name}: counts may be off {vocabulary.off_by}"
     return VocabularyInUse(name, _Deferred(name), vocabulary.tiktoken, stands_in)
 
 

@@ -39,7 +39,7 @@ def read_lore_png(content: bytes, warn: Warn) -> Json:
                 return decode_payload(text, what="the picture's lorebook", limits=limits, warn=warn)
     except FileFormatError as error:
         raise LoreParseError(str(error)) from error
-    raise LoreParseError("the picture holds no lorebook")
+    raise LoreParseError("the picture contains no lorebook")
 
 
 Fields: TypeAlias = "dict[str, Json | Undefined]"

@@ -185,7 +185,7 @@ class LuaSandbox:
         except JobFailedError as error:
             raise self._stopped(str(error)) from None
         except WorkerError as error:
-            raise self._stopped(f"its process could not go on ({error})") from None
+            raise self._stopped(f"its process could not continue ({error})") from None
         budget.spend(used)
         return _read_json(reply.decode())[0]
 

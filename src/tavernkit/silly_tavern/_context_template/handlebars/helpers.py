@@ -30,7 +30,7 @@ class HelperCall:
     def first(self) -> object:
         """The only argument of a block helper."""
         if len(self.params) != 1:
-            raise self.rendering.error(f"#{self.name} wants exactly one argument", self.position)
+            raise self.rendering.error(f"#{self.name} needs exactly one argument", self.position)
         if self.block is None:
             raise self.rendering.error(f"{self.name} needs a block: write #{self.name}", self.position)
         return self.params[0]
@@ -91,7 +91,7 @@ def lookup_helper(call: HelperCall) -> object:
     if call.params and not truthy(call.params[0]):
         return call.params[0]
     if len(call.params) != 2:
-        raise call.rendering.error("lookup wants a value and a name", call.position)
+        raise call.rendering.error("lookup needs a value and a name", call.position)
     return member(call.params[0], to_string(call.params[1]))
 
 

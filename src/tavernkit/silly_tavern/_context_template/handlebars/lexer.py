@@ -119,4 +119,4 @@ def _raw_content(template: str, position: int) -> Generator[Token, None, int]:
 def _unexpected(template: str, position: int) -> Exception:
     if position >= len(template):
         return template_error("a tag is not closed", template, position)
-    return template_error(f"{template[position]!r} cannot stand in a tag", template, position)
+    return template_error(f"{template[position]!r} is not allowed in a tag", template, position)

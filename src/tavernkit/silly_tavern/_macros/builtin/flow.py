@@ -94,6 +94,6 @@ macros.register(
     args=(MacroArgument("condition"), MacroArgument("content")),
     delayed=True,
     category="utility",
-    description="Gives its content only if the condition holds; {{else}} starts the other branch.",
+    description="Returns its content only if the condition is true; {{else}} starts the other branch.",
     example="{{if {{getvar::met}}}}Hello again{{else}}Hello{{/if}}",
 )

@@ -96,7 +96,7 @@ def _tool_use(call: JsonObject) -> JsonObject:
             used["input"] = json_parse(arguments)
         except JSSyntaxError as error:
             raise ToolArgumentsError(
-                f"the arguments of a call of {function.get('name')!r} are no JSON: {error}"
+                f"the arguments of a call of {function.get('name')!r} are not JSON: {error}"
             ) from error
     return used
 
