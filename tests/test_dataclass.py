@@ -16,7 +16,7 @@ import pytest
 
 import tavernkit
 from tavernkit import _dataclass
-from tavernkit._dataclass import INSTANCES_WITHOUT_FUNCTION, copy_with, dataclass
+from tavernkit._dataclass import INSTANCES_WITHOUT_FUNCTION, copy_with, dataclass, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +252,16 @@ def test_a_copy_with_other_values() -> None:
     assert point == Point(3)
     with pytest.raises(TypeError, match="Point has no field 'z'"):
         copy_with(point, z=1)
+
+
+def test_a_copy_with_changes_is_that_of_the_standard_library() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Two:
+        one: int
+        two: str = "b"
+        made: int = dataclasses.field(init=False, default=3)
+
+    value = Two(one=1)
+    assert replaced(value, two="c") == dataclasses.replace(value, two="c")
+    with pytest.raises(TypeError):
+        replaced(value, three=3)

@@ -359,15 +359,15 @@ def _reader(names: list[str]) -> Callable[[object], tuple[object, ...]]:
 
 
 @cache
-def _fields_of_init(cls: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[object, ...]]]:
-    names = tuple(each.name for each in fields(cls) if each.init)
-    if len(names) == 1:
-        return names, lambda value: (getattr(value, names[0]),)
-    return names, attrgetter(*names)
+def _fields_of_init(cls: type) -> tuple[tuple[str, ...], Callable[[object], tuple[object, ...]]]:
+    names = [each.name for each in fields(cls) if each.init]
+    return tuple(names), _reader(names)
 
 
 def replaced(value: _T, **changes: object) -> _T:
-    """Return a changed copy like ``dataclasses.replace()``, in a fifth of the calls.
+    """Return a changed copy as ``dataclasses.replace()`` does, in a fifth of its calls.
+
+    Unlike ``copy_with()`` it calls ``__init__`` and ``__post_init__``.
 
     Args:
         value: An instance of a dataclass.

@@ -23,6 +23,7 @@ from tavernkit.silly_tavern._macros import (
 )
 from tavernkit.silly_tavern._macros import parser as macro_parser
 from tavernkit.silly_tavern._macros.document import Document
+from tavernkit.silly_tavern._macros.run import Run
 from tavernkit.silly_tavern.errors import MacroBlockError, MacroRecursionError, MacroSyntaxError, UnknownMacroError
 
 ENGINE = MacroEngine()
@@ -254,3 +255,38 @@ def test_the_text_of_a_large_card_is_parsed_once(monkeypatch: pytest.MonkeyPatch
     for name in ("Ann", "Eve"):
         assert engine.expand(text, MacroEnvironment(user_name=name)).startswith(name)
     assert parsed == [len(text)]
+
+
+def test_a_text_with_nothing_but_names_is_evaluated_once_for_each_pair_of_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, evaluated = MacroEngine(), list[str]()
+    resolve = MacroEngine.resolve
+
+    def noted(self: MacroEngine, text: str, run: Run) -> str:
+        evaluated.append(text)
+        return resolve(self, text, run)
+
+    monkeypatch.setattr(MacroEngine, "resolve", noted)
+    text = "{{user}} meets {{char}} and <BOT>."
+    assert [engine.expand(text, ANN) for _ in range(3)] == ["Ann meets Bel and Bel."] * 3
+    assert len(evaluated) == 1
+    assert engine.expand(text, ANN.replace(user_name="Cid")) == "Cid meets Bel and Bel."
+    assert engine.expand(text, ANN, character_name="Dee") == "Ann meets Dee and Dee."
+    assert engine.expand(text, ANN, macros={"user": "Eve"}) == "Eve meets Bel and Bel."
+    assert engine.expand(text, ANN) == "Ann meets Bel and Bel."
+    assert len(evaluated) == 4
+
+
+def test_a_text_with_other_macros_is_evaluated_each_time() -> None:
+    environment = ANN.replace(variables=MacroEnvironment().variables)
+    text = "{{user}} counts {{incvar::n}}"
+    assert [ENGINE.expand(text, environment) for _ in range(3)] == [f"Ann counts {number}" for number in (1, 2, 3)]
+
+
+def test_names_that_another_macro_gives_are_not_kept() -> None:
+    registry = default_registry().copy()
+    engine = MacroEngine(registry)
+    assert engine.expand("{{user}}!", ANN) == "Ann!"
+    registry.register("user", lambda _: "nobody")
+    assert engine.expand("{{user}}!", ANN) == "nobody!"
