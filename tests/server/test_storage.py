@@ -248,3 +248,25 @@ async def test_connections_that_are_lost_are_replaced(database: Database, monkey
         await connection.exec_driver_sql(f"SELECT pg_terminate_backend({second})")
     await other.close()
     assert await backend() != second
+
+
+async def test_writers_who_give_up_leave_no_transaction_behind(database: Database) -> None:
+    """What is written afterwards must be on the disk, not in a transaction that somebody has forgotten."""
+
+    async def write(name: str) -> None:
+        async with database.write(together=True) as connection:
+            await chats.create_chat(connection, "o", name, Selection(character="c"))
+
+    await write("first")
+    url = database.engine.url.render_as_string(hide_password=False)
+    other = Database(url)
+    for steps in range(60):
+        work = asyncio.create_task(write(f"gone {steps}"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.wait([work])
+        await write(f"kept {steps}")
+        async with other.read() as connection:
+            assert await chats.find_chat(connection, "o", f"kept {steps}") is not None, steps
+    await other.close()

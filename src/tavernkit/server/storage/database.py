@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, inspect, select
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
+from sqlalchemy.exc import DisconnectionError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.util import await_only
 
@@ -97,7 +97,11 @@ class Database:
         async with self.engine.begin() as connection:
             # Else SQLAlchemy begins with the first statement that it is given, and must be given it.
             adapter: Any = (await connection.get_raw_connection()).dbapi_connection
-            await adapter._start_transaction()  # noqa: SLF001  # it has no other name
+            try:
+                await adapter._start_transaction()  # noqa: SLF001  # it has no other name
+            except BaseException:
+                await connection.invalidate()  # PostgreSQL may have begun one that nobody here knows of
+                raise
             yield connection
 
     async def migrate(self) -> None:
@@ -209,22 +213,28 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _check_connection(connection: Any, record: Any, _: object) -> None:
-    """Have a connection replaced that is closed, or that does not answer after a pause."""
+    """Have a connection replaced that is closed, or still in a transaction, or does not answer after a pause."""
     used = record.info.get(_USED)
     if used is None:
         return  # it is new
-    try:
-        closed = connection.driver_connection.is_closed()
-        if not closed and time.monotonic() - used > PING_SECONDS:
-            connection.ping()
-    except Exception as error:
-        raise InvalidatePoolError("the connection is lost") from error
-    if closed:
+    driver = connection.driver_connection
+    if driver.is_closed():
         raise InvalidatePoolError("the connection is closed")
+    if driver.is_in_transaction():
+        # Somebody gave up while it began: what is written now would be part of that, and never be committed.
+        raise DisconnectionError("the connection is in a transaction")
+    if time.monotonic() - used > PING_SECONDS:
+        try:
+            connection.ping()
+        except Exception as error:
+            raise InvalidatePoolError("the connection is lost") from error
 
 
-def _note_use(_: object, record: Any) -> None:
+def _note_use(connection: Any, record: Any) -> None:
     record.info[_USED] = time.monotonic()
+    driver = connection.driver_connection if connection is not None else None
+    if driver is not None and not driver.is_closed() and driver.is_in_transaction():
+        driver.terminate()  # it holds locks that others wait for
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
