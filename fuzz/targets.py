@@ -18,9 +18,9 @@ from tavernkit._text.strict_json import loads as strict_loads
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.models._accumulate import Accumulator
-from tavernkit.models._anthropic_wire import AnthropicReader
+from tavernkit.models._anthropic import AnthropicReader
 from tavernkit.models._cohere import CohereReader
-from tavernkit.models._google_wire import GoogleReader
+from tavernkit.models._google import GoogleReader
 from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._readers import Reader
 from tavernkit.models._sse import SSEParser

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tavernkit._text import strict_json
 from tavernkit.errors import ConfigError
 from tavernkit.models import Accumulator, ReplyPiece, ToolCallPiece
-from tavernkit.models._anthropic_wire import AnthropicReader
-from tavernkit.models._google_wire import GoogleReader
+from tavernkit.models._anthropic import AnthropicReader
+from tavernkit.models._google import GoogleReader
 from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._sse import ServerEvent, SSEParser
 from tavernkit.prompt._block import Block

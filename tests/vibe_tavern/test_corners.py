@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.models._anthropic_wire import AnthropicReader
-from tavernkit.models._google_wire import GoogleReader
+from tavernkit.models._anthropic import AnthropicReader
+from tavernkit.models._google import GoogleReader
 from tavernkit.models.errors import error_text
 from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
 from tavernkit.vibe_tavern._directives.registry import DirectiveRegistry

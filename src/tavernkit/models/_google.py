@@ -1,15 +1,26 @@
-"""Google's Gemini API."""
+"""Google's Gemini API: its requests, and how its replies are read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from tavernkit._text import strict_json
+from tavernkit._values import JsonObject, freeze_object, is_list, is_object
 from tavernkit.models._endpoint import Endpoint
-from tavernkit.models._google_wire import GoogleReader
 from tavernkit.models._http import HttpModel
+from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
+from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.models._request import Request
 
 API_VERSION: Final = "v1beta"
+_BLOCKED: Final = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "MALFORMED_FUNCTION_CALL": "error",
+    **dict.fromkeys(_BLOCKED, "content_filter"),
+}
 
 
 class GoogleModel(HttpModel):
@@ -43,3 +54,94 @@ class VertexModel(GoogleModel):
         """Models belong to a publisher."""
         name = request.model if "/" in request.model else f"publishers/google/models/{request.model}"
         return super().path(request.replace(model=name), stream=stream)
+
+
+class GoogleReader(ReaderState):
+    """Reads one reply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._called = 0
+
+    def read(self, event: JsonObject) -> ReplyPiece:
+        """Translate a body or an event of a stream."""
+        self.last = event
+        if event.get("error"):
+            raise provider_error(event)
+        parts = _parts(event)
+        calls = [part for part in parts or () if is_object(part.get("functionCall"))]
+        pieces = tuple(_call(self._called + at, part) for at, part in enumerate(calls))
+        self._called += len(calls)
+        refusal, reason = _block_reason(event), text_of(_candidate(event).get("finishReason"))
+        self.said = self.said or parts is not None or bool(refusal)
+        self.reason = reason or self.reason
+        self.ended = self.ended or bool(reason or refusal)
+        usage = _usage(event)
+        return ReplyPiece(
+            text=_texts(parts or [], thought=False),
+            reasoning=_texts(parts or [], thought=True),
+            refusal=refusal,
+            tool_calls=pieces,
+            finish_reason="content_filter" if refusal else self._finish_reason(reason),
+            usage=usage,
+            model=text_of(event.get("modelVersion")),
+            raw=freeze_object(event) if reason or usage else None,
+        )
+
+    def _finish_reason(self, reason: str) -> FinishReason | None:
+        if not reason:
+            return None
+        if self._called and reason == "STOP":
+            return "tool_calls"
+        return _FINISH_REASONS.get(reason, "unknown")
+
+
+def _candidate(body: JsonObject) -> JsonObject:
+    candidates = body.get("candidates")
+    first = candidates[0] if is_list(candidates) and candidates else None
+    return first if is_object(first) else {}
+
+
+def _parts(body: JsonObject) -> list[JsonObject] | None:
+    content = _candidate(body).get("content")
+    parts = content.get("parts") if is_object(content) else None
+    return [part for part in parts if is_object(part)] if is_list(parts) else None
+
+
+def _texts(parts: list[JsonObject], *, thought: bool) -> str:
+    return "".join(text_of(part.get("text")) for part in parts if bool(part.get("thought")) is thought)
+
+
+def _call(place: int, part: JsonObject) -> ToolCallPiece:
+    called = part["functionCall"]
+    assert is_object(called)
+    arguments, signature = called.get("args"), part.get("thoughtSignature")
+    return ToolCallPiece(
+        index=place,
+        id=text_of(called.get("id")) or f"call_{place + 1}",
+        name=text_of(called.get("name")),
+        arguments=strict_json.compact({} if arguments is None else arguments),
+        extra=freeze_object({"signature": signature}) if signature else None,
+    )
+
+
+def _block_reason(body: JsonObject) -> str:
+    feedback = body.get("promptFeedback")
+    if not is_object(feedback):
+        return ""
+    return text_of(feedback.get("blockReasonMessage")) or text_of(feedback.get("blockReason"))
+
+
+def _usage(body: JsonObject) -> Usage | None:
+    """Thoughts are part of the output."""
+    counts = body.get("usageMetadata")
+    if not is_object(counts):
+        return None
+    thoughts = number_of(counts.get("thoughtsTokenCount"))
+    return Usage(
+        input_tokens=number_of(counts.get("promptTokenCount")) + number_of(counts.get("toolUsePromptTokenCount")),
+        output_tokens=number_of(counts.get("candidatesTokenCount")) + thoughts,
+        cached_tokens=number_of(counts.get("cachedContentTokenCount")),
+        reasoning_tokens=thoughts,
+        reported=True,
+    )
