@@ -216,12 +216,13 @@ class Pipeline(Generic[StateT]):
                 if context.instrumenter is not None:
                     state.instrument("step_start", name=name)
                 running.before(state)
+            instrumenter = state.context.instrumenter  # hooks may have changed it before the build, not after
             while opened:
                 name, running = opened[-1]
                 state.current_step = name
                 running.after(state)
                 opened.pop()
-                if state.context.instrumenter is not None:
+                if instrumenter is not None:
                     state.instrument("step_finish", name=name)
         except ConfigError as error:
             error.step = error.step or state.current_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -111,8 +111,6 @@ class Plan:
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        if isinstance(self.blocks, Iterator):
-            set_field(self, "blocks", tuple(self.blocks))
         set_field(self, "blocks", tuple(self.blocks))
         for name in ("outlets", "llm_options", "sampling", "metadata_changes"):
             value = getattr(self, name)

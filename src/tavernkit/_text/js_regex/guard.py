@@ -98,15 +98,15 @@ def run_guarded(engine: Engine, text: str, timeout: float, *, everything: bool) 
 
     Raises ``GaveUpError``.
     """
-    from tavernkit._workers import JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
-    from tavernkit._workers.pool import pool
-
     data = text.encode()
     key = (engine.source, engine.flags, hashlib.blake2b(data, digest_size=16).digest())
     known = _given_up.get(key)
     budget = f"{timeout * 1000:g} ms"
     if known is not None and known[0] >= timeout and time.monotonic() - known[1] < limits.GIVEN_UP_SECONDS:
         raise GaveUpError(f"took longer than {budget}")
+    from tavernkit._workers import JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
+    from tavernkit._workers.pool import pool
+
     try:
         reply = pool.run(JOB, _payload(engine, data, everything=everything), timeout)
     except OutOfTimeError:
