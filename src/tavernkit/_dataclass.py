@@ -216,7 +216,7 @@ class _Init:
         )
 
     def __get__(self, instance: object, owner: type) -> Any:  # Any: what a function's own __get__ gives
-        if instance is not None and self._left > 0:
+        if self._left > 0 and isinstance(instance, self._cls):  # inspect passes the class itself, since Python 3.13
             self._left -= 1
             return partial(self._fill, instance)
         function = self._write()
