@@ -20,7 +20,7 @@ from tavernkit.prompt import HookRegistry, Pipeline
 from tavernkit.prompt._source_map import SourceMap, shared
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
-from tavernkit.silly_tavern._sources import NEWEST_LINES, SPARE_LINES
+from tavernkit.silly_tavern._source_texts import NEWEST_LINES, SPARE_LINES
 from tavernkit.stores import InMemoryVariablesStore
 from tests.quickness import at_most
 from tests.source_map.recorded import problems

@@ -111,13 +111,8 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
         appears elsewhere, the whole chat is traced.
         """
-        from tavernkit.silly_tavern._sources import (
-            EntryTexts,
-            LineTexts,
-            place_of,
-            traced_context,
-            turn_inputs,
-        )
+        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, place_of, turn_inputs
+        from tavernkit.silly_tavern._sources import traced_context
 
         assert isinstance(plan, ChatPlan)
         known_texts = self.services.known_texts
