@@ -149,7 +149,7 @@ def test_every_command_of_a_chat(tmp_path: Path) -> None:
     assert "Third." in after("")
     assert "Taken back." in after("/undo")
     assert "copy.jsonl" in after(f"/save {copy}")
-    assert "there already" in after(f"/save {copy}")
+    assert "already exists" in after(f"/save {copy}")
     assert "aria - Branch #1.jsonl" in "".join(after("/branch 1").split("\r\n")).replace("\n", "")
     assert "aria - Branch #1.jsonl" in "".join(after("/save").split("\r\n"))
     assert "there is no line 9" in after("/branch 9")
