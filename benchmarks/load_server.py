@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,9 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
+
+import uvloop
 
 LATENCY = 1.0
 SESSIONS = (1, 50, 500)
@@ -54,7 +58,8 @@ latency = {LATENCY}
             _wait(port, server)
             started = time.perf_counter() - began
             print(f"a flush of the disk: {_flush_ms(Path(folder)):.2f} ms; ready after {started:.1f} s", flush=True)
-            return asyncio.run(_report(port, "PostgreSQL" if database else "SQLite", server.pid))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                return runner.run(_report(port, "PostgreSQL" if database else "SQLite", server.pid))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
@@ -90,20 +95,19 @@ async def _load(port: int, sessions: int) -> tuple[list[float], int, float, int]
     async def talk(number: int) -> None:
         nonlocal failed, turns
         await asyncio.sleep(number / sessions * LATENCY)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        transport, client = await asyncio.get_running_loop().create_connection(_Client, "127.0.0.1", port)
         body = {"model": "aria@preset", "messages": [{"role": "user", "content": MESSAGE}]}
         session = {"session": f"load-{os.getpid()}-{sessions}-{number}"}
         request = _request(json.dumps({**body, "tavernkit": session}))
         while (began := time.perf_counter()) < until:
-            writer.write(request)
-            status = await _answer(reader)
+            status = await client.ask(request)
             ended = time.perf_counter()
             turns += 1
             if status != 200:
                 failed += 1
             elif began > measured_from:
                 added.append((ended - began - LATENCY) * 1000)
-        writer.close()
+        transport.close()
 
     await asyncio.gather(*(talk(number) for number in range(sessions)))
     return added, failed, time.perf_counter() - measured_from, turns
@@ -142,11 +146,33 @@ def _request(body: str) -> bytes:
     return f"{head}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode()
 
 
-async def _answer(reader: asyncio.StreamReader) -> int:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))
-    await reader.readexactly(int(length.split(":")[1]))
-    return int(head.split(" ")[1])
+class _Client(asyncio.Protocol):
+    """A connection that is kept. It does little, as clients share the machine with the service."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the connection."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def ask(self, request: bytes) -> asyncio.Future[int]:
+        """Send a request; the result is the status of the answer."""
+        self._received = b""
+        self._status = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self._status
+
+    def data_received(self, data: bytes) -> None:
+        """Wait until the whole answer is here."""
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        if end and length is not None and len(body) >= int(length[1]):
+            self._status.set_result(int(head.split(b" ", 2)[1]))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what is still waited for."""
+        status = getattr(self, "_status", None)
+        if status is not None and not status.done():
+            status.set_exception(exc or ConnectionError("the server closed the connection"))
 
 
 def _builds(port: int) -> float:
