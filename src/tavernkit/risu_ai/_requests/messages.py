@@ -17,7 +17,7 @@ from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
-from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, copied, reformat
+from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 from tavernkit.risu_ai._requests.wire_model import WireFormat
 
@@ -102,12 +102,11 @@ class RequestRules:
         return default
 
 
-def unescaped(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
-    """Copies of the messages with escaped characters turned back; done once, before request triggers."""
-    found = copied(messages)
-    for message in found:
+def unescaped(messages: list[PromptMessage]) -> list[PromptMessage]:
+    """Turn escaped characters of these messages back, and return them; done once, before request triggers."""
+    for message in messages:
         message.content = unescape(message.content)
-    return found
+    return messages
 
 
 def rewritten_messages(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import and_, bindparam, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tavernkit._values import Json, JsonObject
+from tavernkit._values import Json, JsonObject, same_start
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.storage.database import advisory_lock
@@ -95,14 +95,26 @@ class ChatLine:
             object.__setattr__(self, "_converted", found)
         return found
 
-    def is_message(self, message: object) -> bool:
-        """Return True if a message is the cached one of the line."""
-        return self._converted is message
-
     @property
     def is_converted(self) -> bool:
         """Return True if the line was converted before."""
         return self._converted is not None
+
+    @staticmethod
+    def convert_all(lines: Sequence[ChatLine], convert: Callable[[JsonObject], T]) -> list[T]:
+        """Return the messages of lines, without a call for each of the thousands that are cached.
+
+        Args:
+            lines: The lines.
+            convert: As for ``converted()``.
+        """
+        made = [line._converted if line._converted is not None else line.converted(convert) for line in lines]  # noqa: SLF001  # of this class
+        return cast("list[T]", made)
+
+    @staticmethod
+    def same_messages(lines: Sequence[ChatLine], messages: tuple[object, ...]) -> int:
+        """Return how many leading lines still have their cached messages, at the same places."""
+        return same_start(tuple([line._converted for line in lines]), messages)  # noqa: SLF001  # of this class
 
 
 def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPLETE) -> ChatLine:
@@ -333,7 +345,7 @@ async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> 
 
 def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
     """Assign positions to lines; return them and the next free one. If the order changed, all get new positions."""
-    same = _same(old, new)
+    same = same_start(tuple(old), tuple(new))
     before = {line.id: line for line in old[same:]}
     position = chat.next_position
     if not (ordered := _in_order(new[same:], before)):
@@ -358,7 +370,7 @@ async def store_lines(
 ) -> None:
     """Replace the stored lines of a chat; lines are matched by id."""
     now = time.time()
-    same = _same(old, placed)
+    same = same_start(tuple(old), tuple(placed))
     old, placed = old[same:], placed[same:]
     before = {line.id: line for line in old}
     kept = {line.id for line in placed}
@@ -372,12 +384,6 @@ async def store_lines(
     await insert_lines(
         connection, chat_id, [line for line in placed if line.id not in before], now=now, turn_id=turn_id
     )
-
-
-def _same(old: Sequence[ChatLine], new: Sequence[ChatLine]) -> int:
-    """Return how many leading lines are identical objects: all except the last few of a long chat."""
-    most = min(len(old), len(new))
-    return next((at for at in range(most) if old[at] is not new[at]), most)
 
 
 def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:

@@ -288,7 +288,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
         spoken = lines_of_chats.spoken_since(lines, given.lines, replies)
     else:
         speaker = next(
-            (lines_of_chats.speaker_of(line) for line in lines if shown is not None and line.id == shown.id), ""
+            (lines_of_chats.speaker_of(line) for line in reversed(lines) if shown and line.id == shown.id), ""
         )
         text = last.text if shown is None or given.kind == "continue" else shown.content
         line_id = shown.id if shown is not None else None

@@ -73,8 +73,7 @@ def comment_line(chat: str, name: str, line: str) -> ChatLine:
 def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:
     """Return the pictures that lines refer to."""
     found: dict[str, risu_ai.Inlay] = {}
-    for line in lines:
-        inlays = line.native.get(INLAYS)
+    for inlays in [line.native[INLAYS] for line in lines if INLAYS in line.native]:
         for name, url in inlays.items() if is_object(inlays) else ():
             found[name] = risu_ai.Inlay(Attachment.image(url=str(url)))
     return found
@@ -106,13 +105,12 @@ def chat_of(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
         lines: The lines that RisuAI knows, without what is being sent.
     """
     found = risu_ai.RisuChat.from_json({GREETING: NO_GREETING, **given.details, "id": given.chat_id, "message": []})
-    messages = tuple([line.converted(risu_ai.RisuMessage.from_json) for line in lines])
-    return dataclasses.replace(found, messages=messages)
+    return dataclasses.replace(found, messages=tuple(ChatLine.convert_all(lines, risu_ai.RisuMessage.from_json)))
 
 
 def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
     """Return the lines of a chat; stored ones are matched by RisuAI's own ids, neutral ones stay in place."""
-    same = _same(chat.messages, given.lines)
+    same = ChatLine.same_messages(given.lines, chat.messages)
     kept = given.lines[same:]
     known = {str(line.native.get("chatId")): line for line in own_lines(kept)}
     followers = _followers(kept)
@@ -132,12 +130,6 @@ def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
             line = dataclasses.replace(line, content=message.data, native=native, status=COMPLETE)
         lines += [line, *followers.pop(line.id, [])]
     return lines
-
-
-def _same(messages: Sequence[risu_ai.RisuMessage], lines: Sequence[ChatLine]) -> int:
-    """Return how many leading lines are unchanged: their messages are the same objects."""
-    most = min(len(messages), len(lines))
-    return next((at for at in range(most) if not lines[at].is_message(messages[at])), most)
 
 
 def swiped(old: ChatLine, new: ChatLine) -> ChatLine:
@@ -210,11 +202,7 @@ def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: S
     # RisuAI may ask more than once for one message: then the cost of each is unknown.
     own = replies if len(replies) == len(new) else [Reply(finish_reason="stop") for _ in new]
     return [
-        Spoken(
-            speaker=speaker_of(line),
-            reply=dataclasses.replace(reply, text=line.content),
-            line_id=line.id,
-        )
+        Spoken(speaker=speaker_of(line), reply=dataclasses.replace(reply, text=line.content), line_id=line.id)
         for line, reply in zip(new, own, strict=True)
     ]
 

@@ -233,13 +233,7 @@ class _Host(TalkHost):
 
 
 def _result(
-    given: TalkInput,
-    host: _Host,
-    stored: NumberedLines,
-    chat: st.Chat,
-    turn: Turn,
-    begun: str,
-    interrupted: str,
+    given: TalkInput, host: _Host, stored: NumberedLines, chat: st.Chat, turn: Turn, begun: str, interrupted: str
 ) -> TalkResult:
     """Return everything that is stored together."""
     cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
