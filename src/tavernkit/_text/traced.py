@@ -425,7 +425,7 @@ def _concatenated(parts: Sequence[str]) -> str:
             own, traced = part.pieces, True
         else:
             own = ((0, len(part), None, 0, None),)
-        if pieces and _follows(pieces[-1], own[0]):
+        if pieces and follows(pieces[-1], own[0]):
             first, _, origin, offset, via = pieces[-1]
             pieces[-1] = first, at + own[0][1], origin, offset, via
             own = own[1:]
@@ -435,7 +435,7 @@ def _concatenated(parts: Sequence[str]) -> str:
     return _made(text, tuple(pieces)) if traced else text
 
 
-def _follows(before: Piece, piece: Piece) -> bool:
+def follows(before: Piece, piece: Piece) -> bool:
     """Return True if two adjacent pieces are also adjacent in their origin."""
     start, end, origin, offset, via = before
     return origin is piece[2] and via is piece[4] and (origin is None or offset + end - start == piece[3])

@@ -52,3 +52,21 @@ class HookRegistry:
         """Run the hooks registered with ``after_build()``."""
         for hook in tuple(self._after):
             hook(state)
+
+    @property
+    def only_before(self) -> bool:
+        """True if no hook runs after the build."""
+        return not self._after
+
+
+def followed_by(hooks: HookRegistry, change: Callable[[BuildState[Context]], None]) -> HookRegistry:
+    """Return hooks that run before a build, and then another one.
+
+    Args:
+        hooks: The hooks; those after the build are left out.
+        change: Runs after them.
+    """
+    both = HookRegistry()
+    both.before_build(hooks.run_before_build)
+    both.before_build(change)
+    return both

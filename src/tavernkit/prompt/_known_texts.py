@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import Origin, Via, give, pieces_of
-from tavernkit.prompt._block import Block, with_field
+from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import Context
 from tavernkit.prompt._plan import Plan
 
@@ -146,8 +146,10 @@ class KnownTexts:
                 found[seen[key]] = known
         return found
 
-    def without_build(self, plan: Plan, blocks: Blocks, known: Mapping[int, KnownText]) -> Plan | None:
-        """Return a plan with known texts; None if some are not known.
+    def without_build(
+        self, plan: Plan, blocks: Blocks, known: Mapping[int, KnownText]
+    ) -> tuple[Plan, Sequence[str]] | None:
+        """Return the traced plan of the last map, and the texts of all blocks of this one; None if some are unknown.
 
         Args:
             plan: The plan.
@@ -157,12 +159,13 @@ class KnownTexts:
         if self._last is None or len(known) < len(blocks):
             return None
         give(self._last.given)
-        return self._last.plan.with_blocks(with_texts(plan, blocks, [known[id(block)].text for _, block, _ in blocks]))
+        return self._last.plan, all_texts(plan, blocks, [known[id(block)].text for _, block, _ in blocks])
 
     def keep(
         self,
         inputs: TurnInputs,
         traced: Plan,
+        contents: Sequence[str],
         blocks: Blocks,
         before: Mapping[int, KnownText],
         given: Iterable[Origin],
@@ -171,14 +174,15 @@ class KnownTexts:
 
         Args:
             inputs: What its plan was built from.
-            traced: The plan with traced texts.
+            traced: The build with traced texts.
+            contents: The traced texts of all blocks of the plan.
             blocks: The blocks whose texts are wanted.
             before: Texts that were known before, by the ids of their blocks.
             given: The origins of all inputs.
         """
         texts: dict[tuple[object, str], KnownText | None] = {}
         for index, block, place in blocks:
-            key, text = (place, block.content), traced.blocks[index].content
+            key, text = (place, block.content), contents[index]
             if key not in texts:
                 texts[key] = before.get(id(block)) or _kept(text, in_chat=isinstance(place, int))
                 continue
@@ -190,17 +194,17 @@ class KnownTexts:
         self._last = _LastMap(inputs, traced, {key: known for key, known in texts.items() if known is not None}, kept)
 
 
-def with_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[Block]:
-    """Return the blocks of a plan, some with other texts.
+def all_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[str]:
+    """Return the texts of all blocks of a plan, some of them traced.
 
     Args:
         plan: The plan.
-        blocks: The blocks that get texts.
-        texts: The texts, in the same order.
+        blocks: The blocks with traced texts.
+        texts: These texts, in the same order.
     """
-    found = list(plan.blocks)
-    for (index, block, _), text in zip(blocks, texts, strict=True):
-        found[index] = with_field(block, "content", text)
+    found = [block.content for block in plan.blocks]
+    for (index, _, _), text in zip(blocks, texts, strict=True):
+        found[index] = text
     return found
 
 

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.traced import Change, Origin, Piece, Traced, align, pieces_of, plain, trace, tracing
+from tavernkit._text.traced import Change, Origin, Piece, Traced, align, follows, pieces_of, plain, trace, tracing
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
-from tavernkit.prompt._known_texts import Blocks, KnownText, with_texts
+from tavernkit.prompt._known_texts import Blocks, KnownText, all_texts
 from tavernkit.prompt._source_map import SourceMap
 from tavernkit.prompt._source_spans import MappedText, Span, TextSource
 
@@ -34,8 +34,8 @@ class TracedBuild:
     """Returns the traced text of a block, if some texts were left untraced because they are a whole input."""
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Traced input texts that the build did not use, each with the reason."""
-    exact: bool = False
-    """True if its blocks are known to match those of the first build one to one."""
+    contents: Sequence[str] | None = None
+    """The texts of all blocks of the first build, traced where they can be; None if that of a block may be another."""
 
 
 Again: TypeAlias = Callable[["Plan"], TracedBuild]
@@ -73,8 +73,8 @@ class _Text(NamedTuple):
 
 def with_traced_texts(
     plan: Plan, traced: Plan, traced_place: Place, blocks: Blocks, known: Mapping[int, KnownText]
-) -> Plan | None:
-    """Return a plan with traced texts from a build of part of its chat; None if some are missing.
+) -> Sequence[str] | None:
+    """Return the texts of a plan's blocks, traced in a build of part of its chat; None if some are missing.
 
     Args:
         plan: The plan.
@@ -101,7 +101,7 @@ def with_traced_texts(
     # If the same words stand there more often, it cannot be told which they are, unless they come from the same place.
     if any(pieces_of(left) != pieces_of(text) for key, text in used.items() for left in found[key]):
         return None
-    return traced.with_blocks(with_texts(plan, blocks, texts))
+    return all_texts(plan, blocks, texts)
 
 
 class TracedTexts:
@@ -117,12 +117,38 @@ class TracedTexts:
     @property
     def exact(self) -> bool:
         """True if the prompt was rebuilt exactly."""
-        return self._build.exact or all(text.same for text in self.messages)
+        return self._build.contents is not None or all(text.same for text in self.messages)
 
     @cached_property
     def words(self) -> Sequence[str]:
         """The texts of all messages that are sent, or the text prompt."""
-        return [text for _, _, text in self._sent[1]] if self._build.exact else [text.traced for text in self.messages]
+        if self._parts is not None:
+            return [self._plan.rendered.text if self._plan.rendered is not None else ""]
+        if self._build.contents is not None:
+            return [text for _, _, text in self._sent[1]]
+        return [text.traced for text in self.messages]
+
+    @cached_property
+    def _parts(self) -> Sequence[str] | None:
+        """The traced texts that a text prompt consists of; None if it has others."""
+        contents, rendered, text_of = self._build.contents, self._plan.rendered, self._build.text_of
+        if contents is None or rendered is None or text_of is None or self._payload is not None:
+            return None
+        parts = [
+            text_of(block) if type(text) is str else text
+            for block, text in zip(self._plan.blocks, contents, strict=True)
+            if block.enabled
+        ]
+        return parts if "".join(parts) == rendered.text else None
+
+    @cached_property
+    def _traced(self) -> Plan:
+        """The plan with traced texts."""
+        plan, contents = self._build.plan, self._build.contents
+        if contents is None:
+            return plan
+        with tracing():
+            return plan.with_blocks(map(_with_text, self._plan.blocks, contents))
 
     @cached_property
     def messages(self) -> list[_Text]:
@@ -141,7 +167,7 @@ class TracedTexts:
     def blocks(self) -> list[_Text]:
         """Every block that is sent, without its spans."""
         plan, traced = self._plan, self._sent[0]
-        if self._build.exact:
+        if self._build.contents is not None:
             return [
                 _Text(each.content, True, each, each.role, each.id, _tokens(plan, each))
                 for each in traced.blocks
@@ -165,7 +191,7 @@ class TracedTexts:
     @cached_property
     def _sent(self) -> tuple[Plan, list[tuple[str, str, str]], Sequence[Block | None]]:
         """The plan with traced texts, what is sent of it, and of each text the block that it is, if it is one."""
-        traced, text_of = self._build.plan, self._build.text_of
+        traced, text_of = self._traced, self._build.text_of
         blocks = traced.plain_blocks if self._payload is None and text_of is not None else None
         if blocks is not None:
             return traced, [(str(index), block.role, block.content) for index, block in enumerate(blocks)], blocks
@@ -184,8 +210,11 @@ class TracedTexts:
 
     def message(self, index: int) -> MappedText:
         """Return a message with its spans."""
-        if not self._build.exact:
+        if self._build.contents is None:
             return self._mapped(self.messages[index])
+        spans = _spans_of_parts(self._parts) if self._parts is not None else None
+        if spans is not None:
+            return MappedText(self.words[index], spans, "", "0")
         _, sent, whole = self._sent
         place, role, traced = sent[index]
         block, text_of = whole[index], self._build.text_of
@@ -288,6 +317,46 @@ def _spans_of(text: str) -> tuple[Span, ...]:
     if text.spans is None:
         text.spans = _spans(text.pieces)
     return text.spans  # pyright: ignore[reportReturnType]  # set here only; that module knows no spans
+
+
+def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
+    """Return the spans of joined texts, made of those of each; None if a change goes on from one to the next."""
+    found: list[Span] = []
+    at = 0
+    last: Piece | None = None
+    for text in parts:
+        if not text:
+            continue
+        pieces = pieces_of(text)
+        spans: Iterable[Span] = _moved(_spans_of(text), at)
+        if last is not None:
+            before, after = last[4], pieces[0][4]
+            if before is not None and after is not None and before.change is after.change:
+                return None
+            if follows(last, pieces[0]):
+                one, (other, *spans) = found.pop(), spans
+                found.append(Span(one.start, other.end, one.kind, one.source, one.offset, one.name))
+        found += spans
+        last = pieces[-1]
+        at += len(text)
+    return tuple(found)
+
+
+def _moved(spans: Sequence[Span], by: int) -> list[Span]:
+    """Return spans of a text as those of a text in which it stands further behind."""
+    return [
+        Span(
+            span.start + by,
+            span.end + by,
+            span.kind,
+            span.source,
+            span.offset,
+            span.name,
+            tuple(_moved(span.inner, by)) if span.inner else (),
+            span.written,
+        )
+        for span in spans
+    ]
 
 
 def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:

@@ -133,12 +133,12 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                     raise
                 return run(traced.replace(memory=None))  # memory would make another request
 
-        def has_lost_messages(blocks: Iterable[Block]) -> bool:
+        def has_lost_messages(blocks: Iterable[tuple[Block, str]]) -> bool:
             unknown = [
                 part
-                for block in blocks
+                for block, text in blocks
                 if id(block) not in texts.whole and not texts.has(block)
-                for part in unknown_parts(block.content, SHORT_TEXT)
+                for part in unknown_parts(text, SHORT_TEXT)
             ]
             return bool(unknown) and any(part in message.data for message in chat.messages for part in unknown)
 
@@ -153,19 +153,19 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         known = known_texts.find(inputs, texts.others) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
-            return TracedBuild(found, texts.of_block, partial(unused, found), exact=True)
+            return TracedBuild(found[0], texts.of_block, partial(unused, found[0]), found[1])
         kept = texts.kept(context, plan, known)
         traced = build(kept, texts.changed)
         same = with_traced_texts(plan, traced, partial(place_of, messages=kept), texts.others, known)
-        fresh = [index for index, block, _ in texts.others if id(block) not in known]
-        if same is not None and not has_lost_messages(same.blocks[index] for index in fresh):
+        fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
+        if same is not None and not has_lost_messages((block, same[index]) for index, block in fresh):
             if inputs is not None:
-                known_texts.keep(inputs, same, texts.others, known, given())
-            return TracedBuild(same, texts.of_block, partial(unused, traced), exact=True)
+                known_texts.keep(inputs, traced, same, texts.others, known, given())
+            return TracedBuild(traced, texts.of_block, partial(unused, traced), same)
         every = range(len(chat.messages))
         if len(kept) < len(every):
             traced = build(every, texts.changed)
-        if has_lost_messages(traced.blocks):
+        if has_lost_messages((block, block.content) for block in traced.blocks):
             traced = build(every, every)
         return TracedBuild(traced, texts.of_block, partial(unused, traced))
 

@@ -88,11 +88,12 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         if context.group is not None:
             context = with_speaker(context, mismatches.append)
         state = self.make_state(context)
-        state.again = partial(self._trace, state.context, tuple(context.log.lines), state.numbers, state.variables)
+        given, lines = state.context, tuple(context.log.lines)
         for mismatch in mismatches:
             state.warn(mismatch)
         text = context.text_completion and not self._own_pipeline
         (TEXT_PIPELINE if text else self.pipeline).run(state)
+        state.again = partial(self._trace, given, state.context, lines, state.numbers, state.variables)
         plan = finished_plan(state)
         assert isinstance(plan, ChatPlan)
         return plan
@@ -100,6 +101,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     def _trace(
         self,
         context: SillyTavernContext,
+        built: SillyTavernContext,
         lines: Sequence[ChatMessage],
         numbers: DrawnNumbers | None,
         variables: VariablesOverlay,
@@ -109,9 +111,9 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         Lines of the chat that are unchanged messages of the plan get their places afterwards, so most of them need not
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
-        appears elsewhere, the whole chat is traced.
+        appears elsewhere, the whole chat is traced. Hooks see all of it; what they made of the context is ``built``.
         """
-        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, place_of, turn_inputs
+        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, place_of, told_apart, turn_inputs
         from tavernkit.silly_tavern._sources import traced_context
 
         assert isinstance(plan, ChatPlan)
@@ -133,33 +135,34 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
                 yield from ((entries(one.entry), one.text) for one in plan.lore_result.explanations if not one.active)
             yield from texts.unused(plan)
 
-        def has_lost_lines(blocks: Iterable[Block]) -> bool:
+        def has_lost_lines(blocks: Iterable[tuple[Block, str]]) -> bool:
             unknown = [
                 part
-                for block in blocks
+                for block, text in blocks
                 if id(block) not in texts.whole and not texts.has(block)
-                for part in unknown_parts(block.content, SHORT_TEXT)
+                for part in unknown_parts(text, SHORT_TEXT)
             ]
             return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
 
-        inputs = turn_inputs(context, plan, texts)
+        steady = told_apart(context, built)
+        inputs = turn_inputs(built, plan, texts) if steady else None
         known = known_texts.find(inputs, texts.steady) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
-            return TracedBuild(found, texts.of_block, unused, exact=True)
-        kept = texts.kept(context, plan, known)
+            return TracedBuild(found[0], texts.of_block, unused, found[1])
+        kept = texts.kept(built, plan, known) if steady else range(len(lines))
         slots = texts.known_slots(known)
         traced = run(kept, texts.changed, slots)
         same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
-        fresh = [index for index, block, _ in texts.others if id(block) not in known]
-        if same is not None and not has_lost_lines(same.blocks[index] for index in fresh):
+        fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
+        if same is not None and not has_lost_lines((block, same[index]) for index, block in fresh):
             if inputs is not None:
-                known_texts.keep(inputs, same, texts.steady, known, given())
-            return TracedBuild(same, texts.of_block, unused, exact=True)
+                known_texts.keep(inputs, traced, same, texts.steady, known, given())
+            return TracedBuild(traced, texts.of_block, unused, same)
         every = range(len(lines))
         if slots or len(kept) < len(lines):
             traced = run(every, texts.changed)
-        if has_lost_lines(traced.blocks):
+        if has_lost_lines((block, block.content) for block in traced.blocks):
             traced = run(every, every)
         return TracedBuild(traced, texts.of_block, unused)
 

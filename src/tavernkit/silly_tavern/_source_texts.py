@@ -120,8 +120,7 @@ class LineTexts:
         """
         count = len(self.lines)
         timed = any(plan.timed_world_info.values()) or any(context.metadata.timed_world_info.values())
-        counted = timed or context.hooks is not None or context.vectors is not None
-        if counted or count <= 2 * SHORT_CHAT:
+        if timed or context.vectors is not None or count <= 2 * SHORT_CHAT:
             return range(count)
         depth = context.settings.world_info.depth
         reach = max(NEWEST_LINES, int(min(depth, SHORT_CHAT)), self._among) + SPARE_LINES
@@ -172,15 +171,25 @@ class LineTexts:
         return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
 
 
+def told_apart(context: SillyTavernContext, built: SillyTavernContext) -> bool:
+    """Return True if hooks left the chat and the finished prompt alone, so that its lines are those of the context.
+
+    Args:
+        context: The inputs.
+        built: The same after hooks changed them.
+    """
+    return (context.hooks is None or context.hooks.only_before) and built.history is context.history
+
+
 def turn_inputs(context: SillyTavernContext, plan: ChatPlan, texts: LineTexts) -> TurnInputs | None:
     """Return the inputs that a plan shares with the next one; None if its texts may have other sources.
 
     Args:
-        context: The inputs.
+        context: The inputs that hooks left.
         plan: The plan.
         texts: The lines of the chat.
     """
-    if context.hooks is not None or context.vectors is not None:
+    if context.vectors is not None:
         return None
     lore = plan.lore_result.activated_entries if isinstance(plan.lore_result, WorldInfoResult) else ()
     more = [str(getattr(context.metadata, name)) for name in METADATA_TEXTS]

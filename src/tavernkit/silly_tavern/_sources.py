@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar, cast
 
 from tavernkit._text.traced import plain
 from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
 from tavernkit.cards._character import Character, Participant
-from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
+from tavernkit.prompt._hooks import followed_by
 from tavernkit.prompt._injections import InjectionRegistry
 from tavernkit.prompt._traced_inputs import (
     TracedCopies,
@@ -76,6 +78,20 @@ def traced_context(
         known: Slots of the preset's own prompts that are not needed: their texts are known.
     """
     chat = chat_name(context)
+    preset = copies.of(context.preset, _preset)
+
+    def inputs(kept: Sequence[int], known: Container[object]) -> dict[str, object]:
+        log = ChatLog(
+            [_line(lines[index], index, chat) if index in wanted else lines[index] for index in kept],
+            user_name=context.user_name,
+            character_name=context.character_name,
+        )
+        return {"history": log, "preset": _without(preset, known)}
+
+    changed = inputs(kept, known)
+    if context.hooks is not None and (known or len(kept) < len(lines)):
+        whole = inputs(range(len(lines)), ())
+        changed = {**whole, "hooks": followed_by(context.hooks, partial(_shorten, whole, changed))}
     return context.replace(
         strict=False,
         on_overflow="return",
@@ -88,13 +104,7 @@ def traced_context(
         group=copies.of(context.group, _group),
         user=copies.of(context.user, _user),
         persona=copies.of(context.persona, _persona),
-        preset=_without(copies.of(context.preset, _preset), known),
         settings=copies.of(context.settings, _settings),
-        history=ChatLog(
-            [_line(lines[index], index, chat) if index in wanted else lines[index] for index in kept],
-            user_name=context.user_name,
-            character_name=context.character_name,
-        ),
         chat_metadata=copies.of_more(context.chat_metadata, _metadata, (chat,)),
         message=traced_text(context.message, "message", "", ""),
         quiet_prompt=traced_text(context.quiet_prompt, "quiet prompt", "", ""),
@@ -111,8 +121,13 @@ def traced_context(
             name: traced_text(value, "macro", name, "") if isinstance(value, str) else value
             for name, value in context.macro_vars.items()
         },
-        hooks=context.hooks,
+        **changed,
     )
+
+
+def _shorten(whole: Mapping[str, object], short: Mapping[str, object], state: BuildState[Context]) -> None:
+    """Leave out what is not needed after hooks have seen all of it, unless they replaced it."""
+    state.change_inputs(**{name: short[name] for name in whole if getattr(state.context, name) is whole[name]})
 
 
 def _without(preset: Preset | None, identifiers: Container[object]) -> Preset | None:
