@@ -99,6 +99,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     def _trace(
         self,
         context: RisuAIContext,
+        built: RisuAIContext,
         chat: RisuChat,
         numbers: DrawnNumbers | None,
         variables: VariablesOverlay,
@@ -110,9 +111,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
         Messages of the chat that are unchanged blocks of the plan get their places afterwards, so most of them need not
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced messages
-        appears elsewhere, the whole chat is traced.
+        appears elsewhere, the whole chat is traced. Hooks see all of it; what they made of the context is ``built``.
         """
-        from tavernkit.risu_ai._sources import MessageTexts, place_of, traced_context, turn_inputs
+        from tavernkit.risu_ai._sources import MessageTexts, has_own_chat, place_of, traced_context, turn_inputs
 
         assert isinstance(plan, RisuPlan)
         known_texts = self.services.known_texts
@@ -149,12 +150,13 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                 yield from ((row.content, reasons[row.id]) for row in rows if row.id in reasons)
             yield from texts.unused(plan, chain(*dropped))
 
-        inputs = turn_inputs(context, plan, texts)
+        steady = has_own_chat(context, built)
+        inputs = turn_inputs(built, plan, texts) if steady else None
         known = known_texts.find(inputs, texts.others) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             return TracedBuild(found[0], texts.of_block, partial(unused, found[0]), found[1])
-        kept = texts.kept(context, plan, known)
+        kept = texts.kept(plan, known) if steady else range(len(chat.messages))
         traced = build(kept, texts.changed)
         same = with_traced_texts(plan, traced, partial(place_of, messages=kept), texts.others, known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
@@ -179,13 +181,13 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline on the caller's workspace."""
-        context = state.context
+        context, chat = state.context, state.context.chat
         state.is_standard = self.pipeline is PIPELINE
         dropped: list[Sequence[Dropped]] = []
-        state.again = partial(
-            self._trace, context, context.chat, state.numbers, state.variables, state.remembered, dropped
-        )
         self.pipeline.run(state)
+        state.again = partial(
+            self._trace, context, state.context, chat, state.numbers, state.variables, state.remembered, dropped
+        )
         dropped += (state.left_out, state.dropped)
         state.plan = plan = finished_plan(state)
         assert isinstance(plan, RisuPlan)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
-from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
+from tavernkit.prompt._hooks import followed_by
 from tavernkit.prompt._known_texts import KnownLine, TurnInputs
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._budget.trimming import Dropped
@@ -116,19 +118,17 @@ class MessageTexts:
                 if block.enabled:
                     self.others.append((index, block, known.place))
 
-    def kept(self, context: RisuAIContext, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
+    def kept(self, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the messages that a prompt is made of besides those that are known, as they stand, or not in it.
 
         All of them, if the result may depend on how many there are.
 
         Args:
-            context: The inputs of the build.
             plan: The plan.
             known: Ids of blocks whose texts are known.
         """
         count = len(self.chat.messages)
-        counted = not self.told_apart or context.hooks is not None or plan.memory_data
-        if counted or count <= 2 * SHORT_CHAT:
+        if not self.told_apart or plan.memory_data or count <= 2 * SHORT_CHAT:
             return range(count)
         newest = range(count - SHORT_CHAT, count)
         places = [line.place for key in known if (line := self.known.get(key)) is not None]
@@ -196,15 +196,25 @@ def place_of_block(block: Block) -> int | None:
     return int(place) if isinstance(place, str) and place.isdecimal() else None
 
 
+def has_own_chat(context: RisuAIContext, built: RisuAIContext) -> bool:
+    """Return True if hooks left the chat and the finished prompt alone.
+
+    Args:
+        context: The inputs.
+        built: The same after hooks changed them.
+    """
+    return (context.hooks is None or context.hooks.only_before) and built.chat is context.chat
+
+
 def turn_inputs(context: RisuAIContext, plan: RisuPlan, texts: MessageTexts) -> TurnInputs | None:
     """Return the inputs that a plan shares with the next one; None if its texts may have other sources.
 
     Args:
-        context: The inputs.
+        context: The inputs that hooks left.
         plan: The plan.
         texts: The messages of the chat.
     """
-    if context.hooks is not None or plan.memory_data or not texts.told_apart:
+    if plan.memory_data or not texts.told_apart:
         return None
     lore = [active.index for active in plan.lore_result.actives] if isinstance(plan.lore_result, LorebookResult) else ()
     return TurnInputs(context, lore, [texts.chat.note], texts.chat.messages, _words)
@@ -250,6 +260,10 @@ def traced_context(
         wanted: Places of the messages that are traced.
         copies: Cached traced copies of inputs.
     """
+    history, hooks = _chat(chat, kept, wanted), context.hooks
+    if hooks is not None and len(kept) < len(chat.messages):
+        whole = _chat(chat, range(len(chat.messages)), wanted)
+        history, hooks = whole, followed_by(hooks, partial(_shorten, whole, history))
     return context.replace(
         strict=False,
         on_overflow="return",
@@ -262,13 +276,21 @@ def traced_context(
         variables=variables,
         character=copies.of(context.owner, _character),
         members=[copies.of(each, _character) for each in context.members],
-        history=_chat(chat, kept, wanted),
+        history=history,
+        hooks=hooks,
         preset=copies.of(context.preset, _preset),
         settings=copies.of(context.settings, _settings),
         modules=[copies.of(each, _module) for each in context.modules],
         user=copies.of(context.user, traced_user),
         message=traced_text(context.message, "message", "", ""),
     )
+
+
+def _shorten(whole: RisuChat, short: RisuChat, state: BuildState[Context]) -> None:
+    """Leave out messages that are not needed after hooks have seen all, unless they replaced the chat."""
+    assert isinstance(state.context, RisuAIContext)
+    if state.context.chat is whole:
+        state.change_inputs(history=short)
 
 
 def _character(character: RisuCharacter) -> RisuCharacter:

@@ -113,7 +113,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
         appears elsewhere, the whole chat is traced. Hooks see all of it; what they made of the context is ``built``.
         """
-        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, place_of, told_apart, turn_inputs
+        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, has_own_chat, place_of, turn_inputs
         from tavernkit.silly_tavern._sources import traced_context
 
         assert isinstance(plan, ChatPlan)
@@ -144,7 +144,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             ]
             return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
 
-        steady = told_apart(context, built)
+        steady = has_own_chat(context, built)
         inputs = turn_inputs(built, plan, texts) if steady else None
         known = known_texts.find(inputs, texts.steady) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)

@@ -171,8 +171,8 @@ class LineTexts:
         return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
 
 
-def told_apart(context: SillyTavernContext, built: SillyTavernContext) -> bool:
-    """Return True if hooks left the chat and the finished prompt alone, so that its lines are those of the context.
+def has_own_chat(context: SillyTavernContext, built: SillyTavernContext) -> bool:
+    """Return True if hooks left the chat and the finished prompt alone.
 
     Args:
         context: The inputs.
