@@ -28,7 +28,7 @@ _OF_THE_TURN = frozenset(
 """Inputs that are new in every turn, or that no text here depends on."""
 
 _PURE_MACROS = frozenset(
-    {"char", "user", "bot", "charifnotgroup", "description", "personality", "scenario", "persona", "slot"}
+    {"char", "user", "bot", "group", "charifnotgroup", "description", "personality", "scenario", "persona", "slot"}
 )
 """Macros that give the same result in every turn with the same inputs."""
 

@@ -124,6 +124,8 @@ class TracedTexts:
         """The texts of all messages that are sent, or the text prompt."""
         if self._parts is not None:
             return [self._plan.rendered.text if self._plan.rendered is not None else ""]
+        if self._plain_blocks is not None:
+            return [text for _, text in self._plain_blocks]
         if self._build.contents is not None:
             return [text for _, _, text in self._sent[1]]
         return [text.traced for text in self.messages]
@@ -140,6 +142,16 @@ class TracedTexts:
             if block.enabled
         ]
         return parts if "".join(parts) == rendered.text else None
+
+    @cached_property
+    def _plain_blocks(self) -> Sequence[tuple[Block, str]] | None:
+        """The blocks that the messages are one by one, with their texts; None if a message may be something else."""
+        contents, blocks = self._build.contents, self._plan.plain_blocks
+        if contents is None or blocks is None or self._build.text_of is None or self._payload is not None:
+            return None
+        texts = {id(block): text for block, text in zip(self._plan.blocks, contents, strict=True)}
+        found = [(block, texts[id(block)]) for block in blocks if id(block) in texts]
+        return found if len(found) == len(blocks) else None
 
     @cached_property
     def _traced(self) -> Plan:
@@ -166,13 +178,14 @@ class TracedTexts:
     @cached_property
     def blocks(self) -> list[_Text]:
         """Every block that is sent, without its spans."""
-        plan, traced = self._plan, self._sent[0]
+        plan = self._plan
         if self._build.contents is not None:
             return [
                 _Text(each.content, True, each, each.role, each.id, _tokens(plan, each))
-                for each in traced.blocks
+                for each in self._traced.blocks
                 if each.enabled
             ]
+        traced = self._sent[0]
         contents = [block.content for block in traced.blocks]
         whole = {id(block.content): block for block in traced.blocks}
         own = self._own(traced)
@@ -215,11 +228,18 @@ class TracedTexts:
         spans = _spans_of_parts(self._parts) if self._parts is not None else None
         if spans is not None:
             return MappedText(self.words[index], spans, "", "0")
-        _, sent, whole = self._sent
-        place, role, traced = sent[index]
-        block, text_of = whole[index], self._build.text_of
-        if block is not None and text_of is not None:
-            traced = text_of(block)
+        text_of = self._build.text_of
+        if self._plain_blocks is not None:
+            block, traced = self._plain_blocks[index]
+            place, role = str(index), block.role
+            if type(traced) is str and text_of is not None:
+                traced = text_of(block)
+        else:
+            _, sent, whole = self._sent
+            place, role, traced = sent[index]
+            block = whole[index]
+            if block is not None and text_of is not None:
+                traced = text_of(block)
         if type(traced) is Traced and traced.spans is not None:
             return MappedText(traced.plain, traced.spans, role, place)  # pyright: ignore[reportArgumentType]  # spans
         return MappedText(plain(traced), _spans_of(traced), role, place)
