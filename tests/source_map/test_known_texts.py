@@ -10,7 +10,7 @@ import pytest
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
-from tavernkit.prompt import Pipeline, Plan, SourceMap
+from tavernkit.prompt import Block, HookRegistry, Pipeline, Plan, SourceMap
 from tests.source_map.recorded import problems
 
 USUAL = {"position": 0, "order": 100, "disable": False, "content": "{{char}} hates water."}
@@ -177,3 +177,65 @@ def test_another_order_of_lore_keeps_the_texts_without_lore(builds: list[object]
     builds.clear()
     assert not checked(plan).where(" hates water.")
     assert builds == []
+
+
+LONG = [{"role": "assistant" if line % 2 else "user", "content": f"{{{{user}}}} says {line}."} for line in range(120)]
+
+
+def lines_of(state: Any) -> int:
+    """Return how many lines a build has now."""
+    context = state.context
+    return len(context.log.lines) if isinstance(context, st.SillyTavernContext) else len(context.chat.messages)
+
+
+@PLATFORMS
+def test_hooks_see_the_whole_chat_and_the_rest_of_the_map_a_part_of_it(
+    make: Callable[[], Callable[..., Plan]], builds: list[Any]
+) -> None:
+    seen: list[int] = []
+    hooks = HookRegistry()
+
+    @hooks.before_build
+    def _shout(state: Any) -> None:
+        seen.append(lines_of(state))
+        state.change_inputs(message=state.context.message.upper())
+
+    build = make()
+    checked(build("Hello there.", LONG, hooks=hooks))
+    chat = [*LONG, {"role": "user", "content": "Hello there."}]
+    plan = build("And now?", chat, hooks=hooks)
+    builds.clear()
+    seen.clear()
+    found = checked(plan)
+    assert seen == [len(chat)]
+    assert [lines_of(state) < len(chat) for state in builds] == [True]
+    assert found.where("AND NOW?")
+    assert found.to_dict() == checked(make()("And now?", chat, hooks=hooks)).to_dict()
+
+
+def _counts(state: Any) -> None:
+    state.change_inputs(message=f"{state.context.message} {lines_of(state)}")
+
+
+def _leaves_the_chat_out(state: Any) -> None:
+    state.change_inputs(history=[])
+
+
+def _adds_a_block(state: Any) -> None:
+    state.plan = state.plan.append_block(Block("system", f"There are {lines_of(state)} lines in the chat.", id="lines"))
+
+
+@PLATFORMS
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("hook", [_counts, _leaves_the_chat_out, _adds_a_block])
+def test_maps_with_hooks_are_those_of_a_new_builder(
+    make: Callable[[], Callable[..., Plan]], hook: Callable[[Any], None], text: bool
+) -> None:
+    hooks = HookRegistry()
+    (hooks.after_build if hook is _adds_a_block else hooks.before_build)(hook)
+    more: dict[str, Any] = {"dialect": "text"} if text and make is silly_tavern else {}
+    build = make()
+    checked(build("Hello there.", LONG, hooks=hooks, **more))
+    chat = [*LONG, {"role": "user", "content": "Hello there."}]
+    found = checked(build("And now?", chat, hooks=hooks, **more))
+    assert found.to_dict() == checked(make()("And now?", chat, hooks=hooks, **more)).to_dict()

@@ -25,13 +25,13 @@ from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
 """The texts of a chat's metadata that can be in a prompt."""
 
-NEWEST_LINES = 8
+NEWEST_LINES = 4
 """How many of the newest lines of a chat are always traced, because macros such as ``{{lastMessage}}`` use them."""
 
 SHORT_CHAT = 40
 """How many of the newest lines a build for a source map has at most, if that gives the same texts."""
 
-SPARE_LINES = 4
+SPARE_LINES = 2
 """How many lines it has besides those that it seems to need: hidden ones do not count."""
 
 _SUMMARY = "memory"
