@@ -79,18 +79,21 @@ def traced_context(
     """
     chat = chat_name(context)
     preset = copies.of(context.preset, _preset)
+    every = range(len(lines))
+    hooked = context.hooks is not None and (known or len(kept) < len(lines))
+    traced = {index: _line(lines[index], index, chat) for index in (every if hooked else kept) if index in wanted}
 
     def inputs(kept: Sequence[int], known: Container[object]) -> dict[str, object]:
         log = ChatLog(
-            [_line(lines[index], index, chat) if index in wanted else lines[index] for index in kept],
+            [traced[index] if index in traced else lines[index] for index in kept],
             user_name=context.user_name,
             character_name=context.character_name,
         )
         return {"history": log, "preset": _without(preset, known)}
 
     changed = inputs(kept, known)
-    if context.hooks is not None and (known or len(kept) < len(lines)):
-        whole = inputs(range(len(lines)), ())
+    if context.hooks is not None and hooked:
+        whole = inputs(every, ())
         changed = {**whole, "hooks": followed_by(context.hooks, partial(_shorten, whole, changed))}
     return context.replace(
         strict=False,
