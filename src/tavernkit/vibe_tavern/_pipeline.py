@@ -8,7 +8,7 @@ from typing import ClassVar, Self, Unpack
 
 from tavernkit._arguments import require
 from tavernkit.budget._max_tokens import MaxTokens
-from tavernkit.cards._character import Character
+from tavernkit.cards._character import Character, Participant
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import BuildState, Context
 from tavernkit.prompt._inputs import Estimator
@@ -96,8 +96,8 @@ def traced_context(context: VibeTavernContext, history: Sequence[Message]) -> Vi
         strict=False,
         warn=None,
         instrumenter=None,
-        character=traced_character(character) if isinstance(character, Character) else traced_user(character),
-        user=traced_user(context.user),
+        character=traced_character(character) if isinstance(character, Character) else _traced(character),
+        user=_traced(context.user),
         history=[
             message.replace(content=traced_text(message.content, "chat", "chat", f"/{index}/content", message.role))
             for index, message in enumerate(history)
@@ -107,6 +107,10 @@ def traced_context(context: VibeTavernContext, history: Sequence[Message]) -> Vi
         data=traced_json(context.data, "data", "", ""),
         **templates,
     )
+
+
+def _traced(participant: Participant | None) -> Participant | None:
+    return traced_user(participant) if participant is not None else None
 
 
 def build(**inputs: Unpack[VibeTavernInputs]) -> Plan:
