@@ -53,8 +53,9 @@ _KINDS = {
 _TEXT_MODE, _HEAD, _NAME_END, _ARGS, _VAR_NAME, _VAR_OP, _VAR_VALUE = range(7)
 
 _WS = re.escape(WHITESPACE)
-_ARGS_RUN = rf"(?:[^{_WS}{{}}:=\"]++|\{{(?!\{{)|\}}(?!\}}))++"
-_VALUE_RUN = rf"(?:[^{_WS}{{}}]++|\{{(?!\{{)|\}}(?!\}}))++"
+# How a run begins; where it ends is searched for. Possessive repeats of groups are wrong before Python 3.11.5.
+_ARGS_RUN = rf"[^{_WS}{{}}:=\"]|\{{(?!\{{)|\}}(?!\}})"
+_VALUE_RUN = rf"[^{_WS}{{}}]|\{{(?!\{{)|\}}(?!\}})"
 
 # A character of two UTF-16 code units is two tokens.
 _SINGLE_TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*+|[^\U00010000-\U0010ffff]", re.DOTALL)
@@ -64,7 +65,7 @@ _NAME_END_RULE = re.compile(rf"(?=\}}\}})|(?P<ARGS>[{_WS}]+|(?=[:|}}]))")
 _RULES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?P<TEXT>(?:[^{]++|\{(?!\{))++)|(?P<BRACE>\{(?=\{\{))|(?P<OPEN>\{\{)",
+        r"(?P<TEXT>[^{]|\{(?!\{))|(?P<BRACE>\{(?=\{\{))|(?P<OPEN>\{\{)",
         (
             rf"[{_WS}]*+(?:(?P<CLOSE>\}}\}})|(?P<COMMENT>//)|(?P<PREFIX>[.$])|(?P<FLAG>[!?~#/>])"
             r"|(?P<NAME>[A-Za-z][A-Za-z0-9_-]*+))"
@@ -72,13 +73,19 @@ _RULES = tuple(
         _NAME_END_RULE.pattern,
         (
             rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<DOUBLE_COLON>::)|(?P<COLON>:)|(?P<PUNCTUATION>[=\"])"
-            rf"|(?P<RUN>{_ARGS_RUN}(?:[{_WS}]++{_ARGS_RUN})*+))"
+            rf"|(?P<RUN>{_ARGS_RUN}))"
         ),
         rf"[{_WS}]*+(?P<VARIABLE>[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?)",
         rf"[{_WS}]*+(?:(?P<STEP>\+\+|--)|(?P<OPERATOR>\?\?=|\?\?|\|\|=|\|\||-=|==|!=|>=|>|<=|<|\+=|=))",
-        rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<RUN>{_VALUE_RUN}(?:[{_WS}]++{_VALUE_RUN})*+))",
+        rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<RUN>{_VALUE_RUN}))",
     )
 )
+_ENDS = {
+    _TEXT_MODE: re.compile(r"\{\{"),
+    _ARGS: re.compile(r"[:=\"]|\{\{|\}\}"),
+    _VAR_VALUE: re.compile(r"\{\{|\}\}"),
+}
+"""What a text or a run ends before, by mode."""
 # The effect of a token on the stack of modes: how many modes it leaves and which one it enters.
 _MOVES: dict[int, tuple[int, int | None]] = {
     OPEN: (0, _HEAD),
@@ -124,9 +131,14 @@ def tokenize(text: str) -> Tokens:
             continue
         group = found.lastgroup or ""
         kind = _KINDS[group]
+        start, position = found.start(group), found.end()
+        if kind in (TEXT, RUN):
+            end = _ENDS[mode].search(text, position)
+            position = length if end is None else end.start()
+        if kind == RUN:  # without the blanks at its end
+            position = start + len(text[start:position].rstrip(WHITESPACE))
         add_kind(kind)
-        add_start(found.start(group))
-        position = found.end()
+        add_start(start)
         add_end(position)
         if kind in _MOVES:
             leaves, enters = _MOVES[kind]
