@@ -91,7 +91,7 @@ class KnownLine:
         self.line = line
         self.chat = chat
         self.whole = whole
-        """True if the block is the line as it stands."""
+        """True if the block is the unchanged line."""
         self.text = ""
         """The traced line; empty until it is asked for."""
 

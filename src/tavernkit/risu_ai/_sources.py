@@ -1,4 +1,4 @@
-"""Where the texts of a RisuAI build stand: its inputs, with every text that can get into a prompt traced."""
+"""The sources of a RisuAI build: its inputs, with every text that can be in a prompt traced."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class MessageTexts:
         self.known: dict[int, KnownLine] = {}
         """Messages that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
-        """Those that are blocks as they stand."""
+        """Those that are blocks unchanged."""
         self.others: list[tuple[int, Block, object]] = []
         """The other blocks that are sent: their indices in the plan, and their places in the chat, or slots."""
         messages, stored = chat.messages, plan.chat.messages
@@ -119,7 +119,7 @@ class MessageTexts:
                     self.others.append((index, block, known.place))
 
     def kept(self, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
-        """Return the messages that a prompt is made of besides those that are known, as they stand, or not in it.
+        """Return the messages that a prompt is made of besides those that are known, unchanged, or not in it.
 
         All of them, if the result may depend on how many there are.
 

@@ -58,7 +58,7 @@ class LineTexts:
         self.known: dict[int, KnownLine] = {}
         """Lines that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
-        """Those that are blocks as they stand."""
+        """Those that are blocks unchanged."""
         count, as_text = len(lines), plan.rendered is not None
         # In a text prompt, the first message that is shown may be written in another way.
         self._first = next((index for index, line in enumerate(lines) if not line.is_system), 0)
@@ -71,7 +71,7 @@ class LineTexts:
         """Those that are made in the same way in the next turn. A text prompt writes the first and the newest lines
         with sequences of their own, which may be equal to the usual ones."""
         self._among = 0
-        """How many lines are behind the first block that stands between lines."""
+        """How many lines come after the first block that is between lines."""
         for number, block in enumerate(plan.blocks):
             key = id(block)
             known = before.get(key)
@@ -109,7 +109,7 @@ class LineTexts:
             self.steady += self.others
 
     def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
-        """Return the lines that a prompt is made of besides those that are known, as they stand, or not in it at all.
+        """Return the lines that a prompt is made of besides those that are known, unchanged, or not in it.
 
         All of them, if the result may depend on how many there are.
 

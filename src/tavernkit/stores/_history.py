@@ -121,7 +121,7 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
     """Make a history from None, a history, a list of messages or mappings, or any re-iterable object.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: It is something else.
     """
     if history is None:
         return InMemoryChatHistory()
@@ -141,7 +141,7 @@ def to_message(message: MessageLike) -> Message:
     """Make a ``Message`` from a mapping (camelCase accepted) or an object with ``role`` and ``content``.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: It is something else.
     """
     if isinstance(message, Message):
         return message

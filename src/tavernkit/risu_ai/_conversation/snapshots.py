@@ -129,7 +129,7 @@ def _settings_changes(before: Settings, after: Settings) -> JsonObject:
 
 
 def _with_settings_changes(settings: Settings, changes: Mapping[str, object]) -> Settings:
-    """The settings with what ``_settings_changes()`` found; what is none of that is left out."""
+    """Return the settings with what ``_settings_changes()`` found, and nothing else."""
     found: dict[str, object] = {}
     for name, kind in (("username", str), ("persona_prompt", str), ("selected_persona", int)):
         if isinstance(changes.get(name), kind):

@@ -45,17 +45,17 @@ def _account(entry: ActiveLore) -> dict[str, FrozenJson]:
 
 
 def in_lorebook_slot(entry: ActiveLore) -> bool:
-    """True if it stands with the rest of the lore."""
+    """True if it goes with the rest of the lore."""
     return not entry.pos and entry.inject is None
 
 
 def at_end(entry: ActiveLore) -> bool:
-    """True if it stands behind everything."""
+    """True if it goes at the very end."""
     return entry.pos == DEPTH and entry.depth == 0
 
 
 def in_chat(entry: ActiveLore) -> bool:
-    """True if it stands between the messages of the chat."""
+    """True if it goes between the messages of the chat."""
     return entry.pos == REVERSE_DEPTH or (entry.pos == DEPTH and entry.depth > 0)
 
 

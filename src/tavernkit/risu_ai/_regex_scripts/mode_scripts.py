@@ -69,7 +69,7 @@ class ReadyScript:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModeScripts:
-    """``ready`` are the scripts in the order they run; ``cbs_patterns`` stand in the order of the list."""
+    """``ready`` are the scripts in the order they run; ``cbs_patterns`` are in the order of the list."""
 
     ready: Sequence[ReadyScript]
     cbs_patterns: Sequence[str]

@@ -128,7 +128,7 @@ class CompiledScript:
 
 
 def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
-    """Scripts by their order, highest first, if any has one; else as they stand."""
+    """Scripts by their order, highest first, if any has one; otherwise in the given order."""
     if all(script.order is None for script in scripts):
         return scripts
     return sort_descending(scripts, lambda script: script.order or 0)

@@ -111,7 +111,7 @@ class _Received:
         while True:
             try:
                 message = await self._receive()
-            except Exception as error:  # noqa: BLE001  # whoever reads it again gets it
+            except Exception as error:  # noqa: BLE001  # the next reader gets it
                 self._messages.append(error)
                 return None
             self._messages.append(message)

@@ -116,7 +116,7 @@ class SillyTavernTalk:
         return BuiltPrompt(plan=plan, request=host.request(plan), speaker=speaker, warnings=host.notes)
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
-        """Run a turn: in a group each who speaks says what there is to say."""
+        """Run a turn; in a group, every member whose turn it is replies."""
         refuse_without_reply(given, "swipe", "continue")
         host = _Host(given, ask)
         stored, chat = self._opened(host)
