@@ -136,6 +136,7 @@ async def test_it_goes_on_in_the_background_whatever_happens(
         tried.append(table.__tablename__)
         if len(tried) > 4:
             enough.set()
+            await asyncio.Event().wait()  # until the server stops
         raise RuntimeError("the disk is full")
 
     monkeypatch.setattr(retention, "prune", broken)

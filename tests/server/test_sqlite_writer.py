@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 from sqlalchemy.exc import IntegrityError
 
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.sqlite_driver import CommitPace, PromptConnection
+from tavernkit.server.storage.tables import Chat
 
 
 @pytest.fixture
@@ -175,3 +177,47 @@ async def test_one_who_gives_up_while_waiting_holds_up_nobody(
     await asyncio.gather(store(database, "a"), store(database, "b"))
     assert gone.cancelled()
     assert stored() == ["a", "b"]
+
+
+@pytest.fixture
+async def slow_deletes(database: Database) -> None:
+    """Deleting a session takes a while."""
+    async with database.write() as connection:
+        await connection.exec_driver_sql(
+            "CREATE TRIGGER slow BEFORE DELETE ON sessions BEGIN SELECT count(*) FROM ("
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT i FROM n); END"
+        )
+
+
+async def remove(database: Database, name: str, *, together: bool = False) -> None:
+    async with database.write(together=together) as connection:
+        await connection.execute(delete(Chat).where(Chat.external_id == name))
+
+
+@pytest.mark.usefixtures("slow_deletes")
+async def test_one_who_gives_up_while_the_thread_works_is_cancelled_and_others_go_on(
+    database: Database, stored: Callable[[], list[str]]
+) -> None:
+    """SQLAlchemy closes the connection then; the next transaction opens another."""
+    await store(database, "a")
+    work = asyncio.create_task(remove(database, "a"))
+    await asyncio.sleep(0.02)
+    work.cancel()
+    await asyncio.wait([work])
+    assert work.cancelled()
+    await asyncio.gather(store(database, "b"), store(database, "c"))
+    assert stored() == ["a", "b", "c"]
+    await remove(database, "a")
+    assert stored() == ["b", "c"]
+
+
+@pytest.mark.usefixtures("slow_deletes")
+async def test_what_shares_a_flush_does_not_wait_for_the_thread(
+    database: Database, stored: Callable[[], list[str]]
+) -> None:
+    """One that gives up there would take the others with it."""
+    await store(database, "a")
+    work = asyncio.create_task(remove(database, "a", together=True))
+    asyncio.get_running_loop().call_later(0.02, work.cancel)
+    await asyncio.gather(store(database, "b"), work, store(database, "c"), return_exceptions=True)
+    assert set(stored()) >= {"b", "c"}

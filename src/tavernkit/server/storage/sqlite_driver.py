@@ -55,6 +55,8 @@ class PromptConnection(aiosqlite.Connection):
     def __init__(self, connector: Callable[[], sqlite3.Connection], pace: CommitPace) -> None:
         super().__init__(connector, 64)
         self._pace = pace
+        self.uses_thread = True
+        """False while all statements run directly, even those that may take long."""
 
     @property
     def direct(self) -> sqlite3.Connection:
@@ -105,7 +107,7 @@ class PromptConnection(aiosqlite.Connection):
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not self._running or self._connection is None:
             raise ValueError("Connection closed")
-        if _may_wait(fn, args):
+        if self.uses_thread and _may_wait(fn, args):
             return await super()._execute(fn, *args, **kwargs)  # pyright: ignore[reportUnknownMemberType]  # it has no types
         return fn(*args, **kwargs)
 

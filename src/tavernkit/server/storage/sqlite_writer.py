@@ -57,9 +57,8 @@ class SQLiteWriter:
             try:
                 await self._commit(connection, driver)
             except BaseException:
-                self._opened = None
                 await connection.invalidate()  # its thread may still commit
-                await connection.close()
+                await self._drop(connection)
                 raise
 
     @asynccontextmanager
@@ -68,6 +67,7 @@ class SQLiteWriter:
         connection, driver = await self._begin()
         try:
             shared = bool(self._unflushed)
+            driver.uses_thread = False  # SQLAlchemy closes the connection if a task that waits for it is cancelled
             try:
                 if shared:
                     driver.direct.execute("SAVEPOINT one")
@@ -86,6 +86,7 @@ class SQLiteWriter:
             flushed = asyncio.get_running_loop().create_future()
             self._unflushed.append(flushed)
         finally:
+            driver.uses_thread = True
             self._release()
             if self._is_late or not self._commits_soon:
                 self._commit_soon()
@@ -218,9 +219,17 @@ class SQLiteWriter:
             await connection.commit()  # nothing is left to commit, which SQLAlchemy cannot know
 
     async def _roll_back(self, connection: AsyncConnection, driver: PromptConnection) -> None:
+        if connection.invalidated:  # cancelled while its thread ran a statement
+            await self._drop(connection)
+            return
         driver.direct.rollback()
         if connection.in_transaction():
             await connection.rollback()
+
+    async def _drop(self, connection: AsyncConnection) -> None:
+        """Forget a connection; the next transaction opens another."""
+        self._opened = None
+        await connection.close()
 
     def _settle(self, error: BaseException | None = None) -> None:
         """Notify tasks that wait for the flush of its outcome."""
