@@ -52,6 +52,23 @@ def test_a_repetition_takes_no_memory(pattern: re.Pattern[str], start: str, piec
     assert peak < 10 * TIMES
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "end"),
+    [
+        (strings._PERCENT_RUN, "%aa%a", 3),
+        (book_table._WORDS, "a b  c", 3),
+        (book_table._WORDS, "a b ", 3),
+        (lax._VALUE, "a\"b", 1),
+        (lax._VALUE, "a'b", 1),
+    ],
+)
+def test_a_repetition_ends_where_the_last_whole_one_did(pattern: re.Pattern[str], text: str, end: int) -> None:
+    """Python before 3.11.5 goes on where a possessive repetition failed halfway."""
+    found = pattern.match(text)
+    assert found is not None
+    assert found.end() == end
+
+
 def test_base64_with_a_break_behind_every_letter_takes_little_memory() -> None:
     text = base64.b64encode(b'{"a": "' + b"x" * TIMES + b'"}')
     for between in (b"\n", b"\n!"):

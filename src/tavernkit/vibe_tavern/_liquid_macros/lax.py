@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 _QUOTED = r'"[^"]*"|\'[^\']*\''
-_FRAGMENT = rf"(?:(?:{_QUOTED}|[^\s,|:\"'])++)"
+# ``|(?!)``: before Python 3.11.5, the text of an iteration that fails halfway counts as matched otherwise.
+_FRAGMENT = rf"(?:(?:{_QUOTED}|[^\s,|:\"']|(?!))++)"
 """One value: no white space or separators outside quotes."""
 
-_OPERAND = rf"(?:(?:{_QUOTED}|[^\s,|:\"'=!<>])++)"
+_OPERAND = rf"(?:(?:{_QUOTED}|[^\s,|:\"'=!<>]|(?!))++)"
 _VALUE = re.compile(_FRAGMENT)
 _PIPED = re.compile(rf"(?:{_QUOTED}|[^|])*+")
 _FILTER = re.compile(r"\w+")
