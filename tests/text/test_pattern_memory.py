@@ -58,7 +58,7 @@ def test_a_repetition_takes_no_memory(pattern: re.Pattern[str], start: str, piec
         (strings._PERCENT_RUN, "%aa%a", 3),
         (book_table._WORDS, "a b  c", 3),
         (book_table._WORDS, "a b ", 3),
-        (lax._VALUE, "a\"b", 1),
+        (lax._VALUE, 'a"b', 1),
         (lax._VALUE, "a'b", 1),
     ],
 )
