@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern import Builder, ChatMessage, ChatPlan, RegexScripts, Settings, TextPlan
+from tavernkit.silly_tavern import (
+    Builder,
+    ChatMessage,
+    ChatPlan,
+    InstructTemplate,
+    RegexScripts,
+    Settings,
+    TextPlan,
+)
 from tavernkit.silly_tavern._chat import core_chat
-from tavernkit.silly_tavern._chat.core_chat import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
-from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts, ScriptMemory
+from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._text_completion import history_items
 from tests.silly_tavern.scene import inputs, preset
 
@@ -91,6 +100,24 @@ def test_text_completion_writes_only_messages_that_it_tries(monkeypatch: pytest.
     assert counts[2000] == counts[200] < 100
 
 
+def test_a_next_turn_of_text_completion_writes_only_messages_that_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write = InstructFormatter.message
+    monkeypatch.setattr(
+        InstructFormatter,
+        "message",
+        lambda self, line, *place: (written.append(line.text), write(self, line, *place))[1],
+    )
+    builder = Builder(**inputs(dialect="text", instruct=InstructTemplate(), context_length=4000, response_length=100))
+    history = [line(f"The lantern {number} burns.", number) for number in range(40)]
+    first = builder.build(history=history, message="Go on.")
+    written.clear()
+    second = builder.build(history=[*history, line("Reply.", 1)], message="And then?")
+    assert set(written) == {"The lantern 0 burns.", "Reply.", "And then?"}  # the first and the last are written apart
+    old = {block.id: block for block in first.blocks}
+    assert sum(old.get(block.id) is block for block in second.blocks) >= 38
+
+
 EXTRAS: list[dict[str, Any]] = [
     {}, {"api": "openai"}, {"reasoning": "because"}, {"memory": "They met."}, {"memory": 3}, {"type": "narrator"},
     {"file": {"name": "f", "text": "the file"}}, {"append_title": True, "title": "a lamp"},
@@ -124,7 +151,7 @@ def made_line(given: tuple[str, int, dict[str, Any], bool]) -> ChatMessage:
     return line(text, number, extra=extra, is_system=hidden and number == 1)
 
 
-def shown(plan: ChatPlan) -> tuple[object, ...]:
+def shown(plan: ChatPlan | TextPlan) -> tuple[object, ...]:
     return (
         [(block.id, block.role, block.content, block.metadata.get("tokens")) for block in plan.blocks],
         [block.source for block in plan.blocks],
@@ -135,11 +162,20 @@ def shown(plan: ChatPlan) -> tuple[object, ...]:
 
 
 class Forgetful(Builder):
-    """Forgets the lines of the chat before every build."""
+    """Forgets everything before every build."""
 
     def build(self, **given: Any) -> Any:
-        self.services.chats, self.services.scripts = ChatMemory(), ScriptMemory()
+        self.services = Services()
         return super().build(**given)
+
+
+TEMPLATES: list[dict[str, Any]] = [
+    {"names_behavior": "always", "output_suffix": "</s>"},
+    {"names_behavior": "none", "input_sequence": "<|{{name}}|>", "system_same_as_user": True},
+    {"input_sequence": "{{random::a::b::c}}:", "output_sequence": "{{incvar::n}} {{char}}:", "wrap": False},
+    {"input_sequence": "{{user}}", "macro": False, "last_input_sequence": "LAST", "first_output_sequence": "FIRST"},
+    {"enabled": False},
+]
 
 
 @settings(max_examples=40, deadline=None)
@@ -149,12 +185,22 @@ class Forgetful(Builder):
     room=st.sampled_from([700, 8000]),
     tools=st.booleans(),
     chosen=st.lists(st.sampled_from(SCRIPTS), max_size=3),
+    template=st.sampled_from([None, None, *TEMPLATES]),
 )
 def test_a_builder_that_remembers_builds_the_same(
-    start: list[Any], played: list[tuple[str, str, Any, int]], room: int, tools: bool, chosen: list[dict[str, Any]]
+    start: list[Any],
+    played: list[tuple[str, str, Any, int]],
+    room: int,
+    tools: bool,
+    chosen: list[dict[str, Any]],
+    template: dict[str, Any] | None,
 ) -> None:
     results: list[list[object]] = []
     scripts = [{"scriptName": "s", "placement": [1, 2], "promptOnly": True, **each} for each in chosen]
+    text: dict[str, Any] = {}
+    if template is not None:
+        instruct = InstructTemplate.from_json({"enabled": True, **template})
+        text = {"dialect": "text", "instruct": instruct, "context_length": room, "response_length": 100}
     for kind in (Builder, Forgetful):
         builder = kind(
             **inputs(
@@ -163,6 +209,7 @@ def test_a_builder_that_remembers_builds_the_same(
                 on_overflow="return",
                 regex_scripts=RegexScripts.from_settings({"regex": scripts}),
                 seed=1,
+                **text,
             )
         )
         history = [made_line(each) for each in start]
@@ -174,7 +221,6 @@ def test_a_builder_that_remembers_builds_the_same(
             elif what == "delete":
                 del history[at:]
             plan = builder.build(history=history, message="Who is there?", generation_type=generation)
-            assert isinstance(plan, ChatPlan)
             made.append(shown(plan))
             if what != "again":
                 history = [*plan.chat, made_line(new)]

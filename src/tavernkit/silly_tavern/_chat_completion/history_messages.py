@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify
@@ -29,30 +30,33 @@ def sanitized_name(name: str) -> str:
     return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
 
 
-class HistoryMemory:
-    """The messages made of chat lines without macros, tools and media, by one set of rules. They are never changed.
+_V = TypeVar("_V")
+
+
+class HistoryMemory(Generic[_V]):
+    """What was made of chat lines without macros, tools and media, by one set of rules. It is never changed.
 
     Args:
-        shared: Holds the messages of all sets of rules.
+        shared: Holds what was made by all sets of rules.
     """
 
     __slots__ = ("_shared",)
 
-    def __init__(self, shared: LRUCache[object, list[PlacedMessage]]) -> None:
+    def __init__(self, shared: LRUCache[object, _V]) -> None:
         self._shared = shared
 
-    def get(self, key: object) -> list[PlacedMessage] | None:
-        """Return the messages of a line."""
+    def get(self, key: object) -> _V | None:
+        """Return what was made of a line."""
         return self._shared.get((self, key))
 
-    def put(self, key: object, messages: list[PlacedMessage]) -> None:
-        """Remember the messages of a line.
+    def put(self, key: object, made: _V) -> None:
+        """Remember what was made of a line.
 
         Args:
-            key: What they depend on besides the rules.
-            messages: The messages.
+            key: What it depends on besides the rules.
+            made: What was made.
         """
-        self._shared.put((self, key), messages)
+        self._shared.put((self, key), made)
 
 
 _PLAIN_EXTRA = frozenset(
@@ -83,7 +87,7 @@ class HistoryConverter:
     resolve: Callable[[str], str] = str
     with_tools: bool = False
     """True if past tool calls are sent as such."""
-    memory: HistoryMemory | None = None
+    memory: HistoryMemory[list[PlacedMessage]] | None = None
     """Messages of earlier turns from builds with the same inputs."""
     leaves: Callable[[str], bool] = _never
     """Returns True for texts that ``expand`` does not change."""

@@ -48,6 +48,39 @@ class InstructFormatter:
     expand: Callable[[str], str]
     in_group: bool = False
 
+    @property
+    def rules(self) -> tuple[object, ...]:
+        """What a message between the first and the last one depends on besides itself."""
+        template = self.template
+        return (
+            *(template.macro, template.separator, template.names_behavior, self.user_name, self.in_group),
+            *self._usual_sequences,
+        )
+
+    def is_constant(self, is_plain: Callable[[str], bool]) -> bool:
+        """Return True if equal messages between the first and the last one are always written alike.
+
+        Args:
+            is_plain: Returns True for texts that ``expand`` leaves as they are.
+        """
+        return not self.template.macro or all(is_plain(text) for text in self._usual_sequences)
+
+    @property
+    def _usual_sequences(self) -> tuple[str, ...]:
+        template = self.template
+        user, character = (
+            (template.input_sequence, template.input_suffix),
+            (template.output_sequence, template.output_suffix),
+        )
+        return (*user, *character, *self._system_sequences)
+
+    @property
+    def _system_sequences(self) -> tuple[str, str]:
+        template = self.template
+        if template.system_same_as_user:
+            return template.input_sequence, template.input_suffix
+        return template.system_sequence, template.system_suffix
+
     def message(self, line: Line, place: int = ANY) -> Written:
         """Write a message of the chat. Its own text is not expanded."""
         template, separator = self.template, self.template.separator
@@ -106,9 +139,7 @@ class InstructFormatter:
     def _sequences(self, line: Line, place: int) -> tuple[str, str]:
         template = self.template
         if line.narrator:
-            if template.system_same_as_user:
-                return template.input_sequence, template.input_suffix
-            return template.system_sequence, template.system_suffix
+            return self._system_sequences
         if line.is_user:
             special = (None, template.first_input_sequence, template.last_input_sequence)[place]
             return special or template.input_sequence, template.input_suffix

@@ -213,7 +213,7 @@ def _plan_chat(state: SillyTavernState) -> None:
     _expand_for_inspector(state)
 
 
-def _memory(state: SillyTavernState) -> HistoryMemory | None:
+def _memory(state: SillyTavernState) -> HistoryMemory[list[PlacedMessage]] | None:
     """Return cached messages of earlier turns with the same names and counter."""
     context = state.context
     if context.token_estimator is not None:  # it may count differently each time

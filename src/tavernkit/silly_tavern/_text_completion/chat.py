@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tavernkit._text.traced import is_tracing
 from tavernkit.prompt._context import TAIL
 from tavernkit.silly_tavern._caching.text_placing import insert_frozen_messages, move_behind_chat, role_names
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._instruct.formatting import FIRST, Line
 from tavernkit.silly_tavern._provenance import source
 from tavernkit.silly_tavern._state import SillyTavernState
@@ -50,7 +52,7 @@ def write_chat(state: SillyTavernState) -> None:
     """Write the messages, and the line before the reply."""
     context, draft, turn = state.context, state.draft, state.turn
     kind = context.prompt_type
-    writer = HistoryWriter(draft.formatter, context.character_name)
+    writer = HistoryWriter(draft.formatter, context.character_name, _memory(state))
     draft.items = history_items(draft.messages, writer, generation_type=kind)
     draft.reply = ReplyLine(
         generation_type=kind,
@@ -65,6 +67,18 @@ def write_chat(state: SillyTavernState) -> None:
         answers_user=bool(turn.chat) and turn.chat[-1].is_user,
         only_message=len(turn.chat) == 1,
     )
+
+
+def _memory(state: SillyTavernState) -> HistoryMemory[Segment] | None:
+    """Return the lines that earlier turns wrote by the same rules, unless macros may write each line differently."""
+    formatter, character_name = state.draft.formatter, state.context.character_name
+    if is_tracing():
+        return None
+    if formatter is None:
+        return state.services.written_by((character_name,))
+    if not formatter.is_constant(state.macros.is_plain):
+        return None
+    return state.services.written_by((character_name, *formatter.rules))
 
 
 def expand_late_texts(state: SillyTavernState) -> None:

@@ -8,7 +8,9 @@ from typing import overload
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._instruct.formatting import ANY, FIRST, LAST, InstructFormatter, Line
+from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage, chat_message
 from tavernkit.silly_tavern._text_completion.segments import Segment
 
@@ -19,6 +21,25 @@ class HistoryWriter:
 
     formatter: InstructFormatter | None
     character_name: str
+    memory: HistoryMemory[Segment] | None = None
+    """Lines of earlier turns, written by the same rules."""
+
+    def line(self, message: CoreMessage) -> Segment:
+        """Return a stored message between the first and the last one, as it was written for the last turn if it can."""
+        memory, line, text = self.memory, message.line, message.text
+        if memory is None or type(text) is not str:
+            return self._segment(message)
+        key = (message.index, line.name, line.is_user, line.narrator, bool(line.force_avatar), text)
+        known = memory.get(key)
+        if known is None:
+            known = self._segment(message)
+            if len(text) <= LONG_TEXT_CHARACTERS:
+                memory.put(key, known)
+        return known
+
+    def _segment(self, message: CoreMessage) -> Segment:
+        made = chat_message(message)
+        return Segment(self.write(made), made.origin)
 
     def write(self, message: TextMessage, place: int = ANY, *, unfinished: bool = False) -> str:
         """Write a message; an ``unfinished`` one ends with its text."""
@@ -69,7 +90,12 @@ class HistoryItem:
         """Its segments; the reply line is added to the newest item."""
         if self._segments is None:
             self._segments = []
-            message = self.message
+            message = self.entry
+            if isinstance(message, CoreMessage):
+                if self._place == ANY and not self._unfinished:
+                    self._segments.append(self._writer.line(message))
+                    return self._segments
+                message = chat_message(message)
             if message is not None:
                 text = self._writer.write(message, self._place, unfinished=self._unfinished)
                 self._segments.append(Segment(text, message.origin))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join, substitute
@@ -27,12 +28,14 @@ class Origin:
     depth: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
     """A piece of text."""
 
     text: str
     origin: Origin
+    block: Block | None = field(default=None, repr=False, compare=False)
+    """Its cached block, which is kept from turn to turn."""
 
 
 def text_of(segments: Iterable[Segment]) -> str:
@@ -58,18 +61,26 @@ def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[
 
 def blocks_of(segments: Sequence[Segment]) -> list[Block]:
     """Return one block per run of segments with the same origin; their joined contents are the text."""
-    runs: list[tuple[Origin, list[str]]] = []
+    runs: list[list[Segment]] = []
     for segment in segments:
-        if runs and runs[-1][0] is segment.origin:
-            runs[-1][1].append(segment.text)
+        if runs and runs[-1][0].origin is segment.origin:
+            runs[-1].append(segment)
         else:
-            runs.append((segment.origin, [segment.text]))
+            runs.append([segment])
     seen: Counter[str] = Counter()
     blocks: list[Block] = []
-    for origin, texts in runs:
+    for run in runs:
+        first = run[0]
+        origin = first.origin
         seen[origin.id] += 1
         block_id = origin.id if seen[origin.id] == 1 else f"{origin.id}#{seen[origin.id]}"
-        blocks.append(_block(origin, join("", texts), block_id))
+        if len(run) > 1:
+            block = _block(origin, text_of(run), block_id)
+        elif first.block is None or first.block.id != block_id:
+            first.block = block = _block(origin, first.text, block_id)
+        else:
+            block = first.block
+        blocks.append(block)
     return blocks
 
 
