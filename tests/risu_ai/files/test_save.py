@@ -155,6 +155,15 @@ def test_a_preset_can_be_chosen_and_the_one_in_use_is_live() -> None:
     assert save.builder("Mira", preset=1).make_context().settings.preset.max_context == 9000
 
 
+def test_choosing_a_persona_or_a_preset_stores_the_one_in_use_first() -> None:
+    mira = {**STORED["characters"][0], "chats": [{**CHATS[0], "bindedPersona": "p1"}]}
+    save = load(backup({**STORED, "characters": [mira]}))
+    assert "stale" in prompts(save, "Mira")  # the copy is used until it is stored again
+    assert "Ann counts." in prompts(save, "Mira", persona=0)
+    stored = save.builder("Mira", preset=1).make_context().settings.presets
+    assert [(preset.name, preset.main_prompt) for preset in stored] == [("one", "Be brief."), ("two", "Be long.")]
+
+
 @pytest.mark.parametrize(("stated", "greeting"), [({}, "Hello."), ({"firstMsgIndex": 0}, "Hey.")])
 def test_a_chat_that_names_no_greeting_is_opened_with_the_old_choice_of_the_character(
     stated: dict[str, int], greeting: str
@@ -240,6 +249,32 @@ def test_a_data_folder_is_read_with_all_that_is_in_it(tmp_path: Path, hexadecima
     assert save.assets["mira.png"].read() == b"M"
 
 
+def test_the_folder_of_the_database_and_a_folder_from_a_drive_are_read_too(tmp_path: Path) -> None:
+    (tmp_path / "data" / "database").mkdir(parents=True)
+    (tmp_path / "data" / "assets").mkdir()
+    (tmp_path / "data" / "assets" / "mira.png").write_bytes(b"M")
+    (tmp_path / "data" / "database" / "database.bin").write_bytes(FORMS["blocks"])
+    drive = tmp_path / "drive"
+    drive.mkdir()
+    (drive / "1700000000-database.risudat").write_bytes(encode_database({"characters": []}))
+    (drive / "1700000001-database.risudat").write_bytes(FORMS["packed"])
+    (drive / "mira.png.bin").write_bytes(b"M")
+    (drive / "assets_so__ld_dpng.png").write_bytes(b"O")
+    for folder in (tmp_path / "data" / "database", drive):
+        save = load(folder)
+        assert [each.name for each in save.characters] == ["Mira", "Forge"]
+        assert save.assets["mira.png"].read() == b"M"
+    assert save.assets["o_ld.png"].read() == b"O"
+
+
+@pytest.mark.parametrize(("name", "hint"), [("x.txt", ""), ("database/dbbackup-17.bin", "dbbackup-17.bin")])
+def test_a_folder_without_a_database_says_what_it_lacks(tmp_path: Path, name: str, hint: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DatabaseError, match=f"no database/database.bin.*{hint}"):
+        load(tmp_path)
+
+
 def test_a_block_that_is_stored_elsewhere_and_not_given_is_missing_with_a_warning() -> None:
     body = b'{"v": 1, "type": 2, "name": "c9"}'
     log = WarningLog()
@@ -264,8 +299,13 @@ FOREIGN = {
     "chat of SillyTavern": (b'{"user_name": "Ann", "chat_metadata": {}}\n{"mes": "Hi"}\n', "a chat of SillyTavern"),
     "JSON lines": (b'{"a": 1}\n{"a": 2}\n', "JSON lines"),
     "a backup without its data": (struct.pack("<I", 5) + b"a.png" + struct.pack("<I", 9) + b"A", "no database"),
-    "junk": (b"\xffjunk", "cannot be decoded"),
-    "nothing": (b"", "cannot be decoded"),
+    "cold chat": (gzip.compress(b'{"message": [], "scriptstate": {}}'), "cold storage"),
+    "old cold chat": (gzip.compress(b'[{"role": "user", "data": "Hi"}]'), "cold storage"),
+    "one character": (b'{"chaId": "c1", "name": "Mira", "chats": []}', "one character of a database"),
+    "chat as a page": (b'<!DOCTYPE html><div class="idat">{}</div>', "a web page"),
+    "newer database": (MARK + b"\x0a" + pack({}), "a database of version 10"),
+    "junk": (b"\xffjunk", "unknown, and begins with the bytes ff 6a 75 6e 6b"),
+    "nothing": (b"", "the file is empty"),
 }
 
 
@@ -290,6 +330,40 @@ def test_what_stands_before_the_damage_is_read_and_strict_mode_refuses(form: str
     for options in ({"salvage": False}, {"strict": True}):
         with pytest.raises(DatabaseError):
             load(data[:-400], **options)
+
+
+@pytest.mark.parametrize("change", ["checksum", "size", "content"])
+def test_compressed_data_is_read_up_to_the_damage(change: str) -> None:
+    stored = {**STORED, "padding": random.Random(0).randbytes(9000).hex()}
+    data = bytearray(encode_database(stored))
+    data[{"checksum": -8, "size": -4, "content": -5000}[change]] ^= 0xFF
+    log = WarningLog()
+    save = load(bytes(data), warn=log)
+    assert [each.name for each in save.characters] == ["Mira", "Forge"]
+    assert not any("0 bytes" in message for message in log.messages)
+
+
+def test_a_wrong_length_before_the_database_costs_only_assets() -> None:
+    data = bytearray(backup(a=b"1234", b=b"5678"))
+    at = data.index(b"b.png") + 5
+    for wrong in (2**31, 7):  # beyond the end, and into the next entry
+        data[at : at + 4] = struct.pack("<I", wrong)
+        log = WarningLog()
+        save = load(bytes(data), warn=log)
+        assert [each.name for each in save.characters] == ["Mira", "Forge"]
+        assert save.assets["a.png"].read() == b"1234"
+        assert any("the database was found at offset" in message for message in log.messages)
+        with pytest.raises(DatabaseError):
+            load(bytes(data), salvage=False)
+
+
+def test_blocks_that_the_directory_names_and_the_file_lacks_are_named() -> None:
+    root = json.dumps({"username": "Ann", "__directory": ["preset", "c1", "c9"]}).encode()
+    whole = encode_database({**STORED, "characters": STORED["characters"][:1]}, blocks=True)
+    data = BLOCKS + b"\1\0\4root" + struct.pack("<I", len(root)) + root + whole[len(BLOCKS) :]
+    log = WarningLog()
+    assert [each.name for each in load(data, warn=log).characters] == ["Mira"]
+    assert log.messages == ("the file has no block 'c9', which its directory names",)
 
 
 def test_a_damaged_block_costs_that_block() -> None:
@@ -326,7 +400,8 @@ def test_a_database_that_the_end_of_a_backup_cuts_is_read_as_far_as_it_goes(asse
 def test_limits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup_file, "MAX_BACKUP_ENTRIES", 1)
     with pytest.raises(DatabaseError, match="only the first 1 entries"):
-        load(backup(a=b"", b=b""))
+        load(backup(a=b"", b=b""), salvage=False)
+    assert [*load(backup(a=b"", b=b"")).assets] == ["a.png"]
     monkeypatch.setattr(database_codec, "MAX_DATABASE_BLOCKS", 2)
     with pytest.raises(LimitExceededError, match="more than 2 blocks"):
         load(FORMS["blocks"])

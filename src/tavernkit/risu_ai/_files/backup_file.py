@@ -14,6 +14,8 @@ from tavernkit.risu_ai._limits import MAX_BACKUP_ENTRIES, MAX_BACKUP_NAME, MAX_D
 DATABASE_ENTRY = "database.risudat"
 _LENGTH = struct.Struct("<I")
 _FIELD = _LENGTH.size
+_SEARCHED = 1 << 20
+"""How much of a damaged backup is searched at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,23 @@ def read_index(source: Source) -> BackupIndex:
             entries.append(BackupEntry(name.decode("utf-8", "replace"), size, at, source))
             at += size
     return BackupIndex(tuple(entries))
+
+
+def find_database(source: Source) -> BackupEntry | None:
+    """Search a damaged backup for the start of the last database, whatever the lengths before it say."""
+    mark = _LENGTH.pack(len(DATABASE_ENTRY)) + DATABASE_ENTRY.encode()
+    found, begin, kept = -1, 0, b""
+    with source.open() as stream:
+        while piece := stream.read(_SEARCHED):
+            place = (kept + piece).rfind(mark)
+            found = found if place < 0 else begin - len(kept) + place
+            begin += len(piece)
+            kept = (kept + piece)[1 - len(mark) :]
+        at = found + len(mark)
+        if found < 0 or at + _FIELD > source.size:
+            return None
+        size = min(_length(stream, at), source.size - at - _FIELD)
+    return BackupEntry(DATABASE_ENTRY, size, at + _FIELD, source)
 
 
 def _length(stream: BinaryIO, at: int) -> int:

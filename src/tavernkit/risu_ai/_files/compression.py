@@ -7,7 +7,8 @@ import zlib
 from tavernkit.errors import LimitExceededError
 
 GZIP = b"\x1f\x8b\x08"
-_CHUNK = 1 << 18
+_SALVAGE_CHUNK = 512
+"""How much is decompressed at a time in damaged data: of the piece with the damage nothing is left."""
 _GZIP_TRAILER, _ZLIB_TRAILER = 8, 4
 _HAS_CHECKSUM, _HAS_EXTRA, _HAS_NAME, _HAS_COMMENT = 2, 4, 8, 16
 
@@ -46,12 +47,12 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def salvage(data: bytes, max_bytes: int) -> bytes:
-    """Decompress as much of damaged data as possible."""
-    window = 16 + zlib.MAX_WBITS if data[:2] == GZIP[:2] else zlib.MAX_WBITS if is_zlib(data) else -zlib.MAX_WBITS
-    stream, found = zlib.decompressobj(window), bytearray()
-    for start in range(0, len(data), _CHUNK):
+    """Decompress as much of damaged data as possible, without looking at checksums and sizes."""
+    begin = _gzip_header(data) if data[:3] == GZIP else 2 if is_zlib(data) else 0
+    stream, found = zlib.decompressobj(-zlib.MAX_WBITS), bytearray()
+    for start in range(begin, len(data), _SALVAGE_CHUNK):
         try:
-            found += stream.decompress(data[start : start + _CHUNK], max_bytes + 1 - len(found))
+            found += stream.decompress(data[start : start + _SALVAGE_CHUNK], max_bytes + 1 - len(found))
         except zlib.error:
             break
         _limit(found, max_bytes)

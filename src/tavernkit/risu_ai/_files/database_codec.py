@@ -85,7 +85,7 @@ class Decoder:
         except _Problem as error:
             if isinstance(error, LimitExceededError):
                 raise
-            rescued = self._rescue(body, version) if self.salvage else None
+            rescued = self._rescue(body, version, first) if self.salvage else None
             if rescued is None:
                 raise DatabaseError(f"the database cannot be decoded: {first}") from error
             return rescued
@@ -118,8 +118,8 @@ class Decoder:
             raise MessagePackError(f"{len(data) - found.end} bytes are left over")
         return _as_database(found.value)
 
-    def _rescue(self, body: bytes, version: int) -> Database | None:
-        """Read a damaged database up to where it is damaged."""
+    def _rescue(self, body: bytes, version: int, first: ValueError) -> Database | None:
+        """Read a damaged database up to the damage; ``first`` is the error of reading all of it."""
         candidates = [body] if version in (RAW, 0) else []
         if version:
             candidates.append(salvage(body, MAX_UNPACKED_DATABASE))
@@ -129,8 +129,7 @@ class Decoder:
             except MessagePackError:
                 continue
             if isinstance(found.value, dict) and "characters" in found.value:
-                why = found.problem or f"{len(data) - found.end} bytes are left over"
-                self.warn(f"the database is damaged ({why}): everything before byte {found.end} was read")
+                self.warn(f"the database is damaged ({found.problem or first}): all up to byte {found.end} was read")
                 return found.value
         return None
 
@@ -181,10 +180,11 @@ class _Blocks:
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self._database: Database = {}
+        self._directory: list[str] = []
 
     def read(self, data: bytes) -> Database:
         waiting = deque(self._blocks(data))
-        count = 0
+        count, names = 0, set[str]()
         while waiting:
             block = waiting.popleft()
             count += 1
@@ -192,6 +192,7 @@ class _Blocks:
                 raise LimitExceededError(
                     f"the database has more than {MAX_DATABASE_BLOCKS} blocks", limit="MAX_DATABASE_BLOCKS"
                 )
+            names.add(block.name)
             if block.kind not in PARSED:
                 continue
             body = self._body(block)
@@ -210,6 +211,9 @@ class _Blocks:
                 waiting.extend(self._remote(value))
             else:
                 self._add(block.kind, value)
+        for name in self._directory:
+            if name not in names:
+                self._decoder.warn(f"the file has no block {name[:80]!r}, which its directory names")
         presets = self._database.get("botPresets")
         if not is_sequence(presets) or not presets:
             self._database |= {"botPresets": [dict(BUILT_IN_PRESET)], "botPresetsId": 0}
@@ -261,6 +265,8 @@ class _Blocks:
         elif kind == MODULES:
             database["modules"] = value
         elif is_mapping(value):
+            listed = value.get("__directory")
+            self._directory += [each for each in listed if isinstance(each, str)] if is_sequence(listed) else []
             for key, item in value.items():
                 if not key.startswith("__") and not truthy(database.get(key)):
                     database[key] = item  # pyright: ignore[reportArgumentType]  # parsed JSON

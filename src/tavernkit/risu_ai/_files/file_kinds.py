@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from tavernkit._values import is_mapping
+from tavernkit._values import is_list, is_mapping
 from tavernkit.cards._rpack import rpack_decode
 from tavernkit.risu_ai._files.database_codec import BLOCKS, MARK
 
@@ -33,6 +33,8 @@ _KEYS: Mapping[str, str] = {
     "promptTemplate": "a preset or a settings report: it has no characters",
     "mainPrompt": "a preset or a settings report: it has no characters",
     "entries": "a lorebook (`risu_ai.import_lorebook`)",
+    "chaId": "one character of a database that is stored in parts: open the folder that has all of them",
+    "message": "a chat, perhaps from cold storage: open the folder that has the database, too",
 }
 
 
@@ -42,7 +44,7 @@ def is_database(start: bytes) -> bool:
 
 
 def foreign_file(start: bytes) -> str:
-    """Return the kind of a file that cannot be a database, or None."""
+    """Return the kind of a file that cannot be a database, or an empty text."""
     for mark, kind in _STARTS.items():
         if start.startswith(mark):
             return kind
@@ -61,7 +63,7 @@ def is_text(start: bytes) -> bool:
 
 
 def foreign_lines(data: bytes) -> str:
-    """Return the kind of a file with a JSON value on each line, or None."""
+    """Return the kind of a file with a JSON value on each line, or an empty text."""
     try:
         first: object = json.loads(data.partition(b"\n")[0])
     except (ValueError, RecursionError):
@@ -72,8 +74,11 @@ def foreign_lines(data: bytes) -> str:
 
 
 def foreign_json(value: object) -> str:
-    """Name the kind of a JSON value or unpacked file that is not a database; None if it may be one."""
-    if isinstance(value, list):
+    """Name the kind of a JSON value or unpacked file that is not a database; an empty text if it may be one."""
+    if is_list(value):
+        first = value[0] if value else None
+        if is_mapping(first) and "role" in first and "data" in first:
+            return _KEYS["message"]
         return "a list: perhaps triggers, a bias table or a data set"
     if not is_mapping(value) or isinstance(value.get("characters"), list):
         return ""

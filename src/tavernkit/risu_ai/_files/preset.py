@@ -307,6 +307,19 @@ def preset_in_database(preset: Mapping[str, object]) -> JsonObject:
     return {DATABASE_KEYS.get(key, key): value for key, value in laid.items()}
 
 
+def preset_from_database(database: Mapping[str, object], old: Mapping[str, object]) -> JsonObject:
+    """Return a stored preset with the live values of the database, as RisuAI stores it before it switches.
+
+    Args:
+        database: RisuAI's database.
+        old: The stored copy, whose name and picture stay.
+    """
+    keys = {*_KEYS.values(), *old} - {"name", "image"}
+    live = {key: DATABASE_KEYS.get(key, key) for key in keys}
+    kept: JsonObject = {key: thaw(value) for key, value in old.items() if key not in keys}
+    return kept | {key: thaw(database[name]) for key, name in live.items() if name in database}
+
+
 def _optional_text(value: Mapping[str, object], key: str) -> str | None:
     found = value.get(key)
     return found if isinstance(found, str) else None

@@ -18,7 +18,7 @@ from tavernkit.risu_ai._files.backup_file import write_backup
 from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai._files.database_codec import Decoder, encode_database
 from tavernkit.risu_ai._files.message_pack import Packed
-from tavernkit.risu_ai._files.preset import Preset, preset_in_database
+from tavernkit.risu_ai._files.preset import Preset, preset_from_database, preset_in_database
 from tavernkit.risu_ai._files.save_changes import changed_database
 from tavernkit.risu_ai._files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
 from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
@@ -403,17 +403,16 @@ def _place(items: Packed, which: str | int, what: str) -> tuple[int, Stored]:
 
 
 def _with_persona(database: Stored, which: str | int) -> Stored:
-    """Switch personas: active values are stored in the old one first, so choosing the active one changes nothing."""
+    """Switch personas: active values are stored in the old one first."""
     index, persona = _place(database.get("personas"), which, "persona")
-    if index == database.get("selectedPersona"):
-        return database
     pairs = (("username", "name"), ("personaPrompt", "personaPrompt"), ("userIcon", "icon"), ("userNote", "note"))
     stored = database.get("personas")
     personas: list[Packed] = [*stored] if isinstance(stored, list) else []
     selected = database.get("selectedPersona")
     old = personas[selected] if isinstance(selected, int) and 0 <= selected < len(personas) else None
     if isinstance(old, dict) and isinstance(selected, int):
-        personas[selected] = {**old, **{name: database.get(key) for key, name in pairs}}
+        personas[selected] = stored = {**old, **{name: database.get(key) for key, name in pairs}}
+        persona = stored if selected == index else persona
     chosen: Stored = {key: persona.get(name) or "" for key, name in pairs}
     return {**database, **chosen, "personas": personas, "selectedPersona": index}
 
@@ -421,10 +420,16 @@ def _with_persona(database: Stored, which: str | int) -> Stored:
 def _with_preset(database: Stored, which: str | int) -> Stored:
     """Switch presets: the active one is stored first, so choosing it changes nothing."""
     index, preset = _place(database.get("botPresets"), which, "preset")
-    if index == database.get("botPresetsId"):
+    active = database.get("botPresetsId")
+    if index == active:
         return database
+    stored = database.get("botPresets")
+    presets: list[Packed] = [*stored] if isinstance(stored, list) else []
+    old = presets[active] if isinstance(active, int) and 0 <= active < len(presets) else None
+    if isinstance(old, dict) and isinstance(active, int):
+        presets[active] = _packed(preset_from_database(database, old))
     laid: Stored = {key: _packed(value) for key, value in preset_in_database(preset).items()}
-    return {**database, **laid, "botPresetsId": index}
+    return {**database, **laid, "botPresets": presets, "botPresetsId": index}
 
 
 def _packed(value: Json) -> Packed:

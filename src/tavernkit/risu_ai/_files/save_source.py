@@ -9,15 +9,17 @@ from typing import Literal
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._source import FileContent, Source, as_source, read_all
 from tavernkit.errors import Warn
-from tavernkit.risu_ai._files.backup_file import looks_like_backup, read_index
-from tavernkit.risu_ai._files.database_codec import DatabaseError, Decoder, parse
+from tavernkit.risu_ai._files.backup_file import find_database, looks_like_backup, read_index
+from tavernkit.risu_ai._files.compression import CompressionError, decompress
+from tavernkit.risu_ai._files.database_codec import MARK, DatabaseError, Decoder, parse
 from tavernkit.risu_ai._files.file_kinds import foreign_file, foreign_json, foreign_lines, is_database, is_text
 from tavernkit.risu_ai._files.start_up import Stored
 from tavernkit.risu_ai._files.stored_files import DATABASE_KEY, StoredFiles
-from tavernkit.risu_ai._limits import MAX_DATABASE_BYTES
+from tavernkit.risu_ai._limits import MAX_COLD_CHAT_BYTES, MAX_DATABASE_BYTES
 
 Kind = Literal["backup", "database", "json"]
 _LOOK = 4096
+_SHOWN_BYTES = 8
 EXPORT = "in RisuAI, Settings > Save Local Backup writes a file with everything"
 
 
@@ -45,11 +47,13 @@ class SaveAsset:
 
 def open_save(source: FileContent, files: StoredFiles) -> Source:
     """Open a file, or the database in a folder of RisuAI's."""
-    if not isinstance(source, bytes) and Path(source).is_dir():
-        found = files.find(DATABASE_KEY)
-        if found is not None:
-            return found
-    return as_source(source, DEFAULT_LIMITS)
+    if isinstance(source, bytes) or not Path(source).is_dir():
+        return as_source(source, DEFAULT_LIMITS)
+    if (found := files.database()) is not None:
+        return found
+    copies = ", ".join(path.name for path in sorted(Path(source).glob("database/dbbackup-*.bin"), reverse=True)[:3])
+    hint = f"; in its folder database are copies, which you can open: {copies}" if copies else ""
+    raise DatabaseError(f"{source}: the folder has no {DATABASE_KEY}{hint}; {EXPORT}")
 
 
 def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
@@ -66,11 +70,26 @@ def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[
     try:
         database = decoder.decode(data)
     except DatabaseError as error:
-        why = "this is a text, not a save of RisuAI" if is_text(start) else str(error)
+        why = str(error) if is_database(start) else f"this is {_unknown(data)}, not a save of RisuAI"
         raise DatabaseError(f"{name}: {why}; {EXPORT}") from error
     if not is_database(start) and (foreign := foreign_json(database)):
         raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
     return database, "database", {}
+
+
+def _unknown(data: bytes) -> str:
+    """Say what a file is that could not be decoded, as far as its bytes tell."""
+    if not data:
+        return "nothing: the file is empty"
+    if is_text(data[:_LOOK]):
+        return "a web page, perhaps a chat (`risu_ai.ChatFile.load`)" if data.lstrip()[:1] == b"<" else "a text"
+    if data.startswith(MARK) and len(data) > len(MARK):
+        return f"a database of version {data[len(MARK)]}, where 7, 8 and 9 are known"
+    try:
+        unpacked = foreign_json(parse(decompress(data, MAX_COLD_CHAT_BYTES)))
+    except (CompressionError, ValueError):
+        unpacked = ""
+    return unpacked or f"unknown, and begins with the bytes {data[:_SHOWN_BYTES].hex(' ')}"
 
 
 def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
@@ -78,8 +97,10 @@ def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tup
     if index.problem:
         warn(f"{name}: {index.problem}")
     entry = index.database
-    if entry is None and decoder.salvage and index.rest is not None and index.rest.is_database:
-        entry = index.rest
+    if entry is None and index.problem and decoder.salvage:
+        entry = index.rest if index.rest is not None and index.rest.is_database else find_database(source)
+        if entry is not None and entry is not index.rest:
+            warn(f"{name}: what follows was searched, and the database was found at offset {entry.offset}")
     if entry is None:
         why = f" ({index.problem})" if index.problem else ""
         raise DatabaseError(f"{name}: the backup has {len(index.assets)} assets and no database{why}; {EXPORT}")

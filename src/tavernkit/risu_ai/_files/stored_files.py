@@ -18,13 +18,16 @@ from tavernkit.risu_ai._limits import MAX_COLD_CHAT_BYTES, MAX_DATABASE_BYTES
 Companions: TypeAlias = str | os.PathLike[str] | Mapping[str, FileContent]
 """A RisuAI folder, or files by RisuAI's names."""
 
-DATABASE_KEY = "database/database.bin"
+DATABASE_FOLDER, DATABASE_FILE = "database", "database.bin"
+DATABASE_KEY = f"{DATABASE_FOLDER}/{DATABASE_FILE}"
 COLD_MARK = "\uef01COLDSTORAGE\uef01"
 """Marks the only message of a chat in cold storage, before the name of its file."""
 
 COLD_FIELDS = ("message", "hypaV2Data", "hypaV3Data", "scriptstate", "localLore")
 _PLAIN_NAME = re.compile(r"(?!\.)[^/\\\0]{1,200}")
 _HEX = re.compile(r"(?:[0-9a-f]{2})++")
+_DRIVE_DATABASES = "*-database.risudat"
+_OLD_DRIVE_NAME = re.compile(r"_(_|d|s)")
 
 
 class StoredFiles:
@@ -39,7 +42,9 @@ class StoredFiles:
         if isinstance(companions, Mapping):
             self._named = companions
         elif companions is not None:
-            self._folder = Path(companions)
+            folder = Path(companions)
+            inside = folder.name == DATABASE_FOLDER and (folder / DATABASE_FILE).is_file()
+            self._folder = folder.resolve().parent if inside else folder
 
     def find(self, key: str) -> Source | None:
         """Find a file by its key; a key is never used as a path beyond its two parts."""
@@ -60,6 +65,11 @@ class StoredFiles:
         )
         return next((PathSource(place) for place in places if place.is_file()), None)
 
+    def database(self) -> Source | None:
+        """Find the database of the folder; of those that were downloaded from Google Drive, the newest."""
+        downloaded = [] if self._folder is None else sorted(self._folder.glob(_DRIVE_DATABASES))
+        return self.find(DATABASE_KEY) or (PathSource(downloaded[-1]) if downloaded else None)
+
     def remote(self, name: str) -> bytes | None:
         """Read a block that is stored in a separate file."""
         found = self.find(f"remotes/{name}.local.bin") if _PLAIN_NAME.fullmatch(name) else None
@@ -77,6 +87,8 @@ class StoredFiles:
                 key = bytes.fromhex(path.name).decode("utf-8", "replace")
                 if key.startswith("assets/"):
                     yield key.removeprefix("assets/"), PathSource(path)
+        if any(self._folder.glob(_DRIVE_DATABASES)):
+            yield from _drive_assets(self._folder)
 
     def thaw(self, chat: dict[str, Packed], warn: Warn) -> dict[str, Packed]:
         """Restore a chat from cold storage; if its file is missing, it stays as it is, as in RisuAI."""
@@ -100,6 +112,17 @@ class StoredFiles:
             warn(f"the chat {title!r} is in cold storage and its file contains no chat")
             return chat
         return {**chat, **{key: stored[key] for key in COLD_FIELDS if key in stored}}
+
+
+def _drive_assets(folder: Path) -> Iterator[tuple[str, Source]]:
+    """List the assets beside a database from Google Drive; older versions of RisuAI rewrote their names."""
+    written = {"_": "_", "d": ".", "s": "/"}
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".bin":
+            yield path.stem, PathSource(path)
+        elif path.suffix == ".png":
+            key = _OLD_DRIVE_NAME.sub(lambda found: written[found[1]], path.stem)
+            yield key.removeprefix("assets/"), PathSource(path)
 
 
 def _cold_name(chat: Mapping[str, Packed]) -> str | None:
