@@ -254,8 +254,8 @@ class ServiceTurn:
         import httpx
 
         from tavernkit.server import ServerConfig, create_app
+        from tavernkit.server.adapters.risu_ai_lines import user_line
         from tavernkit.server.storage import chats
-        from tavernkit.server.talks.risu_ai_lines import user_line
 
         model = tk.model("scripted", replies=["The lamp lit itself."] * (ROUNDS + 4))
         config = ServerConfig.model_validate({"data": tempfile.mkdtemp()})

@@ -10,10 +10,10 @@ import pytest
 
 from tavernkit.examples import example_path
 from tavernkit.server import turn_log
+from tavernkit.server.adapters.silly_tavern_lines import user_line
 from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.talks.silly_tavern_lines import user_line
 from tavernkit.silly_tavern._conversation.renumbering import moved
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.server.talks import silly_tavern_lines
+from tavernkit.server.adapters import silly_tavern_lines
 from tavernkit.silly_tavern import _context
 from tests.conformance.runner import VECTORS
 from tests.server.conftest import StartApp

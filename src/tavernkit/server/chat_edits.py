@@ -12,6 +12,7 @@ from typing import TypeAlias
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import JsonObject
+from tavernkit.server.adapters.turn import LineChange
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
 from tavernkit.server.library import RISU_AI
@@ -19,7 +20,6 @@ from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
 from tavernkit.server.swipes import swipes_of, with_swipe, with_text, without_swipe
-from tavernkit.server.talks.talk import LineChange
 
 COPIED_AT_ONCE = 1000
 """How many messages of a branch are copied at a time."""
@@ -102,7 +102,7 @@ async def branch_chat(
 
 def _marked(chat: ChatState, last: ChatLine) -> tuple[JsonObject, list[ChatLine]]:
     """Return the details of a RisuAI branch, and its last line: its name and origin."""
-    from tavernkit.server.talks import risu_ai_lines
+    from tavernkit.server.adapters import risu_ai_lines
 
     own, name = chat.details.get("id") or chat.id, str(chat.details.get("name") or chat.external_id)
     comment = risu_ai_lines.comment_line(str(own), name, str(last.native.get("chatId") or last.id))

@@ -17,6 +17,9 @@ from tavernkit import Plan
 from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.server.accounts import Accounts, Exchanged, uses_of
+from tavernkit.server.adapters.registry import Adapters, pending_line
+from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
+from tavernkit.server.adapters.turn import LineChange, TurnInput, TurnResult
 from tavernkit.server.chat_edits import plainly_changed, with_content
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
@@ -31,9 +34,6 @@ from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selecti
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import Use
 from tavernkit.server.swipes import swipes_of, with_new_swipe
-from tavernkit.server.talks.registry import Talks, pending_line
-from tavernkit.server.talks.silly_tavern import SillyTavernTalk
-from tavernkit.server.talks.talk import LineChange, TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 
 logger = logging.getLogger("tavernkit.server")
@@ -111,13 +111,13 @@ class TurnLog:
     """Opens and ends turns in the database: one turn per chat at a time, across all processes."""
 
     def __init__(
-        self, config: ServerConfig, database: Database, library: Library, talks: Talks, accounts: Accounts
+        self, config: ServerConfig, database: Database, library: Library, adapters: Adapters, accounts: Accounts
     ) -> None:
         self._config = config
         self._accounts = accounts
         self._database = database
         self._library = library
-        self._talks = talks
+        self._adapters = adapters
         self._lines = KnownLines()
 
     async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
@@ -235,7 +235,7 @@ class TurnLog:
             cast = await self._library.cast(connection, chat.selection)
         except ServiceError:
             return chat, lines  # the speaker was removed
-        made = [self._talks.partial_line(each, cast) for each in said]
+        made = [self._adapters.partial_line(each, cast) for each in said]
         placed = [
             replaced(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)
         ]
@@ -270,7 +270,7 @@ class TurnLog:
         """Return the chat with the client's messages at the end, and how many lines got new positions."""
         if own and lines[-len(own)] is own[0]:
             return lines, 0
-        said = own or self._talks.new_lines(request.messages, cast, self._config.user_name)
+        said = own or self._adapters.new_lines(request.messages, cast, self._config.user_name)
         placed = [replaced(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
         if own:  # sent before, but the chat continued without an answer: it moves to the end
             await chats.move_lines(connection, placed)
@@ -285,7 +285,7 @@ class TurnLog:
             if request.idempotency_key is None:
                 await self._accounts.check(connection, request.payer)
             cast = await self._library.cast(connection, request.selection)
-        lines = self._talks.new_lines(request.messages, cast, self._config.user_name)
+        lines = self._adapters.new_lines(request.messages, cast, self._config.user_name)
         if request.idempotency_key is not None:
             async with self._database.write(together=True) as connection:
                 known = await known_turn(connection, request)
@@ -344,7 +344,7 @@ class TurnLog:
             return found
         return await self.new_chat(connection, request.owner, request.session, request.selection, options=request.kept)
 
-    async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
+    async def finish(self, opened: OpenTurn, given: TurnInput, result: TurnResult, response: JsonObject) -> None:
         """Store the reply and all other changes of the turn together, and release the chat."""
         status = turns.PARTIAL if result.reply.interrupted else turns.DONE
         uses = opened.uses(result.plan)
@@ -420,23 +420,23 @@ class TurnLog:
         cast = await self._library.cast(connection, selection)
         lines, details = [], {}
         if greeting is not None:
-            talk = self._talks.of(selection.platform)
-            _check_greeting(greeting, talk.greetings(cast))
-            lines, details = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
+            adapter = self._adapters.of(selection.platform)
+            _check_greeting(greeting, adapter.greetings(cast))
+            lines, details = await adapter.greeting(cast, user_name=self._config.user_name, index=greeting)
         return await chats.create_chat(
             connection, owner, external_id, selection, lines, details=details, options=options
         )
 
     async def greet_again(self, connection: AsyncConnection, chat: ChatState) -> None:
         """Write a greeting without an answer again, as SillyTavern does when the persona changes."""
-        talk = self._talks.of(chat.selection.platform)
+        adapter = self._adapters.of(chat.selection.platform)
         lines = await chats.read_lines(connection, chat.id, limit=2)
         untouched = len(lines) == 1 and lines[0].role == "assistant" and not chat.details.get("tainted")
-        if not untouched or chat.selection.group is not None or not isinstance(talk, SillyTavernTalk):
+        if not untouched or chat.selection.group is not None or not isinstance(adapter, SillyTavernAdapter):
             return
         _, shown = swipes_of(lines[0].native) or ([], 0)
         cast = await self._library.cast(connection, chat.selection)
-        greeting, _ = await talk.greeting(cast, user_name=self._config.user_name, index=shown)
+        greeting, _ = await adapter.greeting(cast, user_name=self._config.user_name, index=shown)
         if greeting:
             changed = replaced(lines[0], content=greeting[0].content, native=greeting[0].native)
             await chats.store_lines(connection, chat.id, lines, [changed])
@@ -454,12 +454,12 @@ class TurnLog:
         """
         local = chat.variables.get("local")
         variables = local if is_object(local) else {}
-        talk = self._talks.of(chat.selection.platform)
-        if isinstance(talk, SillyTavernTalk) and "metadata" not in line.native:
+        adapter = self._adapters.of(chat.selection.platform)
+        if isinstance(adapter, SillyTavernAdapter) and "metadata" not in line.native:
             with suppress(ServiceError):
                 cast = await self._library.cast(connection, chat.selection)
                 lines, unread = await self._chat_lines(connection, chat)
-                given = TalkInput(
+                given = TurnInput(
                     cast=cast,
                     chat_id=chat.id,
                     lines=lines if any(each.id == line.id for each in lines) else [line, *lines],
@@ -469,7 +469,7 @@ class TurnLog:
                     user_name=self._config.user_name,
                     local_variables=variables,
                 )
-                return await talk.changed(given, change)
+                return await adapter.changed(given, change)
         return plainly_changed(chat, line, change), chat.details, variables
 
     async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:

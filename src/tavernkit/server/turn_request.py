@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tavernkit._values import Json, JsonObject
+from tavernkit.server.adapters.turn import TurnKind, TurnResult
 from tavernkit.server.keys import Client
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.talks.talk import TalkResult, TurnKind
 
 _ENCODER = json.JSONEncoder(sort_keys=True, default=str)
 
@@ -79,5 +79,5 @@ class TurnOutcome:
 
     turn_id: str
     response: JsonObject
-    result: TalkResult | None = None
+    result: TurnResult | None = None
     replayed: bool = False

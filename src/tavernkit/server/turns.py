@@ -14,6 +14,8 @@ from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage, passed_use
+from tavernkit.server.adapters.registry import Adapters, pending_line
+from tavernkit.server.adapters.turn import OUTSIDE_CHAT, BuiltPrompt, Caching, Spoken, TurnInput, TurnResult
 from tavernkit.server.admission import Admission
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig, UpstreamConfig
@@ -34,8 +36,6 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.summaries import Summaries
-from tavernkit.server.talks.registry import Talks, pending_line
-from tavernkit.server.talks.talk import BESIDE, BuiltPrompt, Caching, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstream import CANCELLED, Upstream, left_out
@@ -73,8 +73,8 @@ class Turns:
         self._build_executor = BuildExecutor()
         self._accounts = accounts
         self.vectors = Vectors(config.data / "vectors")
-        self._talks = Talks(self._build_executor, self.vectors, clean_up=config.clean_up)
-        self.log = TurnLog(config, database, library, self._talks, accounts)
+        self._adapters = Adapters(self._build_executor, self.vectors, clean_up=config.clean_up)
+        self.log = TurnLog(config, database, library, self._adapters, accounts)
         self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
         self._caches = PromptCaches()
         self.summaries = Summaries(config, database, upstreams, accounts, metrics)
@@ -101,7 +101,7 @@ class Turns:
             options = {**(chat.options if chat is not None else {}), **request.kept}
             stored = chat is not None
             shared = await turns.read_globals(connection, request.owner, selection.platform) if stored else {}
-        added = self._talks.new_lines(request.messages, cast, self._config.user_name)
+        added = self._adapters.new_lines(request.messages, cast, self._config.user_name)
         opened = OpenTurn(
             turn_id=request.turn_id,
             chat=chat,
@@ -116,8 +116,8 @@ class Turns:
         if upstream is not None:
             upstream = self._fitting(request, opened, [(upstream, frozenset())])[0][0]
         try:
-            given = await self._talk_input(request, opened, upstream, request.dialect)
-            built = await self._talks.of(selection.platform).build(given)
+            given = await self._turn_input(request, opened, upstream, request.dialect)
+            built = await self._adapters.of(selection.platform).build(given)
         except TavernKitError as error:
             raise build_error(error) from error
         if upstream is not None:
@@ -158,7 +158,7 @@ class Turns:
             route = self._fitting(request, opened, route)
             heartbeat = self.log.keep(opened, listener)
             try:
-                return await self._talk(request, opened, route, listener)
+                return await self._run_turn(request, opened, route, listener)
             except Exception as error:
                 await self.log.give_up(opened, error)
                 raise _as_service_error(error) from error
@@ -184,10 +184,10 @@ class Turns:
         )
         return route
 
-    async def _talk(self, request: TurnRequest, opened: OpenTurn, route: Route, listener: Listener) -> TurnOutcome:
-        given = await self._talk_input(request, opened, route[0][0])
+    async def _run_turn(self, request: TurnRequest, opened: OpenTurn, route: Route, listener: Listener) -> TurnOutcome:
+        given = await self._turn_input(request, opened, route[0][0])
         keeping: KeepingListener | None = None
-        if listener.streaming and opened.chat is not None and request.kind not in BESIDE:
+        if listener.streaming and opened.chat is not None and request.kind not in OUTSIDE_CHAT:
             listener = keeping = KeepingListener(listener, lambda said: self.log.note_said(opened, said))
         asked = 0.0
         speakers = 0
@@ -219,7 +219,7 @@ class Turns:
         started = time.perf_counter()
         try:
             with self._upstreams.span(opened.cast.name), left_out() as options:
-                result = await self._talks.of(opened.selection.platform).run(given, ask)
+                result = await self._adapters.of(opened.selection.platform).run(given, ask)
         finally:
             if keeping is not None:
                 await keeping.close()
@@ -264,13 +264,13 @@ class Turns:
             return 0
         return self._caches.predict(opened.chat.id, upstream.name, upstream.config, sent)
 
-    async def _talk_input(
+    async def _turn_input(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream | None, dialect: str | None = None
-    ) -> TalkInput:
+    ) -> TurnInput:
         chat = opened.chat
         local = chat.variables.get("local") if chat is not None else None
         model = upstream.config.model or "" if upstream is not None else ""
-        return TalkInput(
+        return TurnInput(
             cast=opened.cast,
             extras=await self._extras(opened),
             chat_id=chat.id if chat is not None else opened.turn_id,
@@ -369,7 +369,7 @@ def build_error(error: TavernKitError) -> ServiceError:
     return ServiceError(400, str(error), code="prompt_not_built")
 
 
-def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult, left_out: Sequence[str]) -> JsonObject:
+def _response(request: TurnRequest, opened: OpenTurn, result: TurnResult, left_out: Sequence[str]) -> JsonObject:
     reply = result.reply
     return {
         "status": turns.PARTIAL if reply.interrupted else turns.DONE,

@@ -16,6 +16,7 @@ from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server import logs
+from tavernkit.server.adapters.turn import PARTS
 from tavernkit.server.api.dependencies import Caller, TheCaller
 from tavernkit.server.api.openai_types import PASSED_ON, ChatCompletionRequest, ChatMessageIn, TavernKitOptions
 from tavernkit.server.api.replies import (
@@ -38,7 +39,6 @@ from tavernkit.server.listeners import Speaks
 from tavernkit.server.models import GROUP_PREFIX
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
-from tavernkit.server.talks.talk import PARTS
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
 
 router = APIRouter(prefix="/v1", tags=["openai"])
@@ -56,10 +56,11 @@ async def chat_completions(body: ChatCompletionRequest, caller: TheCaller) -> Re
     """Talk to a character. With a session, the server keeps the chat; otherwise the client does."""
     session = caller.session_or(body.user)
     asked = [ask(caller, body, session=session) for _ in range(body.n or 1)]
-    if not body.stream:
-        outcomes = [await each.whole() for each in asked]
-        return SafeJSONResponse(completion(outcomes, body.model, asked[0].extension(outcomes[0])))
-    pieces = [await each.pieces() for each in asked]
+    with all_or_none(asked):
+        if not body.stream:
+            outcomes = [await each.whole() for each in asked]
+            return SafeJSONResponse(completion(outcomes, body.model, asked[0].extension(outcomes[0])))
+        pieces = [await each.pieces() for each in asked]
     return EventStream(_events(body, asked, pieces), *(each.listener for each in asked))
 
 
@@ -141,6 +142,17 @@ def ask(
     return Asked(
         request=caller.request, body=body, turn_id=wanted.turn_id, warnings=warnings, listener=listener, turn=turn
     )
+
+
+@contextmanager
+def all_or_none(asked: Sequence[Asked]) -> Generator[None]:
+    """Stop all turns of a request when one fails: nobody would hear the others, which wait for a listener."""
+    try:
+        yield
+    except BaseException:
+        for each in asked:
+            each.listener.gone.set()
+        raise
 
 
 async def _events(

@@ -272,7 +272,7 @@ class TurnIn(BaseModel):
 
 
 class QuietIn(TurnIn):
-    """A question beside the chat."""
+    """A question outside the chat."""
 
     prompt: Annotated[str, Field(min_length=1), AfterValidator(storable)]
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Response
 
 from tavernkit.server import logs
+from tavernkit.server.adapters.turn import LineChange, TurnKind
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import parse_model
@@ -39,7 +40,6 @@ from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable_json
-from tavernkit.server.talks.talk import LineChange, TurnKind
 from tavernkit.server.turn_request import NewMessage, TurnRequest
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
@@ -168,7 +168,7 @@ async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut
 
 @router.post("/{session_id}/quiet", response_model=TurnOut, responses=STREAMED)
 async def quiet(session_id: PathId, body: QuietIn, caller: TheCaller) -> TurnOut | Response:
-    """Ask something beside the chat; the answer is not stored."""
+    """Ask something outside the chat; the answer is not stored."""
     return await _turn(caller, session_id, body, "quiet", prompt=body.prompt)
 
 

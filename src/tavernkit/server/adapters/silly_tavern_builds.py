@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from tavernkit import silly_tavern as st
 from tavernkit._values import LRUCache, is_sequence, thaw
 from tavernkit.cards import User
+from tavernkit.server.adapters.silly_tavern_lines import has_media, is_about_tools, is_named
+from tavernkit.server.adapters.turn import TurnInput
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.stored_folders import StoredMedia, StoredTexts
-from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
-from tavernkit.server.talks.talk import TalkInput
 from tavernkit.silly_tavern._chat_completion.tools import read_tools
 from tavernkit.silly_tavern._files.data_folder import allowed_scripts, tags_of
 from tavernkit.silly_tavern._world_info.selection import character_book_names
@@ -33,7 +33,7 @@ class Builds:
         """The builder of a cast."""
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
 
-    def builder_of_turn(self, given: TalkInput, cut: int = 0) -> st.Builder:
+    def builder_of_turn(self, given: TurnInput, cut: int = 0) -> st.Builder:
         """The builder of a turn, with everything that it is given besides the chat.
 
         Turns of many sessions are given the same: their builder is made once.
@@ -53,7 +53,7 @@ class Builds:
         )
         return self._turns.get_or_make(key, lambda: self.builder(cast).replace(**self._inputs(given, cut)))
 
-    def _inputs(self, given: TalkInput, cut: int = 0) -> st.SillyTavernInputs:
+    def _inputs(self, given: TurnInput, cut: int = 0) -> st.SillyTavernInputs:
         """Return the inputs of this turn's builds besides the chat."""
         cast = given.cast
         preset = own_preset(cast)
@@ -136,7 +136,7 @@ def own_preset(cast: Cast) -> st.Preset | None:
     return cast.folder.settings.preset if cast.folder is not None else None
 
 
-def _own_context(given: TalkInput, preset: st.Preset | None) -> int | None:
+def _own_context(given: TurnInput, preset: st.Preset | None) -> int | None:
     """Return the context size of the folder or the preset."""
     if given.dialect == "text" and given.cast.folder is not None:
         return given.cast.folder.settings.max_context
@@ -159,13 +159,13 @@ def _named_books(cast: Cast, names: Iterable[str]) -> list[st.WorldBook]:
     return [cast.folder_books[name] for name in names if name in cast.folder_books]
 
 
-def pending_line(given: TalkInput) -> ChatLine | None:
+def pending_line(given: TurnInput) -> ChatLine | None:
     """The line that is being sent."""
     last = given.lines[-1] if given.lines else None
     return last if last is not None and last.id == given.pending else None
 
 
-def typed_line(given: TalkInput) -> ChatLine | None:
+def typed_line(given: TurnInput) -> ChatLine | None:
     """Return the line that goes through the input box.
 
     Slash commands are not run: a client's text is always a text. Pictures and names of other users need a line.

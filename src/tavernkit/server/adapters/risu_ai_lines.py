@@ -14,11 +14,11 @@ from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.kept_fields import kept_fields
+from tavernkit.server.adapters.turn import NEUTRAL, PARTS, Spoken, TurnInput
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SPEAKER, RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
-from tavernkit.server.talks.talk import NEUTRAL, PARTS, Spoken, TalkInput
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
@@ -97,7 +97,7 @@ def system_messages(lines: Sequence[ChatLine]) -> list[Message]:
     return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
 
 
-def chat_of(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
+def chat_of(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
     """Return the chat at the start of a turn.
 
     Args:
@@ -108,7 +108,7 @@ def chat_of(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:
     return dataclasses.replace(found, messages=tuple(ChatLine.convert_all(lines, risu_ai.RisuMessage.from_json)))
 
 
-def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
+def lines_of(chat: risu_ai.RisuChat, given: TurnInput) -> list[ChatLine]:
     """Return the lines of a chat; stored ones are matched by RisuAI's own ids, neutral ones stay in place."""
     same = ChatLine.same_messages(given.lines, chat.messages)
     kept = given.lines[same:]
@@ -164,7 +164,7 @@ def ids_of(cast: Cast) -> dict[str, str]:
     return found
 
 
-def chosen_speaker(given: TalkInput) -> str | None:
+def chosen_speaker(given: TurnInput) -> str | None:
     """Return the RisuAI id of the speaker of a turn: chosen by the client, or the speaker of the swiped reply."""
     if given.cast.group is None:
         return None
@@ -179,7 +179,7 @@ def chosen_speaker(given: TalkInput) -> str | None:
     return ids[member] if member is not None else None
 
 
-def is_round(given: TalkInput) -> bool:
+def is_round(given: TurnInput) -> bool:
     """Return True if several members of a group may speak in a turn."""
     return given.cast.group is not None and given.speaker is None and given.kind in ("normal", "regenerate")
 

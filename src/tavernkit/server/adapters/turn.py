@@ -27,7 +27,7 @@ PARTS = "tavernkit_parts"
 """The key of a message's audio and files, in OpenAI's format."""
 
 TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate", "quiet"]
-BESIDE: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
+OUTSIDE_CHAT: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
 """Turns whose reply goes to the client and not into the chat."""
 
 
@@ -54,7 +54,7 @@ class LineChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TalkInput:
+class TurnInput:
     """The input of a turn: the chat so far (ending with the user's new message), and the options.
 
     ``pending`` is the id of the line that is being sent; None if the model just continues.
@@ -125,7 +125,7 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TalkResult:
+class TurnResult:
     """The result of a turn: everything that is stored together."""
 
     name: str
@@ -201,10 +201,10 @@ async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet:
     raise NotImplementedError(speaker, quiet)
 
 
-class TalkHost:
+class TurnHost:
     """Asks the service's model for a chat. The service itself saves when the turn ends."""
 
-    def __init__(self, given: TalkInput, ask: Ask) -> None:
+    def __init__(self, given: TurnInput, ask: Ask) -> None:
         self.given = given
         self.exchanges: list[Exchange] = []
         """Replies that are part of the chat."""
@@ -248,14 +248,14 @@ def calling_line(reply: Reply, text: str) -> ChatLine:
     return replace(line, status=PARTIAL) if reply.interrupted else line
 
 
-def refuse_without_reply(given: TalkInput, *kinds: TurnKind) -> None:
+def refuse_without_reply(given: TurnInput, *kinds: TurnKind) -> None:
     """Refuse turns of these kinds if the chat does not end with a reply."""
     last = given.lines[-1] if given.lines else None
     if given.kind in kinds and (last is None or last.role != "assistant" or NEUTRAL in last.native):
         raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
 
 
-def model_request(messages: Sequence[MessageLike], own: Mapping[str, object], given: TalkInput) -> Request:
+def model_request(messages: Sequence[MessageLike], own: Mapping[str, object], given: TurnInput) -> Request:
     """Return the request; the client's options override the preset's."""
     chosen: JsonObject = {key: thaw(own[key]) for key in STANDARD_OPTIONS if own.get(key) is not None}
     if any(key in given.options for key in LENGTHS):
@@ -265,7 +265,7 @@ def model_request(messages: Sequence[MessageLike], own: Mapping[str, object], gi
     return with_parts(Request(messages=messages, model=model, options=options, dialect=given.dialect), given)
 
 
-def with_parts(request: Request, given: TalkInput) -> Request:
+def with_parts(request: Request, given: TurnInput) -> Request:
     """Return the request with the audio and files of the user's last message."""
     said = next((line for line in reversed(given.lines) if line.role == "user"), None)
     extra = said.native.get("extra") if said is not None else None

@@ -8,43 +8,43 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tavernkit._values import JsonObject, is_object
+from tavernkit.server.adapters import silly_tavern_lines
+from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
+from tavernkit.server.adapters.turn import neutral_line
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
-from tavernkit.server.talks import silly_tavern_lines
-from tavernkit.server.talks.silly_tavern import SillyTavernTalk
-from tavernkit.server.talks.talk import neutral_line
 from tavernkit.server.turn_request import NewMessage
 from tavernkit.server.vectors import Vectors
 
 if TYPE_CHECKING:
-    from tavernkit.server.talks.risu_ai import RisuTalk
+    from tavernkit.server.adapters.risu_ai import RisuAdapter
 
 
-class Talks:
+class Adapters:
     """One adapter per platform."""
 
     def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
-        self._silly_tavern = SillyTavernTalk(build_executor, vectors, clean_up=clean_up)
+        self._silly_tavern = SillyTavernAdapter(build_executor, vectors, clean_up=clean_up)
         self._build_executor = build_executor
 
     @cached_property
-    def _risu_ai(self) -> RisuTalk:
+    def _risu_ai(self) -> RisuAdapter:
         """Made on first use, so that startup need not load RisuAI's engines."""
-        from tavernkit.server.talks.risu_ai import RisuTalk
+        from tavernkit.server.adapters.risu_ai import RisuAdapter
 
-        return RisuTalk(self._build_executor)
+        return RisuAdapter(self._build_executor)
 
-    def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
+    def of(self, platform: str) -> SillyTavernAdapter | RisuAdapter:
         """Return the adapter of a platform."""
         return self._risu_ai if platform == RISU_AI else self._silly_tavern
 
     def new_lines(self, messages: Sequence[NewMessage], cast: Cast, user_name: str) -> list[ChatLine]:
         """Return the lines of what a client adds to a chat."""
-        talk = self.of(cast.selection.platform)
+        adapter = self.of(cast.selection.platform)
         name = cast.persona.name if cast.persona is not None else user_name
         avatar = cast.user_avatar
-        return [_line(talk, message, name, avatar) for message in messages]
+        return [_line(adapter, message, name, avatar) for message in messages]
 
     def partial_line(self, said: JsonObject, cast: Cast) -> ChatLine:
         """Return the line of a partial reply."""
@@ -55,11 +55,13 @@ class Talks:
         return silly_tavern_lines.partial_reply(text, speaker, avatar=avatars.get(speaker), reason="the server stopped")
 
 
-def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str, avatar: str | None) -> ChatLine:
+def _line(
+    adapter: SillyTavernAdapter | RisuAdapter, message: NewMessage, user_name: str, avatar: str | None
+) -> ChatLine:
     metadata = message.metadata
     if message.role == "user":
         extra, name = metadata.get("extra"), metadata.get("name")
-        return talk.user_line(
+        return adapter.user_line(
             message.content,
             user_name=user_name,
             extra=extra if is_object(extra) else None,
@@ -67,8 +69,8 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str,
             avatar=avatar,
         )
     is_reply = message.role == "assistant" and not metadata.get("tool_calls")
-    if is_reply and not isinstance(talk, SillyTavernTalk):
-        return talk.reply_line(message.content)
+    if is_reply and not isinstance(adapter, SillyTavernAdapter):
+        return adapter.reply_line(message.content)
     return neutral_line(message.role, message.content, metadata)
 
 

@@ -14,29 +14,29 @@ from tavernkit.errors import TavernKitError
 from tavernkit.models import Request
 from tavernkit.models._reply import join_replies
 from tavernkit.prompt._plan import Plan
-from tavernkit.server.build_executor import BuildExecutor
-from tavernkit.server.library import Cast
-from tavernkit.server.listeners import ClientDisconnectedError
-from tavernkit.server.storage.chats import ChatLine, new_line
-from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
-from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
-from tavernkit.server.talks.silly_tavern_lines import earlier_messages, lines_after, numbered, unchanged
-from tavernkit.server.talks.talk import (
-    BESIDE,
+from tavernkit.server.adapters import silly_tavern_lines as lines_of_chats
+from tavernkit.server.adapters.silly_tavern_builds import Builds, pending_line, typed_line
+from tavernkit.server.adapters.silly_tavern_lines import earlier_messages, lines_after, numbered, unchanged
+from tavernkit.server.adapters.turn import (
     NEUTRAL,
+    OUTSIDE_CHAT,
     Ask,
     BuiltPrompt,
     LineChange,
     PlanMade,
     Spoken,
-    TalkHost,
-    TalkInput,
-    TalkResult,
+    TurnHost,
+    TurnInput,
+    TurnResult,
     ask_nobody,
     calling_line,
     refuse_without_reply,
     with_parts,
 )
+from tavernkit.server.build_executor import BuildExecutor
+from tavernkit.server.library import Cast
+from tavernkit.server.listeners import ClientDisconnectedError
+from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
 from tavernkit.silly_tavern._conversation.chat_state import ChatState
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
@@ -47,7 +47,7 @@ _HIDDEN: JsonObject = {"is_user": True, "is_system": True, "mes": ""}
 """Stands for messages that do not matter for a change of another."""
 
 
-class SillyTavernTalk:
+class SillyTavernAdapter:
     """Builds prompts as SillyTavern does and keeps its chats."""
 
     user_line = staticmethod(lines_of_chats.user_line)
@@ -67,13 +67,13 @@ class SillyTavernTalk:
 
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
         """Return the first lines and the header of a new chat; without greetings it is empty."""
-        host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), ask_nobody)
+        host = _Host(TurnInput(cast=cast, chat_id="", lines=(), user_name=user_name), ask_nobody)
         chat = self._chat(host, [])
         await self._build_executor.run((cast.key, "greeting"), lambda: chat.open(greeting=index))
         lines = [new_line("assistant", str(line.get("mes") or ""), line) for line in chat.lines]
         return lines, chat.metadata
 
-    async def changed(self, given: TalkInput, change: LineChange) -> tuple[ChatLine, JsonObject, JsonObject]:
+    async def changed(self, given: TurnInput, change: LineChange) -> tuple[ChatLine, JsonObject, JsonObject]:
         """Return the pending message after a change, and the details and variables of the chat.
 
         Args:
@@ -103,7 +103,7 @@ class SillyTavernTalk:
         details = {key: value for key, value in chat.metadata.items() if key != "variables"}
         return line, moved(details, given.unread), chat.variables.to_dict().get("local", {})
 
-    async def build(self, given: TalkInput) -> BuiltPrompt:
+    async def build(self, given: TurnInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
         host = _Host(given, ask_nobody)
         _, chat = self._opened(host)
@@ -115,7 +115,7 @@ class SillyTavernTalk:
         speaker = _speaker(plan, given.cast)
         return BuiltPrompt(plan=plan, request=host.request(plan), speaker=speaker, warnings=host.notes)
 
-    async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
+    async def run(self, given: TurnInput, ask: Ask) -> TurnResult:
         """Run a turn; in a group, every member whose turn it is replies."""
         refuse_without_reply(given, "swipe", "continue")
         host = _Host(given, ask)
@@ -185,7 +185,7 @@ class SillyTavernTalk:
         return searching(self._vectors, embedder, host.notes, chat=chat, folder=folder.id)
 
 
-async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
+async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
     match given.kind:
         case "regenerate":
             return await chat.regenerate()
@@ -208,12 +208,12 @@ async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
             return await chat.answer(speaker=_chosen_speaker(given))
 
 
-def _answers_tools(given: TalkInput) -> bool:
+def _answers_tools(given: TurnInput) -> bool:
     """Return True if the chat ends with a message that only clients send, such as a tool result."""
     return bool(given.lines) and NEUTRAL in given.lines[-1].native
 
 
-class _Host(TalkHost):
+class _Host(TurnHost):
     """Asks for chats of SillyTavern."""
 
     state: ChatState | None = None
@@ -233,12 +233,12 @@ class _Host(TalkHost):
 
 
 def _result(
-    given: TalkInput, host: _Host, stored: NumberedLines, chat: st.Chat, turn: Turn, begun: str, interrupted: str
-) -> TalkResult:
+    given: TurnInput, host: _Host, stored: NumberedLines, chat: st.Chat, turn: Turn, begun: str, interrupted: str
+) -> TurnResult:
     """Return everything that is stored together."""
     cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
     plan = last.plan if last is not None else None
-    calling = last is not None and bool(last.reply.tool_calls) and given.kind not in BESIDE
+    calling = last is not None and bool(last.reply.tool_calls) and given.kind not in OUTSIDE_CHAT
     before = len(chat.state.before)
     changed = lines_after(given.lines[before:], stored.after(chat.lines), pending_line(given))
     lines = [*given.lines[:before], *changed]
@@ -247,7 +247,7 @@ def _result(
         lines.append(calling_line(last.reply, said.content if said is not None else ""))
     spoken: list[Spoken] = []
     asked = _by_reply(turn.exchanges, chat)
-    if given.kind not in BESIDE:
+    if given.kind not in OUTSIDE_CHAT:
         answers = lines[len(lines) - len(asked) :] if asked else []
         spoken = [_spoken(each, line, cast, given.kind, begun) for each, line in zip(asked, answers, strict=True)]
     elif last is not None:
@@ -259,7 +259,7 @@ def _result(
         if exchanges[-1].reply.text.strip() and not each.reply.text.strip()
     ]
     details = {key: value for key, value in chat.metadata.items() if key != "variables"}
-    return TalkResult(
+    return TurnResult(
         name=cast.name,
         spoken=spoken,
         named=len(chat.state.speakers) > 1,
@@ -297,7 +297,7 @@ def _spoken(exchanges: Sequence[Exchange], line: ChatLine, cast: Cast, kind: str
     return Spoken(speaker=speaker, reply=dataclasses.replace(reply, text=text, reasoning=reasoning), line_id=line.id)
 
 
-def _chosen_speaker(given: TalkInput) -> str | None:
+def _chosen_speaker(given: TurnInput) -> str | None:
     """Return the member that the client chooses, by its name in the chat."""
     known = given.speaker is not None and given.speaker in given.cast.members
     return given.cast.avatar(given.speaker) if known and given.speaker is not None else given.speaker

@@ -15,26 +15,26 @@ from tavernkit.models import ModelError, Reply, Request
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
+from tavernkit.server.adapters import risu_ai_lines as lines_of_chats
+from tavernkit.server.adapters.turn import (
+    OUTSIDE_CHAT,
+    Ask,
+    BuiltPrompt,
+    Spoken,
+    TurnHost,
+    TurnInput,
+    TurnResult,
+    ask_nobody,
+    calling_line,
+    model_request,
+    refuse_without_reply,
+)
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
-from tavernkit.server.talks import risu_ai_lines as lines_of_chats
-from tavernkit.server.talks.talk import (
-    BESIDE,
-    Ask,
-    BuiltPrompt,
-    Spoken,
-    TalkHost,
-    TalkInput,
-    TalkResult,
-    ask_nobody,
-    calling_line,
-    model_request,
-    refuse_without_reply,
-)
 from tavernkit.stores import InMemoryVariablesStore
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ NOBODY_SPEAKS = "nobody_speaks"
 """RisuAI's error for a group in which all members are muted; here the user chooses the speaker."""
 
 
-class RisuTalk:
+class RisuAdapter:
     """Builds prompts as RisuAI does, with its triggers and scripts, and keeps its chats."""
 
     user_line = staticmethod(lines_of_chats.user_line)
@@ -68,7 +68,7 @@ class RisuTalk:
         del cast, user_name
         return [], {lines_of_chats.GREETING: index - 1}
 
-    async def build(self, given: TalkInput) -> BuiltPrompt:
+    async def build(self, given: TurnInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
         host = _Host(given, ask_nobody)
         chat, sent = self._opened(host)
@@ -90,7 +90,7 @@ class RisuTalk:
             plan=plan, request=host.request(plan), speaker=_speaker(plan) if given.cast.group else given.cast.name
         )
 
-    async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
+    async def run(self, given: TurnInput, ask: Ask) -> TurnResult:
         """Run a whole send as RisuAI does, possibly with several requests."""
         host = _Host(given, ask)
         chat, sent = self._opened(host)
@@ -184,7 +184,7 @@ def _members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
     return [kept_character(bundle, chaId=ids[member]) for member, bundle in cast.members.items()]
 
 
-async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
+async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
     speaker = lines_of_chats.chosen_speaker(given)
     match given.kind:
         case "regenerate":
@@ -208,7 +208,7 @@ async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
             return await chat.generate()
 
 
-class _Host(TalkHost):
+class _Host(TurnHost):
     """Asks for chats of RisuAI."""
 
     _helpers = 0
@@ -243,7 +243,7 @@ class _Host(TalkHost):
         return await self._ask(self.request(plan), quiet=True)
 
 
-def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
+def _inputs(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
     preset = _preset(given.cast)
     size = given.context_size(preset.max_context if preset is given.cast.preset else None)
     inputs: risu_ai.RisuAIInputs = {
@@ -270,19 +270,19 @@ def _preset(cast: Cast) -> risu_ai.Preset:
     return chosen if isinstance(chosen, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
 
 
-def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, interrupted: str) -> TalkResult:
+def _result(given: TurnInput, host: _Host, chat: risu_ai.Chat, turn: Turn, interrupted: str) -> TurnResult:
     """Return everything that is stored together."""
     replies = [each.reply for each in host.exchanges]
     last = replies[-1] if replies else Reply(finish_reason="stop")
     lines: Sequence[ChatLine] = lines_of_chats.lines_of(chat.chat, given)
     shown: ChatLine | None = None
-    if given.kind in BESIDE:
+    if given.kind in OUTSIDE_CHAT:
         lines = given.lines
     elif last.tool_calls:
         lines = [*lines, shown := calling_line(last, last.text)]
     else:
         lines, shown = _with_reply(given, lines, partial=bool(last.interrupted))
-    if given.cast.group is not None and given.kind not in BESIDE:
+    if given.cast.group is not None and given.kind not in OUTSIDE_CHAT:
         lines = lines_of_chats.with_speakers(lines, given.cast)
     if round_of_replies := lines_of_chats.is_round(given) and not last.tool_calls:
         spoken = lines_of_chats.spoken_since(lines, given.lines, replies)
@@ -294,7 +294,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
         line_id = shown.id if shown is not None else None
         reply = dataclasses.replace(last, text=text)
         spoken = [Spoken(speaker=speaker or given.cast.name, reply=reply, line_id=line_id)]
-    return TalkResult(
+    return TurnResult(
         name=given.cast.name,
         spoken=spoken,
         named=round_of_replies,
@@ -308,7 +308,7 @@ def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
 
 
 def _with_reply(
-    given: TalkInput, lines: Sequence[ChatLine], *, partial: bool
+    given: TurnInput, lines: Sequence[ChatLine], *, partial: bool
 ) -> tuple[Sequence[ChatLine], ChatLine | None]:
     """Return the lines with the reply as it is stored (as a swipe, or joined with what it continues), and its line."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
