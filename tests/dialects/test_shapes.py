@@ -13,7 +13,7 @@ from tavernkit.dialects import _shapes as shapes
 from tavernkit.dialects import convert
 from tavernkit.dialects._shapes import (
     ANTHROPIC_BLOCKS,
-    GOOGLE_BESIDE,
+    GOOGLE_EXTRA_KEYS,
     GOOGLE_PARTS,
     OPENAI_PARTS,
     camel_case,
@@ -58,7 +58,7 @@ def assert_anthropic(turns: list[Any]) -> None:
 
 def assert_google(parts: list[Any]) -> None:
     for part in parts:
-        [kind] = [name for name in part if name not in GOOGLE_BESIDE]
+        [kind] = [name for name in part if name not in GOOGLE_EXTRA_KEYS]
         value = part[kind]
         assert set(value) <= set(GOOGLE_PARTS[kind]) if isinstance(value, dict) else kind == "text"
 

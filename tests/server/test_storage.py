@@ -27,7 +27,7 @@ from tavernkit.server.storage.chats import ChatLine, Selection, new_line
 from tavernkit.server.storage.columns import dump_json, storable, storable_json
 from tavernkit.server.storage.database import Database, migration_config
 from tavernkit.server.storage.items import item_file, save_item, slug
-from tavernkit.server.storage.sqlite_driver import COMMITS_BESIDE, CommitPace
+from tavernkit.server.storage.sqlite_driver import COMMITS_IN_THREAD, CommitPace
 from tavernkit.server.storage.tables import Base
 from tavernkit.server.storage.turns import read_globals, write_globals
 from tests.server.databases import POSTGRES
@@ -150,7 +150,7 @@ def test_commits_wait_beside_the_event_loop_while_the_disk_is_slow() -> None:
         pace.note(seconds)
     assert pace.is_quick()
     pace.note(1.0)
-    assert [pace.is_quick() for _ in range(COMMITS_BESIDE)] == [False] * COMMITS_BESIDE
+    assert [pace.is_quick() for _ in range(COMMITS_IN_THREAD)] == [False] * COMMITS_IN_THREAD
     assert pace.is_quick()
 
 

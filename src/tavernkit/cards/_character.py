@@ -120,10 +120,10 @@ class Character:
         raw = frozen(card)
         home, where = fields_home(raw)
         character = CARD_FIELDS.make(cls, home, where, warn, version=version, raw=raw)
-        beside = raw.get("name")
-        if not character.name and home is not raw and isinstance(beside, str):
+        outer_name = raw.get("name")
+        if not character.name and home is not raw and isinstance(outer_name, str):
             warn(f"{where}/name is missing; the name next to data was used")
-            object.__setattr__(character, "name", beside)
+            object.__setattr__(character, "name", outer_name)
         if not character.name.strip():
             warn(f"{where}/name is missing: the character has no name")
         return character

@@ -152,7 +152,7 @@ def _v3_to_v2(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
 def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[ConversionNote, ...]]:
     data, card = _data_of(card)
     flat: JsonObject = {field.key: data.get(field.key, "") for field in V1_FIELDS}
-    beside = {key: value for key, value in card.items() if key not in _HEAD}
+    others = {key: value for key, value in card.items() if key not in _HEAD}
     notes: list[ConversionNote] = []
     for key, value in data.items():
         if key in flat or value in _EMPTY:
@@ -162,7 +162,7 @@ def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
             flat[key] = value
         pointer = escape(key)
         notes.append(ConversionNote(f"/data/{pointer}", "V1 has no such field", f"/{pointer}" if kept else None))
-    return _merged(beside, flat), tuple(notes)
+    return _merged(others, flat), tuple(notes)
 
 
 def _typed(fields: Iterable[Field[Any]], card: JsonObject, version: CardVersion) -> JsonObject:

@@ -37,7 +37,7 @@ GOOGLE_PARTS: Final[Mapping[GoogleKind, tuple[str, ...]]] = {
     "functionResponse": ("name", "response"),
 }
 """Parts of Google's contents and the fields of their values; a text has none."""
-GOOGLE_BESIDE: Final = ("thought", "thoughtSignature", "mediaResolution")
+GOOGLE_EXTRA_KEYS: Final = ("thought", "thoughtSignature", "mediaResolution")
 """Other keys that a part may have besides its value."""
 _OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
 """Google's fields with the caller's own JSON."""
@@ -72,7 +72,7 @@ def anthropic_base64(media_type: Json, data: Json) -> JsonObject:
     return {"type": "base64", "media_type": media_type, "data": data}
 
 
-def google_part(kind: GoogleKind, value: Json, **beside: Json) -> JsonObject:
+def google_part(kind: GoogleKind, value: Json, **extra: Json) -> JsonObject:
     """Make a part of a Google content, with the names of its REST interface.
 
     >>> google_part("text", "Hi")
@@ -81,9 +81,9 @@ def google_part(kind: GoogleKind, value: Json, **beside: Json) -> JsonObject:
     Args:
         kind: The kind of part.
         value: The text, or an object with the fields of ``GOOGLE_PARTS``.
-        beside: Other keys of the part, as in ``GOOGLE_BESIDE``.
+        extra: Other keys of the part, as in ``GOOGLE_EXTRA_KEYS``.
     """
-    return {kind: value, **beside}
+    return {kind: value, **extra}
 
 
 def openai_part(kind: OpenAIKind, value: Json) -> JsonObject:

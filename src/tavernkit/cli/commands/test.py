@@ -157,19 +157,19 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
     options = BuildOptions(card=cards[0], book=books or None, message=message, platform=platform, seed=0)
     plan = build_plan(options)
     inputs: JsonObject = {
-        "card": _beside(cards[0], target),
+        "card": _relative_path(cards[0], target),
         "message": message,
         "seed": 0,
         "platforms": [platform.value],
     }
     if books:
-        inputs["books"] = [_beside(book, target) for book in books]
+        inputs["books"] = [_relative_path(book, target) for book in books]
     rows = lore_rows(plan.lore_result, limit=MAX_ROWS)
     target.write_text(record_case(f"as of now: {message}", inputs, plan, rows), encoding="utf-8")
     show(f"{target} is written: read it, and keep what you mean")
 
 
-def _beside(path: Path, target: Path) -> str:
+def _relative_path(path: Path, target: Path) -> str:
     """Return the path of a file relative to a test file."""
     return Path(os.path.relpath(path, target.parent)).as_posix()
 

@@ -135,11 +135,11 @@ class Chat(ChatState):
 
     async def impersonate(self) -> Turn:
         """Let the model write the user's next message. It is returned, not stored."""
-        return await self._ask_beside("impersonate", self._impersonation())
+        return await self._ask_outside_chat("impersonate", self._impersonation())
 
     async def quiet(self, prompt: str) -> Turn:
         """Ask something outside the chat. The answer is returned, not stored."""
-        return await self._ask_beside("quiet", prompt)
+        return await self._ask_outside_chat("quiet", prompt)
 
     async def suggest(self) -> list[str]:
         """Ask the auxiliary model what the user could say next (RisuAI's auto-suggest). Nothing is stored."""
@@ -348,7 +348,7 @@ class Chat(ChatState):
             said += reply.text
         return dataclasses.replace(reply, text=said)
 
-    async def _ask_beside(self, kind: TurnKind, text: str) -> Turn:
+    async def _ask_outside_chat(self, kind: TurnKind, text: str) -> Turn:
         """Ask with a text after the prompt; the chat does not change."""
         asker = self._asker()
         context = self._context(asker)

@@ -1,4 +1,4 @@
-"""What the user does to a chat beside letting the model answer: typing, commands, buttons, looking at it."""
+"""What the user does to a chat besides letting the model answer: typing, commands, buttons, looking at it."""
 
 from __future__ import annotations
 

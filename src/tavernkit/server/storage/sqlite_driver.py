@@ -23,7 +23,7 @@ WAITING_STATEMENTS = ("PRAGMA", "DELETE")
 QUICK_COMMIT_SECONDS = 0.002
 SLOW_COMMITS = 2
 """After this many slow commits in a row, the next ones run in the thread."""
-COMMITS_BESIDE = 100
+COMMITS_IN_THREAD = 100
 FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.01
 """Seconds between attempts to start a transaction while another process writes; SQLite's own pauses are longer."""
 
@@ -33,12 +33,12 @@ class CommitPace:
 
     def __init__(self) -> None:
         self._slow = 0
-        self._beside = 0
+        self._in_thread = 0
 
     def is_quick(self) -> bool:
         """Return True if the next commit need not run in the thread."""
-        if self._beside:
-            self._beside -= 1
+        if self._in_thread:
+            self._in_thread -= 1
             return False
         return True
 
@@ -46,7 +46,7 @@ class CommitPace:
         """Record how long a direct commit took."""
         self._slow = self._slow + 1 if seconds > QUICK_COMMIT_SECONDS else 0
         if self._slow >= SLOW_COMMITS:
-            self._slow, self._beside = 0, COMMITS_BESIDE
+            self._slow, self._in_thread = 0, COMMITS_IN_THREAD
 
 
 class PromptConnection(aiosqlite.Connection):

@@ -81,7 +81,7 @@ class SQLiteWriter:
                     driver.direct.execute("ROLLBACK TO one")
                     driver.direct.execute("RELEASE one")
                 else:  # a full disk, for instance, ends the whole transaction
-                    self._settle(error)
+                    self._report_flush(error)
                 raise
             flushed = asyncio.get_running_loop().create_future()
             self._unflushed.append(flushed)
@@ -196,9 +196,9 @@ class SQLiteWriter:
         try:
             self._opened[1].commit_now()
         except sqlite3.Error as error:
-            self._settle(error)
+            self._report_flush(error)
         else:
-            self._settle()
+            self._report_flush()
 
     async def _commit_in_turn(self) -> None:
         try:
@@ -207,9 +207,9 @@ class SQLiteWriter:
                     try:
                         await self._commit(*self._opened)
                     except Exception as error:  # noqa: BLE001  # those who wait get it
-                        self._settle(error)
+                        self._report_flush(error)
                     else:
-                        self._settle()
+                        self._report_flush()
         finally:
             self._committing = None
 
@@ -231,13 +231,13 @@ class SQLiteWriter:
         self._opened = None
         await connection.close()
 
-    def _settle(self, error: BaseException | None = None) -> None:
+    def _report_flush(self, error: BaseException | None = None) -> None:
         """Notify tasks that wait for the flush of its outcome."""
-        settled, self._unflushed = self._unflushed, []
+        waited, self._unflushed = self._unflushed, []
         if error is not None and self._opened is not None:
             with suppress(sqlite3.Error):
                 self._opened[1].direct.rollback()
-        for flushed in settled:
+        for flushed in waited:
             if flushed.done():
                 continue
             if error is None:

@@ -139,7 +139,7 @@ class Expansion(ABC):
         """Expand a text as part of this expansion."""
 
     @abstractmethod
-    def beside(self, text: str, overrides: Overrides, where: str) -> Expansion:
+    def fork(self, text: str, overrides: Overrides, where: str) -> Expansion:
         """Return an expansion of another text, within the limits of this one."""
 
     @property
@@ -227,7 +227,7 @@ class Expansion(ABC):
         if not text or not self._enter(where):
             return text
         overrides = Overrides(user_name=user_name, character_name=character_name, card=card, leave=leave)
-        inner = self.beside(text, overrides, where)
+        inner = self.fork(text, overrides, where)
         try:
             return inner.expand_inside(text)
         finally:
@@ -270,7 +270,7 @@ class Run(Expansion):
         """Expand a text as part of this expansion."""
         return self.engine.resolve(text, self)
 
-    def beside(self, text: str, overrides: Overrides, where: str) -> Run:
+    def fork(self, text: str, overrides: Overrides, where: str) -> Run:
         """Return an expansion of another text, within the limits of this one."""
         return Run(self.engine, self.environment, overrides, self.send, text, budget=self.budget, where=where)
 

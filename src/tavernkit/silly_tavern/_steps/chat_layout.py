@@ -182,7 +182,7 @@ def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[In
             layout.around_main.append(prompt)
         else:
             place = next(index for index, each in enumerate(in_chat) if each.identifier == MAIN)
-            beside = InChatPrompt(
+            added = InChatPrompt(
                 identifier=prompt.identifier,
                 source=prompt.source,
                 role=main.role,
@@ -190,7 +190,7 @@ def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[In
                 depth=main.injection_depth,
                 order=main.injection_order,
             )
-            in_chat.insert(place if prompt.position == START else place + 1, beside)
+            in_chat.insert(place if prompt.position == START else place + 1, added)
 
 
 def _without_main(prompt: Prompt) -> Omission:

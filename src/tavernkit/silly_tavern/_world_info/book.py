@@ -234,8 +234,8 @@ class WorldBook:
 
 def index_of(file: Path) -> Path | None:
     """Return the index next to a world file, if there is one."""
-    beside = Path(f"{file}{INDEX_SUFFIX}")
-    return beside if beside.is_file() else None
+    index = Path(f"{file}{INDEX_SUFFIX}")
+    return index if index.is_file() else None
 
 
 def _are_objects(raws: list[Json]) -> TypeGuard[list[JsonObject]]:

@@ -235,14 +235,14 @@ class _KeyReader:
         texts = cast("list[str]", [*chain.from_iterable(chosen)])
         if not texts:
             return
-        whose = [*chain.from_iterable(map(repeat, owners, map(len, chosen)))]
+        owner_of_key = [*chain.from_iterable(map(repeat, owners, map(len, chosen)))]
         # Ordinary keys of one or several words need no closer check: no macro, no slash, no space at the ends.
         words = self._column(kind)
         phrases = self._column(kind._replace(whole_words=False, one_word=False))
-        texts, whose = _take(texts, whose, [*map(str.isalnum, texts)], words)
+        texts, owner_of_key = _take(texts, owner_of_key, [*map(str.isalnum, texts)], words)
         spaced = [text.replace(" ", "").isalnum() and text.strip(" ") == text for text in texts]
-        texts, whose = _take(texts, whose, spaced, phrases)
-        for key, owner in zip(texts, whose, strict=True):
+        texts, owner_of_key = _take(texts, owner_of_key, spaced, phrases)
+        for key, owner in zip(texts, owner_of_key, strict=True):
             if _WORDS.fullmatch(key):
                 plain, one_word = key, " " not in key
             else:

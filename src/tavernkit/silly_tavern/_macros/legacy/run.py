@@ -49,7 +49,7 @@ class LegacyRun(Expansion):
         self._measured = (0, 0)
         self.chat_hash = self._find_chat_hash()
 
-    def beside(self, text: str, overrides: Overrides, where: str) -> LegacyRun:
+    def fork(self, text: str, overrides: Overrides, where: str) -> LegacyRun:
         """Return an expansion of another text, within the limits of this one."""
         return LegacyRun(
             self._registered, self.environment, overrides, self.send, text, budget=self.budget, where=where
