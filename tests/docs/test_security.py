@@ -22,6 +22,7 @@ LIMITS = [
     f"{js_regex.DEFAULT_TIMEOUT:g} s of processor time per call",
     f"{js_regex.MAX_SOURCE_LENGTH:,} UTF-16 units, {js_regex.MAX_PARTS:,} parts and {js_regex.MAX_DEPTH} levels",
     f"{TriggerLimits().lua_instructions:,} instructions, {TriggerLimits().lua_seconds:g} s of processor time",
+    f"or a request | {TriggerLimits().seconds:g} s of processor time",
     f"{TriggerLimits().lua_memory // 10**6} MB per script",
     f"keep between calls | {LUA_KEPT_MEMORY // 10**6} MB",
     f"{risu_ai.MAX_TEMPLATE_SECONDS:g} s of processor time, {risu_ai.MAX_TEMPLATE_OUTPUT:,} characters",

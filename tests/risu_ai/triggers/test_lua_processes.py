@@ -127,3 +127,26 @@ def test_a_harmless_trigger_takes_less_than_a_millisecond() -> None:
     # The best of many: whatever else the machine does, it will not do it all the time.
     best = min(timeit.repeat(lambda: engine.run(context, "start"), repeat=300, number=1))
     assert best < 0.001
+
+
+MANY = TriggerLimits(lua_seconds=0.1, seconds=0.2)
+SORTING = ENDLESS["sorting long equal texts"]
+TOO_LONG = "failed: the run took more than 0.2 seconds"
+
+
+def test_scripts_that_were_ended_count_towards_the_time_of_their_run() -> None:
+    """A card of a hundred such scripts kept a processor busy for ten minutes."""
+    scripts = [lua(f"function onStart(id) local n = {number} {SORTING} end") for number in range(20)]
+    outcome = run(*scripts, limits=MANY)
+    assert len(outcome.warnings) <= 4
+    assert TOO_LONG in outcome.warnings[-1]
+
+
+def test_listeners_that_were_ended_count_towards_the_time_of_their_pass() -> None:
+    code = "listenEdit('editRequest', function(id, data) local n = {} {} end)"
+    scripts = [lua(code.format(number, SORTING)) for number in range(20)]
+    warnings: list[str] = []
+    edited = TriggerEngine(limits=MANY).edit(world(*scripts), "editRequest", ["a"], warn=warnings.append)
+    assert edited.data == ["a"]
+    assert len(warnings) <= 4
+    assert TOO_LONG in warnings[-1]

@@ -82,8 +82,12 @@ class LuaRunner:
         run: Run | None,
         work: Callable[[LuaSandbox, LuaCall], Json],
     ) -> tuple[LuaCall, Json]:
-        """Call into the sandbox of a mode. An error of the script ends only this call; one while loading is raised."""
+        """Call into the sandbox of a mode.
+
+        An error of the script ends only this call; one while loading, or no time left for this run, is raised.
+        """
         world = self._world
+        world.budget.check_time()
         with self._sandboxes.lock:
             sandbox, new = self._sandboxes.sandbox(mode, code)
             call = LuaCall(

@@ -172,7 +172,7 @@ class LuaSandbox:
 
     def _reply(self, call: LuaCall, request: dict[str, object]) -> dict[str, Any]:
         budget, session = call.world.budget, self._sandboxes.session
-        seconds = budget.limits.lua_seconds * LUA_GRACE
+        used = seconds = budget.limits.lua_seconds * LUA_GRACE  # a process that was ended does not say what it used
         try:
             if not self.generation:
                 self.generation = session.open()
@@ -186,7 +186,8 @@ class LuaSandbox:
             raise self._stopped(str(error)) from None
         except WorkerError as error:
             raise self._stopped(f"its process could not continue ({error})") from None
-        budget.spend(used)
+        finally:
+            budget.spend(used)
         return _read_json(reply.decode())[0]
 
     def _out_of_time(self, call: LuaCall) -> str:
