@@ -73,6 +73,15 @@ def test_helper_requests_have_parameters_of_their_own():
     assert request("gpt4o", mode="memory").body["temperature"] == 0.8
 
 
+@pytest.mark.parametrize(
+    ("stored", "thinking"),
+    [({}, {}), ({"thinkingTokens": -1000}, None), ({"thinkingTokens": 0}, None)],
+)
+def test_thinking_that_is_switched_off_leaves_no_trace(stored: dict[str, int], thinking: dict[str, int] | None):
+    found = body("claude-sonnet-4-20250514", **stored)
+    assert found.get("thinking") == thinking
+
+
 def test_bedrock_has_no_model_in_the_body_and_no_sampling_while_thinking():
     model = "anthropic.claude-sonnet-4-5-20250929-v1:0"
     found = body(model, thinkingTokens=2000)
@@ -153,6 +162,16 @@ def test_a_model_of_the_users_own_has_its_format_and_lines_of_parameters():
     own = {"id": "xcustom:::1", "internalId": "wire", "format": 2, "flags": [7], "params": "top_k=5\nnote=hello\n=x"}
     found = body("xcustom:::1", customModels=[own])
     assert (found["model"], found["system"], found["note"], found["top_k"]) == ("wire", "S", "hello", 5)
+
+
+def test_biases_are_expanded_and_those_of_the_character_follow():
+    character = {"name": "Mira", "bias": [["[[7]]", 2]]}
+    settings = Settings.from_json({"aiModel": "gpt4o", "bias": [["{{char}}", 3], ["\\n", -5]]})
+    log = WarningLog()
+    plan = Builder(**inputs(character=character, settings=settings, warn=log)).build(message="Hi")
+    assert plan.rules.bias == (("Mira", 3), ("\n", -5), ("[[7]]", 2))
+    assert plan.to_request(warn=log)["logit_bias"] == {"7": 2, "198": -5, "44": 3, "2633": 3}
+    assert not any("bias" in message for message in log.messages)
 
 
 def test_a_bias_may_be_a_text_if_tokens_are_known():

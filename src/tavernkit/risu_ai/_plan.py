@@ -14,6 +14,7 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._message import Message
 from tavernkit.prompt._plan import Plan
+from tavernkit.risu_ai._budget.token_counting import encoder
 from tavernkit.risu_ai._cbs.escapes import unescape
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, explained, source_of, title_of
 from tavernkit.risu_ai._files.preset import UNSET_SAMPLER, Preset
@@ -158,6 +159,7 @@ class RisuPlan(Plan):
             keys=keys,
             stream=stream,
             mode=self.purpose,
+            encode=encoder(self.rules.model),
             warn=warn,
             strict=strict,
         )
@@ -206,6 +208,7 @@ def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose:
     preset = rules.preset
     options = {**llm_options(preset, 0), "model": rules.model, "max_tokens": preset.max_response}
     blocks = make_blocks(messages, [0] * len(messages))
+    rules = dataclasses.replace(rules, bias=())  # RisuAI sends weights of tokens only with the chat
     return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose, is_helper=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from tavernkit._values import FrozenJson, is_mapping
@@ -43,6 +43,10 @@ _TOKENIZERS = (
 """The bundled tokenizer for each of RisuAI's numbers; the closest one if RisuAI's own is not bundled."""
 
 
+_EXACT = frozenset({1, 2})
+"""RisuAI's numbers of tokenizers that are OpenAI's own, so that their numbers of tokens are right."""
+
+
 class MessageCounter:
     """Counts texts and messages for one model."""
 
@@ -76,6 +80,15 @@ class MessageCounter:
     def messages(self, messages: Iterable[PromptMessage]) -> int:
         """Tokens of several messages."""
         return sum(map(self.message, messages))
+
+
+def encoder(model: str) -> Callable[[str], Sequence[int]] | None:
+    """Return what splits texts into the tokens of a model; None if the numbers of its tokens are not known."""
+    if model_info(model).tokenizer not in _EXACT:
+        return None
+    tokenizer = _estimator(model)
+    assert isinstance(tokenizer, TokenEstimator)
+    return lambda text: tokenizer.tokenize(text, model).ids or ()
 
 
 def _estimator(model: str) -> Estimator:

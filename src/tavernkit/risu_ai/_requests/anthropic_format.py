@@ -10,7 +10,7 @@ from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.dialects._shapes import anthropic_base64, anthropic_block, split_data_url
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._requests.messages import RequestRules
-from tavernkit.risu_ai._requests.parameters import parameter_values
+from tavernkit.risu_ai._requests.parameters import is_switched_off, parameter_values
 from tavernkit.risu_ai._requests.tool_marks import tool_outcomes, without_tool_calls
 from tavernkit.risu_ai._requests.wire_model import parameters_of
 
@@ -78,9 +78,9 @@ def _parameters(rules: RequestRules, mode: str) -> JsonObject:
     for name in names:
         if name != _THINKING:
             written.update({name: values[name]} if name in values else {})
-        elif name not in values:
+        elif name not in values and not is_switched_off(rules, name, mode=mode):
             written["thinking"] = {}
-        elif isinstance(tokens := values[name], (int, float)) and tokens > 0:
+        elif isinstance(tokens := values.get(name), (int, float)) and tokens > 0:
             written["thinking"] = {"budget_tokens": tokens, "type": "enabled"}
     return written
 

@@ -54,6 +54,8 @@ class RequestRules:
     """The user's settings."""
     tool_calls: ToolCalls = field(default_factory=dict[str, Mapping[str, object]], repr=False)
     """Calls of tools that marks in texts name, by id."""
+    bias: tuple[tuple[str, float], ...] | None = None
+    """Texts and the weights of their tokens; None to use those of the preset or the settings as they are stored."""
 
     @classmethod
     def of(

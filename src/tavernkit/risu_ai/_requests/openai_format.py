@@ -85,7 +85,7 @@ def _openrouter(body: JsonObject, rules: RequestRules) -> None:
 
 def logit_bias(rules: RequestRules, encode: Encode | None, warn: Warn) -> JsonObject:
     """The weights of tokens: ``[[123]]`` is a token's number, other texts are split into tokens."""
-    listed = rules.setting("bias")
+    listed = rules.setting("bias") if rules.bias is None else rules.bias
     weights: dict[str, Json] = {}
     for row in listed if is_sequence(listed) else ():
         if not is_sequence(row) or len(row) < 2 or not isinstance(row[0], str) or not row[0]:
@@ -97,6 +97,7 @@ def logit_bias(rules: RequestRules, encode: Encode | None, warn: Warn) -> JsonOb
         number = _TOKEN.fullmatch(row[0])
         if number is None and encode is None:
             warn(f"the bias of {row[0][:40]!r} is not sent: its tokens are not known here")
+            continue
         tokens = [int(number[1])] if number is not None else encode(row[0]) if encode is not None else ()
         weights.update((str(token), weight) for token in tokens)
     return {key: weights[key] for key in own_keys(weights)}

@@ -57,6 +57,17 @@ def parameter_values(rules: RequestRules, names: Iterable[str], *, mode: str = M
     return {name: value for name in names if (value := _value(rules, PARAMETERS[name], name, mode)) is not _UNSET}  # pyright: ignore[reportReturnType]  # what is unset is left out
 
 
+def is_switched_off(rules: RequestRules, name: str, *, mode: str = MAIN_MODE) -> bool:
+    """Return True if the user wants a parameter not to be sent, which is more than that nothing is stored.
+
+    Args:
+        rules: The model and the settings.
+        name: The parameter.
+        mode: What the request is for.
+    """
+    return _stored(rules, PARAMETERS[name], name, mode) == UNSET_SAMPLER
+
+
 def _value(rules: RequestRules, parameter: Parameter, name: str, mode: str) -> object:
     stored = _stored(rules, parameter, name, mode)
     if stored is _UNSET or stored == UNSET_SAMPLER:

@@ -255,6 +255,8 @@ class Send(Operation):
         """One request, repeated while the reply has letters the user does not want."""
         settings, plan = self._context.settings, state.need_plan()
         rules = RequestRules.of(state.preset, settings, model, self._context.tool_calls)
+        if plan.rules.bias is not None:
+            rules = dataclasses.replace(rules, bias=plan.rules.bias)
         while True:
             messages = edit_request(state, messages)
             if self._requests >= MAX_ROUNDS:

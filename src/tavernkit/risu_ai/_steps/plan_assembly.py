@@ -10,6 +10,7 @@ from tavernkit.risu_ai._budget.trimming import blank_removable
 from tavernkit.risu_ai._caching.placing import moved_lore
 from tavernkit.risu_ai._plan import RisuPlan, llm_options, make_blocks
 from tavernkit.risu_ai._prompt_template.omissions import lore_omissions, prompt_omissions, slot_omissions
+from tavernkit.risu_ai._requests.bias import with_bias
 from tavernkit.risu_ai._requests.messages import RequestRules
 from tavernkit.risu_ai._requests.text_prompt import TextRules
 from tavernkit.risu_ai._state import RisuState
@@ -77,7 +78,11 @@ def _plan(state: RisuState) -> RisuPlan:
         moved=(*state.moved, *moved_lore(state, state.messages)),
         memory_data=state.memory_data,
         stopped=state.stopped,
-        rules=RequestRules.of(state.preset, state.context.settings, tool_calls=state.context.tool_calls),
+        rules=with_bias(
+            RequestRules.of(state.preset, state.context.settings, tool_calls=state.context.tool_calls),
+            texts.character,
+            state.texts,
+        ),
         text_rules=TextRules.of(
             state.preset,
             character_name=texts.character_name or "",
