@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -78,6 +79,17 @@ async def test_nobody_waits_for_ever_and_nobody_who_left_is_let_in() -> None:
     async with other.admission.slot("d"):  # every place was given back
         assert other.admission.waiting == 0
     await room.all_done()
+
+
+async def test_one_admitted_just_when_its_time_is_over_gives_its_place_back() -> None:
+    room = Room(seconds=0.01)
+    await room.come("a", "b")
+    asyncio.get_running_loop().call_later(0.005, room._next.release)
+    time.sleep(0.02)  # noqa: ASYNC251  # both timers are over at once: "a" leaves right before "b" hears of its own
+    await room.tasks[0]
+    await room.all_done()
+    async with room.admission.slot("c"):
+        assert room.admission.waiting == 0
 
 
 async def test_turns_above_the_limit_get_503(start: StartApp) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tavernkit.models._script import Disconnect, Hang
 from tavernkit.server import turn_log
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage import chats
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tests.server.conftest import Client, StartApp
@@ -228,6 +229,25 @@ async def test_a_turn_waits_for_the_one_before_and_gives_up_in_time(start: Start
         assert (second.status_code, second.json()["error"]["code"]) == (409, "session_busy")
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_one_that_comes_between_two_others_gives_up_in_time(start: StartApp) -> None:
+    async with start(busy_seconds=0.05) as client:
+        turn_of = client.service.turns._turn_of
+        end = asyncio.Event()
+
+        async def wait_for_the_end() -> None:
+            async with turn_of("s"):
+                await end.wait()
+
+        async with turn_of("s"):
+            waiting = asyncio.create_task(wait_for_the_end())
+            await asyncio.sleep(0)
+        with pytest.raises(ServiceError, match="another turn"):  # the lock is free, but promised
+            async with asyncio.timeout(5), turn_of("s"):
+                pass
+        end.set()
+        await waiting
 
 
 async def test_variables_and_timed_effects_are_kept(start: StartApp) -> None:

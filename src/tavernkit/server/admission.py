@@ -51,8 +51,9 @@ class Admission:
         try:
             await asyncio.wait_for(asyncio.shield(place), self._seconds)
         except TimeoutError:
-            self._forget(owner, place)
-            raise self._overloaded() from None
+            if self._forget(owner, place):
+                raise self._overloaded() from None
+            place.result()  # admitted just then, or rejected to make room
         except BaseException:
             if not self._forget(owner, place) and not place.cancelled() and place.exception() is None:
                 self._leave()  # admitted just when the client gave up

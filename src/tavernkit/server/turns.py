@@ -335,7 +335,7 @@ class Turns:
         lock, waiting = self._queues.get(key, (asyncio.Lock(), 0))
         self._queues[key] = (lock, waiting + 1)
         try:
-            if lock.locked():
+            if waiting:
                 await _within(lock.acquire(), self._config.busy_seconds)
             else:
                 await lock.acquire()  # it does not wait, and needs no task for that
