@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 from openai import AsyncOpenAI, NotFoundError, OpenAI
 
+from tavernkit.models._script import Disconnect, Hang
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call, usage
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import loose
@@ -188,6 +190,27 @@ async def test_several_choices_and_logprobs(start: StartApp) -> None:
             (" you", logprobs),
         ]
     assert (session.status_code, many.status_code) == (400, 400)
+
+
+@pytest.mark.parametrize(
+    ("stream", "script"),
+    [
+        (False, (failure(400), Hang())),
+        (True, (Hang(after=["a"]), failure(400))),
+        (True, (Disconnect(after=["a"]), Hang(after=["b"]))),
+    ],
+)
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+async def test_when_one_of_several_choices_fails_the_others_are_stopped(
+    start: StartApp, path: str, stream: bool, script: tuple[Any, ...]
+) -> None:
+    body = {"model": "aria", "messages": HELLO, "prompt": "Hello", "n": 2, "stream": stream}
+    async with start(ScriptedModel(*script), shutdown_seconds=0) as client:
+        answer = await client.post(f"/v1/{path}", json=body)
+        async with asyncio.timeout(5):
+            while client.service.turns._running:  # noqa: ASYNC110  # nobody tells when a turn has ended
+                await asyncio.sleep(0)
+    assert '"error"' in answer.text
 
 
 async def test_embeddings_and_moderations_are_passed_on(start: StartApp) -> None:

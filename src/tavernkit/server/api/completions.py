@@ -16,7 +16,7 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.models import ModelError, ReplyPiece
 from tavernkit.server.accounts import passed_use
 from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
-from tavernkit.server.api.openai import Asked, ask
+from tavernkit.server.api.openai import Asked, all_or_none, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, StreamOptions, TavernKitOptions
 from tavernkit.server.api.replies import DONE, EventStream, summed_usage
 from tavernkit.server.errors import ServiceError, error_body
@@ -68,10 +68,11 @@ async def completions(body: CompletionRequest, caller: TheCaller) -> Response:
     """Let a character continue a text. A text-completion upstream gets it through SillyTavern's templates."""
     session, translated = caller.session_or(body.user), _translated(caller.service, body)
     asked = [ask(caller, translated, session=session) for _ in range(body.n or 1)]
-    if body.stream:
-        pieces = [await each.pieces() for each in asked]
-        return EventStream(_events(body, asked, pieces), *(each.listener for each in asked))
-    outcomes = [await each.whole() for each in asked]
+    with all_or_none(asked):
+        if body.stream:
+            pieces = [await each.pieces() for each in asked]
+            return EventStream(_events(body, asked, pieces), *(each.listener for each in asked))
+        outcomes = [await each.whole() for each in asked]
     echoed = body.text if body.echo else ""
     answer: JsonObject = {
         **_head(body, asked[0], int(time.time())),

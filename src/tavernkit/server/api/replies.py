@@ -111,12 +111,10 @@ class EventStream(Response):
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except (OSError, asyncio.CancelledError):
-            for listener in self._listeners:
-                listener.gone.set()
-            raise
         finally:
             watcher.cancel()
+            for listener in self._listeners:  # of several choices, others may still run when one fails
+                listener.gone.set()
 
 
 def completion(outcomes: Sequence[TurnOutcome], model: str, extension: JsonObject) -> JsonObject:
