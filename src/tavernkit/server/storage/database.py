@@ -154,7 +154,7 @@ def database_errors() -> Generator[None]:
     except TavernKitError:
         raise
     # asyncpg raises TypeError or ValueError for options of a URL that it does not know.
-    except (SQLAlchemyError, OSError, TypeError, ValueError) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError, TypeError, ValueError) as error:
         reason = str(getattr(error, "orig", None) or getattr(error, "strerror", None) or error)
         first = next(iter(reason.splitlines()), type(error).__name__)
         raise ConfigError(f"the database cannot be used: {first}", code="INVALID_DATABASE") from error
