@@ -158,6 +158,13 @@ def test_what_users_add_is_set_removed_and_nested():
     assert not {"max_tokens", "bad", "y", ""} & set(found.body)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("0x10", 16), ("1e3", 1000), (" 2 ", 2), ("nan", "nan"), ("1_000", "1_000"), (" ", " ")]
+)
+def test_numbers_that_users_add_are_javascripts(text: str, value: object):
+    assert request("reverse_proxy", additionalParams=[["a", text]]).body["a"] == value
+
+
 def test_a_model_of_the_users_own_has_its_format_and_lines_of_parameters():
     own = {"id": "xcustom:::1", "internalId": "wire", "format": 2, "flags": [7], "params": "top_k=5\nnote=hello\n=x"}
     found = body("xcustom:::1", customModels=[own])

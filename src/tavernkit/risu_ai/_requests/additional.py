@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 
+from tavernkit._text.js_values import to_number, trim
 from tavernkit._values import Json, JsonObject, is_object, is_sequence
 from tavernkit.risu_ai._requests.messages import RequestRules
 
@@ -62,8 +64,7 @@ def _value(text: str) -> Json:
         return text[1:-1]
     if text in _WORDS:
         return _WORDS[text]
-    try:
-        number = float(text)
-    except ValueError:
+    number = to_number(text)
+    if not trim(text) or not math.isfinite(number):
         return text
-    return int(number) if number == number and abs(number) < 2**53 and number == int(number) else number
+    return int(number) if abs(number) < 2**53 and number == int(number) else number
