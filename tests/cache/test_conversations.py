@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
+
+import pytest
 
 import tavernkit as tk
 from benchmarks.bench_cache import chat
@@ -14,6 +17,7 @@ from tavernkit.examples import example_path
 from tavernkit.models import Reply, ToolCall
 from tavernkit.prompt import Plan
 from tavernkit.silly_tavern._caching.frozen_lore import METADATA_KEY
+from tavernkit.testing import ScriptedModel
 
 LINES = chat(20).messages
 
@@ -85,3 +89,24 @@ async def test_a_swipe_sees_the_same_prompt_but_for_what_stands_behind_the_chat(
     await talk.swipe()
     assert talk.metadata[METADATA_KEY] == first
     assert host.report.turns[-1].share > 0.9
+
+
+class Claude(ScriptedModel):
+    """A model that is asked in Anthropic's protocol."""
+
+    dialect = "anthropic"
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_a_conversation_that_keeps_anthropics_cache_sends_its_marks(
+    platform: Literal["silly_tavern", "risu_ai"],
+) -> None:
+    model = Claude("One.", "Two.")
+    card = tk.Character(name="Aria", description="She keeps the light. " * 300)
+    inputs: st.SillyTavernInputs = {"strategy": "cache", "cache_profile": "anthropic"}
+    talk = tk.Conversation.open(card=card, model=model, platform=platform, inputs=inputs)
+    talk.cache = PromptCache("anthropic")
+    for text in ("Hi.", "And?"):
+        await talk.send(text)
+    assert [1 <= json.dumps(body).count("cache_control") <= 4 for body in model.requests] == [True, True]
+    assert talk.cache.report.turns[1].cached_tokens > 1024

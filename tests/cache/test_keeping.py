@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
@@ -231,3 +232,24 @@ def test_a_plan_with_a_report_can_be_saved() -> None:
     plan = builder(**KEEP).build()
     assert plan.to_dict()["moved"] == [dataclasses.asdict(each) for each in plan.moved]
     assert plan.explain().to_dict()["moved"]
+
+
+def marks(dialect: str, **changes: object) -> int:
+    plan = builder(history=chat(8), strategy="cache").replace(**changes).build()  # pyright: ignore[reportArgumentType]
+    return json.dumps(plan.request(dialect, model="m", options={"max_tokens": 9}).body()).count("cache_control")
+
+
+def test_requests_of_a_build_that_keeps_anthropics_cache_have_its_marks() -> None:
+    assert 1 <= marks("anthropic", cache_profile="anthropic") <= 4
+    assert marks("google", cache_profile="anthropic") == 0
+    assert marks("anthropic", cache_profile="anthropic", strategy="reference") == 0
+    assert marks("anthropic", cache_profile="openai") == 0
+
+
+def test_openais_protocol_has_marks_only_for_a_provider_that_was_named() -> None:
+    assert 1 <= marks("openai", cache_profile="openrouter") <= 4
+    preset = st.Preset.load(example_path("preset.json")).replace(chat_completion_source="openrouter")
+    assert marks("openai", preset=preset) == 0
+    claude = preset.replace(chat_completion_source="claude")
+    assert marks("openai", preset=claude) == 0
+    assert marks("anthropic", preset=claude) >= 1

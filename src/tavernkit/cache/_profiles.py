@@ -121,3 +121,15 @@ def find_profile(profile: CacheProfile | str) -> CacheProfile:
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PROFILES)}"
         raise ConfigError(f"unknown cache profile {profile!r}; {hint}", code="UNKNOWN_CACHE_PROFILE")
     return found
+
+
+def planned_marks(profile: CacheProfile, *, chosen: bool) -> dict[str, CacheProfile]:
+    """Return the marks of a plan that keeps a provider's cache, by dialect; empty if the provider needs none.
+
+    Args:
+        profile: The provider.
+        chosen: True if the application named the provider. Otherwise it is the preset's, and messages in OpenAI's
+            protocol may go to a server that refuses marks.
+    """
+    dialects = ("anthropic", "openai") if chosen else ("anthropic",)
+    return dict.fromkeys(dialects, profile) if profile.breakpoints else {}

@@ -25,6 +25,7 @@ from tavernkit.prompt._trace import Trace
 from tavernkit.stores._variables import VariableChanges
 
 if TYPE_CHECKING:
+    from tavernkit.cache._profiles import CacheProfile
     from tavernkit.models._request import Request, WireRequest
     from tavernkit.prompt._explain import Explanation
     from tavernkit.prompt._source_map import SourceMap
@@ -102,6 +103,8 @@ class Plan:
     """What a cache strategy moved away from the platform's own place."""
     metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """What to store in the chat's header when the reply has arrived, so that the next prompt begins like this one."""
+    cache_marks: Mapping[str, CacheProfile] = field(default_factory=dict[str, "CacheProfile"], repr=False)
+    """The provider whose cache marks a request gets, by its dialect; see ``tavernkit.cache.with_breakpoints()``."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
     """Counts the tokens of a text as the build did."""
     raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
@@ -288,8 +291,22 @@ class Plan:
             return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text", wire=wire)
         # A reference request names another program's provider.
         protocol = "openai" if wire is not None or dialect is None else dialect
-        messages = self.messages if wire is not None else self._messages_for(protocol, model)
+        sent = self if wire is not None else self.marked_for(protocol)
+        messages = sent.messages if wire is not None else sent._messages_for(protocol, model)  # noqa: SLF001  # a plan
         return Request(messages=tuple(messages), model=model, options=chosen, dialect=protocol, wire=wire)
+
+    def marked_for(self, dialect: str) -> Plan:
+        """Return the plan with cache marks if its build keeps the cache of a provider that needs them in requests.
+
+        Args:
+            dialect: The protocol of the request.
+        """
+        profile = self.cache_marks.get(dialect)
+        if profile is None:
+            return self
+        from tavernkit.cache._breakpoints import with_breakpoints
+
+        return with_breakpoints(self, profile)
 
     @property
     def plain_blocks(self) -> Sequence[Block] | None:

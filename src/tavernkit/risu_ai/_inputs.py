@@ -82,7 +82,7 @@ class RisuAIInputs(CommonInputs, total=False):
     """Where notes, lore at a depth and texts with random or time functions go: ``reference`` (RisuAI's places), or
     ``tail``: after the chat."""
     cache_profile: CacheProfile | str
-    """The provider whose prices ``strategy="cache"`` uses; ``openai`` by default."""
+    """The provider whose prices and cache marks ``strategy="cache"`` uses; ``openai`` by default."""
     expected_turns: int
     """How many more turns ``strategy="cache"`` expects; by default as many as there were."""
     on_overflow: str

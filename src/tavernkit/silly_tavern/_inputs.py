@@ -129,7 +129,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     """Where notes, depth injections and texts with random or time macros go: ``reference`` (SillyTavern's places), or
     ``tail``: after the history."""
     cache_profile: CacheProfile | str | None
-    """The provider whose prices ``strategy="cache"`` uses; that of the preset's source by default."""
+    """The provider whose prices and cache marks ``strategy="cache"`` uses; that of the preset's source by default."""
     expected_turns: int
     """How many more turns ``strategy="cache"`` expects; by default as many as there were."""
     on_overflow: str

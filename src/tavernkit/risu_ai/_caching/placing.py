@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tavernkit.cache._profiles import CacheProfile, find_profile, planned_marks
 from tavernkit.cache._volatile import changes_by_itself
 from tavernkit.prompt._block import Moved
+from tavernkit.prompt._context import CACHE
 from tavernkit.risu_ai._caching.frozen_lore import (
     CHAT_KEY,
     FrozenLore,
@@ -16,6 +18,7 @@ from tavernkit.risu_ai._caching.frozen_lore import (
 )
 from tavernkit.risu_ai._chat.chat_log import chat_id
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, is_frozen, title_of
+from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult
 from tavernkit.risu_ai._prompt_template.cards import (
     AuthorNoteCard,
@@ -203,3 +206,8 @@ def _report(
 ) -> None:
     tokens = state.counter.messages(messages) if messages else None
     state.moved.append(Moved(kind, identifier or kind, name, reference, BEHIND, reason, tokens))
+
+
+def cache_marks(context: RisuAIContext) -> dict[str, CacheProfile]:
+    """Return the cache marks of requests, by dialect."""
+    return planned_marks(find_profile(context.cache_profile), chosen=True) if context.strategy == CACHE else {}

@@ -7,7 +7,7 @@ from tavernkit.prompt._context import CACHE, REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._budget.overflow import generic_trim, reference_report, refuse_lost_user_message
 from tavernkit.risu_ai._budget.trimming import blank_removable
-from tavernkit.risu_ai._caching.placing import moved_lore
+from tavernkit.risu_ai._caching.placing import cache_marks, moved_lore
 from tavernkit.risu_ai._plan import RisuPlan, llm_options, make_blocks
 from tavernkit.risu_ai._prompt_template.omissions import lore_omissions, prompt_omissions, slot_omissions
 from tavernkit.risu_ai._requests.bias import with_bias
@@ -77,6 +77,7 @@ def _plan(state: RisuState) -> RisuPlan:
         last_memory=state.last_memory,
         moved=(*state.moved, *moved_lore(state, state.messages)),
         memory_data=state.memory_data,
+        cache_marks=cache_marks(state.context),
         stopped=state.stopped,
         rules=with_bias(
             RequestRules.of(state.preset, state.context.settings, tool_calls=state.context.tool_calls),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, is_mapping, is_sequence
+from tavernkit.cache._profiles import CacheProfile, planned_marks
 from tavernkit.cache._volatile import changes_by_itself
 from tavernkit.prompt._block import Moved
 from tavernkit.prompt._context import CACHE, FREEZE
@@ -221,6 +222,13 @@ def moved_lore(sent: Iterable[tuple[FrozenLine, int | None]]) -> list[Moved]:
         Moved("lore", line.id, line.title, line.reference, f"behind message #{line.after}", reason, tokens)
         for line, tokens in sent
     ]
+
+
+def cache_marks(context: SillyTavernContext) -> dict[str, CacheProfile]:
+    """Return the cache marks of requests, by dialect."""
+    if context.strategy != CACHE:
+        return {}
+    return planned_marks(context.active_cache_profile, chosen=context.cache_profile is not None)
 
 
 def metadata_changes(context: SillyTavernContext, cut: int | None, sent: Sequence[FrozenLine]) -> FrozenObject:

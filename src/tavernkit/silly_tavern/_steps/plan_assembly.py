@@ -12,7 +12,7 @@ from tavernkit.prompt._block import Block, Omission
 from tavernkit.prompt._context import CACHE, REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
-from tavernkit.silly_tavern._caching.placing import history_cut, metadata_changes, moved_lore
+from tavernkit.silly_tavern._caching.placing import cache_marks, history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern._caching.raw_texts import raw_texts
 from tavernkit.silly_tavern._chat_completion.assembly import assemble, placed
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter, HistoryMemory
@@ -205,6 +205,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         overridden_prompts=tuple(state.prompt_entries.overridden),
         moved=(*state.moved, *moved_lore((line, _tokens(block)) for line, block in sent_lore)),
         metadata_changes=metadata_changes(context, assembled.cut, [line for line, _ in sent_lore]),
+        cache_marks=cache_marks(context),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
         continued_text=state.continued_text,
         chat_messages_sent=sum([block.role in ("user", "assistant") for block in state.blocks]),
