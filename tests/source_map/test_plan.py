@@ -127,6 +127,19 @@ def test_what_a_regex_script_wrote_says_what_stood_there() -> None:
     assert (written.offset, len(written)) == (5, len("of the storm"))
 
 
+@pytest.mark.parametrize("tag", ["{{description}}", "{{{description}}}", "{{ description }}", "{{&description}}"])
+def test_an_expression_of_a_story_string_says_where_it_is_written(tag: str) -> None:
+    story = (
+        "{{#if anchorBefore}}{{anchorBefore}}{{/if}}{{#if char}}{{char}} is here: " + tag + " {{anchorAfter}}{{/if}}"
+    )
+    template = st.ContextTemplate.from_json({"story_string": story})
+    plan = build(dialect="text", context_template=template)
+    (place,) = plan.where("keeps the lamp")
+    (written,) = place.spans[0].written
+    assert written.source is not None
+    assert written.source.text[written.offset :][: len(written)] == tag
+
+
 def test_text_completion_goes_through_the_story_string_and_instruct_mode() -> None:
     plan = build(dialect="text", instruct=st.InstructTemplate(name="Mine", input_sequence="<|{{name}}|>"))
     (place,) = plan.where("keeps the lamp")

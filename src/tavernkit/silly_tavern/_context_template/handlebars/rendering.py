@@ -110,8 +110,9 @@ class Rendering:
             parameter = value.parameter if isinstance(value, ParameterText) else None
             written = value.text if isinstance(value, ParameterText) else str(text)
             if name and type(self._template) is not str:
-                start, end = self._template.rfind("{{", 0, position), self._template.find("}}", position) + 2
-                written = expanded(written, name, self._template[max(start, 0) : end])
+                closing = "}}}" if self._template.startswith("{{{", position) else "}}"
+                end = self._template.find(closing, position) + len(closing)
+                written = expanded(written, name, self._template[position:end])
             self.pieces.append(Piece(written, parameter))
 
     def count(self, position: int) -> None:
