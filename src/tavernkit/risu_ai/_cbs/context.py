@@ -133,7 +133,7 @@ class CBSContext:
     def __post_init__(self) -> None:
         object.__setattr__(self, "character", _as_character(self.char))
 
-    def replace(self, **changes: Unpack[RisuContextChanges]) -> CBSContext:
+    def replace(self, **changes: Unpack[CBSContextChanges]) -> CBSContext:
         """Return a changed copy; the variable store, the clock and the dice stay shared."""
         if "char" in changes:
             return dataclasses.replace(self, **changes)
@@ -257,7 +257,7 @@ class CBSContext:
         return self.variables.has(name, scope)
 
 
-class RisuContextChanges(TypedDict, total=False):
+class CBSContextChanges(TypedDict, total=False):
     """The fields that ``CBSContext.replace()`` takes."""
 
     char: RisuCharacter | str | None

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from tavernkit._text.traced import plain
 from tavernkit.errors import Warn
-from tavernkit.risu_ai._cbs.context import CBSContext, RisuContextChanges
+from tavernkit.risu_ai._cbs.context import CBSContext, CBSContextChanges
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 
@@ -44,7 +44,7 @@ class Texts:
             return text
         return self._expand(text, self.context.replace(writes="run"))
 
-    def change(self, **changes: Unpack[RisuContextChanges]) -> None:
+    def change(self, **changes: Unpack[CBSContextChanges]) -> None:
         """Let later texts see something else."""
         self.context = self.context.replace(**changes)
         self._roles.clear()
