@@ -106,7 +106,7 @@ def test_a_next_turn_of_text_completion_writes_only_messages_that_are_new(monkey
     monkeypatch.setattr(
         InstructFormatter,
         "message",
-        lambda self, line, *place: (written.append(line.text), write(self, line, *place))[1],
+        lambda self, line, *place, **more: (written.append(line.text), write(self, line, *place, **more))[1],
     )
     builder = Builder(**inputs(dialect="text", instruct=InstructTemplate(), context_length=4000, response_length=100))
     history = [line(f"The lantern {number} burns.", number) for number in range(40)]

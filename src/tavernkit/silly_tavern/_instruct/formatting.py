@@ -81,11 +81,11 @@ class InstructFormatter:
             return template.input_sequence, template.input_suffix
         return template.system_sequence, template.system_suffix
 
-    def message(self, line: Line, place: int = ANY) -> Written:
-        """Write a message of the chat. Its own text is not expanded."""
+    def message(self, line: Line, place: int = ANY, *, constant: bool = False) -> Written:
+        """Write a message of the chat. Its own text is not expanded, nor are sequences that are ``constant``."""
         template, separator = self.template, self.template.separator
         prefix, suffix = self._sequences(line, place)
-        if template.macro:
+        if template.macro and not constant:
             prefix = replace_name(self.expand(prefix), line.name)
             suffix = replace_name(self.expand(suffix), line.name)
         suffix = suffix or separator

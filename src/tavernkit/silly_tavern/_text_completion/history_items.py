@@ -22,7 +22,7 @@ class HistoryWriter:
     formatter: InstructFormatter | None
     character_name: str
     memory: HistoryMemory[Segment] | None = None
-    """Lines of earlier turns, written by the same rules."""
+    """Lines of earlier turns, written by the same rules, if these contain no macros."""
 
     def line(self, message: CoreMessage) -> Segment:
         """Return a stored message between the first and the last one, as it was written for the last turn if it can."""
@@ -39,15 +39,15 @@ class HistoryWriter:
 
     def _segment(self, message: CoreMessage) -> Segment:
         made = chat_message(message)
-        return Segment(self.write(made), made.origin)
+        return Segment(self.write(made, constant=self.memory is not None), made.origin)
 
-    def write(self, message: TextMessage, place: int = ANY, *, unfinished: bool = False) -> str:
-        """Write a message; an ``unfinished`` one ends with its text."""
+    def write(self, message: TextMessage, place: int = ANY, *, unfinished: bool = False, constant: bool = False) -> str:
+        """Write a message; an ``unfinished`` one ends with its text, ``constant`` sequences contain no macros."""
         if self.formatter is None:
             return self._line(message, unfinished=unfinished)
         name = message.name if message.is_user else message.name or self.character_name
         line = Line(name, message.text, message.is_user, message.narrator, message.forced_avatar)
-        written = self.formatter.message(line, place)
+        written = self.formatter.message(line, place, constant=constant)
         return written.unfinished if unfinished else written.text
 
     def _line(self, message: TextMessage, *, unfinished: bool) -> str:
@@ -143,8 +143,9 @@ class HistoryItems(Sequence[HistoryItem]):
     def __getitem__(self, index: slice) -> list[HistoryItem]: ...
     def __getitem__(self, index: int | slice) -> HistoryItem | list[HistoryItem]:
         """Return the item, or items, at a place of the chat."""
-        places = range(len(self.entries))[index]
-        return self._item(places) if isinstance(places, int) else [self._item(place) for place in places]
+        if isinstance(index, slice):
+            return [self._item(place) for place in range(len(self.entries))[index]]
+        return self._item(index if index >= 0 else index + len(self.entries))
 
     def _item(self, place: int) -> HistoryItem:
         item = self.made.get(place)

@@ -19,7 +19,7 @@ from tavernkit.silly_tavern._provenance import TITLES, message_source, source
 from tavernkit.silly_tavern._text_completion.segments import Origin
 
 USER = 1
-_POST_HISTORY, _AFTER_CHAT = TITLES["jailbreak"], "stands at the end of the chat"
+_POST_HISTORY, _AFTER_CHAT = TITLES["jailbreak"], "goes at the end of the chat"
 
 
 @dataclass(frozen=True, slots=True)
