@@ -53,7 +53,10 @@ def zipped(files: dict[str, bytes]) -> bytes:
 async def test_a_sillytavern_folder_is_imported_as_one_job(client: Client) -> None:
     chat = example_path("chat.jsonl").read_bytes()
     group = {"id": "1", "name": "Crew", "members": ["Keeper.json", "gone.png"]}
-    settings = {"power_user": {"personas": {"a.png": "Ann"}, "persona_descriptions": {"a.png": {"description": "D"}}}}
+    settings = {
+        "power_user": {"personas": {"a.png": "Ann"}, "persona_descriptions": {"a.png": {"description": "D"}}},
+        "oai_settings": {"chat_completion_source": "custom", "custom_include_body": "min_p: 0.2"},
+    }
     archive = zipped(
         {
             "data/default-user/settings.json": json.dumps(settings).encode(),
@@ -71,6 +74,7 @@ async def test_a_sillytavern_folder_is_imported_as_one_job(client: Client) -> No
     counts = {"character": 1, "book": 1, "preset": 1, "persona": 1, "group": 1, "session": 1}
     assert job["result"]["imported"] == counts
     assert any("broken.png" in warning for warning in job["result"]["warnings"])
+    assert any("settings.json: custom_include_body" in warning for warning in job["result"]["warnings"])
     sessions = (await client.get("/api/sessions")).json()["data"]
     assert len(await contents(client, sessions[0]["id"])) == 4 + len(chat.splitlines()) - 5
 

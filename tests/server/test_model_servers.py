@@ -202,6 +202,16 @@ async def test_options_that_nobody_knows_are_left_out_and_told(start: StartApp) 
     assert any("no_such_option" in warning for warning in told["warnings"])
 
 
+async def test_what_a_preset_adds_to_its_own_connection_is_told(client: Client) -> None:
+    body = {"chat_completion_source": "custom", "custom_include_body": "min_p: 0.2"}
+    told: dict[str, list[str]] = {}
+    for name, preset in {"custom": body, "openai": {**body, "chat_completion_source": "openai"}}.items():
+        content = json.dumps({**PRESET, **preset}).encode()
+        told[name] = (await client.post("/api/presets", files={"file": (f"{name}.json", content)})).json()["warnings"]
+    assert [line for line in told["custom"] if "set body and fields of the upstream" in line]
+    assert not [line for line in told["openai"] if "custom_include_body" in line]
+
+
 async def test_claude_gets_the_prefill_of_a_preset(start: StartApp) -> None:
     upstream = {"dialect": "anthropic", "model": "claude-sonnet-4-5"}
     sent, _, built = await asked(start, [Wire(REPLIES["anthropic"])], upstream)

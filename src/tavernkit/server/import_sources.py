@@ -17,7 +17,7 @@ from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.file_marks import digest_of
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
-from tavernkit.server.item_files import NewItem, persona_item, read_item
+from tavernkit.server.item_files import NewItem, persona_item, read_item, unused_body
 from tavernkit.server.library import RISU_AI, SILLY_TAVERN, StoredPersona, read_persona, read_scripts
 from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
 from tavernkit.server.storage.items import Kind, slug
@@ -277,6 +277,8 @@ def _warned_of_scripts(found: Found) -> Found:
 
 
 def _folder(source: st.DataFolder, warn: Warn) -> FoundFolder:
+    for line in unused_body(source.settings.preset):
+        warn(f"settings.json: {line}")
     settings = kept_settings(source.settings.source)
     extensions = settings.get("extension_settings")
     named = [extensions.get(key) for key in DATA_BANKS] if is_object(extensions) else []

@@ -72,8 +72,21 @@ def _preset(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewIt
         risu_ai.Preset.load(data, name=stem, warn=warnings.append)
         return NewItem("preset", stem, RISU_AI, data, filename)
     # A preset may contain its author's connections, which clients of a server must not get.
-    preset = st.Preset.from_json(value, name=stem, warn=warnings.append).without_secrets()
-    return NewItem("preset", stem, SILLY_TAVERN, preset.dumps().encode("utf-8", "replace"), filename)
+    preset = st.Preset.from_json(value, name=stem, warn=warnings.append)
+    warnings += unused_body(preset)
+    kept = preset.without_secrets().dumps().encode("utf-8", "replace")
+    return NewItem("preset", stem, SILLY_TAVERN, kept, filename)
+
+
+def unused_body(preset: st.Preset) -> list[str]:
+    """Return warnings about what a preset adds to requests of its own connection: here, upstreams do that."""
+    if preset.chat_completion_source != "custom":
+        return []
+    return [
+        f"{key} belongs to a connection and is not used: set body and fields of the upstream instead"
+        for key in ("custom_include_body", "custom_exclude_body")
+        if preset.get(key)
+    ]
 
 
 def _module(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewItem:
