@@ -80,9 +80,9 @@ def test_lore_that_comes_and_goes_is_named_with_its_key() -> None:
     assert changed is not None
     assert went is not None
     assert [each.cause for each in (came, changed, went)] == ["lore", "lore", "lore"]
-    assert came.reason == "lore came: The lamp (key 'lamp')"
-    assert changed.reason == "lore went: Hern (key 'lamp') (World Info)"
-    assert went.reason == "lore went: Hern (key 'lamp')"
+    assert came.reason == "new lore: The lamp (key 'lamp')"
+    assert changed.reason == "lore dropped out: Hern (key 'lamp') (World Info)"
+    assert went.reason == "lore dropped out: Hern (key 'lamp')"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_the_clock_of_a_turn_is_the_time_of_its_message_and_time_macros_are_blam
     turns = list(replay(builder(preset=st.Preset.from_json(data))))
     assert [_texts(turn.plan)[0] for turn in turns] == ["It is 20:01.", "It is 20:02."]
     cause, _, _ = predict([turn.spans for turn in turns], "llama_cpp").causes[0]
-    assert cause.reason == "{{isotime}} in preset prompt Main Prompt is another text in every prompt"
+    assert cause.reason == "{{isotime}} in preset prompt Main Prompt gives another text in every prompt"
     assert cause.cause == "time"
 
 
@@ -69,7 +69,7 @@ def test_the_command_prints_a_table_a_chart_and_causes(
     monkeypatch.setenv("COLUMNS", "140")
     assert run(["cache", *FILES, "--book", str(example_path("tidewatch.json")), "--profile", "llama_cpp"]) == 0
     printed = capsys.readouterr().out
-    for part in ("what broke it", "░", "█", "cached", "tokens lost", "lore came: The Grey Fleet", 'lore="freeze"'):
+    for part in ("what broke it", "░", "█", "cached", "tokens lost", "new lore: The Grey Fleet", 'lore="freeze"'):
         assert part in printed
 
 

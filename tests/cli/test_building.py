@@ -18,7 +18,16 @@ LAMP = "Who lit the lamp again?"
 def test_the_demo_shows_both_programs_a_tool_turn_and_what_was_left_out() -> None:
     outcome = Terminal("demo").finish()
     assert outcome.code == 0
-    for part in ("SillyTavern would send", "RisuAI would send", "Left out", "read_log", "lore", "tokens"):
+    parts = (
+        "SillyTavern would send",
+        "RisuAI would send",
+        "Left out",
+        "read_log",
+        "lore",
+        "door = barred",
+        "/entries/3",
+    )
+    for part in (*parts, "tokens are cached", "What broke the cache"):
         assert part in outcome.out
     assert "█" in outcome.out
     assert "\x1b[" in outcome.out
@@ -31,6 +40,7 @@ def test_the_demo_as_json_is_the_same_every_time(tavernkit: Tavernkit) -> None:
     assert told["tool_turn"]["requests"] == 2
     assert told["small_context"]["left_out"]
     assert told["conversation"]["lines"][2] == ["Ann", "The door is barred. And the Grey Fleet?"]
+    assert told["conversation"]["variables"] == {"door": "barred"}
     assert told["conversation"]["source"] == "tidewatch.json /entries/3/content"
     assert 0 < told["conversation"]["cached"] < told["conversation"]["tokens"]
     assert {"history", "lore", "card"} <= set(told["risu_ai"]["tokens_by_source"])

@@ -71,5 +71,5 @@ async def test_attachments_belong_to_messages(tmp_path: Path, picture: Path) -> 
         await chat.send("Hi", attachments=[3])  # pyright: ignore[reportArgumentType]
     risu = Conversation.open(card=ARIA, model=ScriptedModel("Hm."), platform="risu_ai")
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(ConfigError, match="pictures, sounds and films"):
+    with pytest.raises(ConfigError, match="images, audio and video"):
         await risu.send("Hi", attachments=[tmp_path / "a.txt"])

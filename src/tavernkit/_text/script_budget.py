@@ -66,7 +66,7 @@ class ScriptBudget:
         self._slow[script] = self._slow.get(script, 0) + 1
         self._slow_in_all += 1
         if self._slow[script] == MAX_SLOW_SCRIPT:
-            warn(f"regex script {name!r:.80} takes too long again and again: it is left out from here on")
+            warn(f"regex script {name!r:.80} keeps taking too long: it no longer runs")
         if self._slow_in_all == MAX_SLOW_SCRIPTS:
             self._stop(warn)
 
@@ -79,4 +79,4 @@ class ScriptBudget:
 
     def _stop(self, warn: Warn) -> None:
         self._left = -1
-        warn("the regex scripts take too long: no more of them run from here on")
+        warn("the regex scripts take too long: the rest of them do not run")

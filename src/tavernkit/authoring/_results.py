@@ -38,7 +38,7 @@ class CaseResult:
         """The failed checks, one line each."""
         if self.error is not None:
             return [self.error]
-        return [f"{check.what}: {check.reason or 'it is not so'}" for check in self.checks if not check.passed]
+        return [f"{check.what}: {check.reason or 'the check failed'}" for check in self.checks if not check.passed]
 
 
 def results_as_json(results: Sequence[CaseResult]) -> JsonObject:

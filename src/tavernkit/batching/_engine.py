@@ -168,7 +168,7 @@ def batch(
     require_choice("format", format, FORMATS)
     ready = read_grid(grid)
     if generate is not None and format == "openai-batch":
-        raise ConfigError("openai-batch is for requests that somebody else sends: generate into another format")
+        raise ConfigError("openai-batch writes requests for a batch endpoint: to generate, choose another format")
     workers = jobs if jobs is not None else 1 if generate is not None else cores()
     run = Run(
         source=ready,

@@ -112,8 +112,8 @@ def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause,
     if old.origin.floats or (new is not None and new.origin.in_history and not old.origin.in_history):
         return _inside_the_chat(old)
     if old.origin.entries:
-        return "lore", old.origin, f"lore has another place: {_names(old.origin.entries)}"
-    return "changed", old.origin, f"{old.origin.title} has another place"
+        return "lore", old.origin, f"lore moved: {_names(old.origin.entries)}"
+    return "changed", old.origin, f"{old.origin.title} moved"
 
 
 def _inside_the_chat(span: Span) -> tuple[Cause, Origin, str]:
@@ -129,7 +129,7 @@ def _gone(span: Span) -> tuple[Cause, Origin, str]:
     if origin.group == "examples" or origin.id == "newChat":
         return "examples", origin, f"{origin.title} is no longer in the prompt: example dialogue makes room"
     if origin.entries:
-        return "lore", origin, f"lore went: {_names(origin.entries)}"
+        return "lore", origin, f"lore dropped out: {_names(origin.entries)}"
     if origin.id in _NOTES:
         return "note", origin, f"{origin.title} is not in every prompt"
     return "went", origin, f"{origin.title} is no longer in the prompt"
@@ -138,7 +138,7 @@ def _gone(span: Span) -> tuple[Cause, Origin, str]:
 def _came(span: Span) -> tuple[Cause, Origin, str]:
     origin = span.origin
     if origin.entries:
-        return "lore", origin, f"lore came: {_names(origin.entries)}{_where(origin)}"
+        return "lore", origin, f"new lore: {_names(origin.entries)}{_where(origin)}"
     if origin.id in _NOTES:
         return "note", origin, f"{origin.title} is not in every prompt"
     return "came", origin, f"{origin.title} is new in the prompt{_where(origin)}"
@@ -151,13 +151,13 @@ def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
     came = {name: why for name, why in new.origin.entries.items() if name not in old.origin.entries}
     went = {name: why for name, why in old.origin.entries.items() if name not in new.origin.entries}
     if came or went:
-        parts = [f"lore came: {_names(came)}"] if came else []
-        parts += [f"lore went: {_names(went)}"] if went else []
+        parts = [f"new lore: {_names(came)}"] if came else []
+        parts += [f"lore dropped out: {_names(went)}"] if went else []
         return "lore", origin, "; ".join(parts) + (_where(origin) or f" ({origin.title})")
     for macro, kind in origin.macros.items():
         if kind == "variable":
             return "variable", origin, f"a variable that {origin.title} shows changed ({{{{{macro}}}}})"
-        return kind, origin, f"{{{{{macro}}}}} in {origin.title} is another text in every prompt"
+        return kind, origin, f"{{{{{macro}}}}} in {origin.title} gives another text in every prompt"
     if origin.id in _NOTES:
         return "note", origin, f"{origin.title} changed"
     if origin.kind == HISTORY:

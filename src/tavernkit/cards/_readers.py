@@ -43,7 +43,7 @@ class ReaderRegistry:
         """
         name = f".{ending.strip().lower().removeprefix('.')}"
         if name == "." or PurePath(f"x{name}").suffix != name:
-            raise ConfigError(f"the ending of a file name is a text such as '.mycard', not {ending!r}")
+            raise ConfigError(f"ending must be a file name extension such as '.mycard', not {ending!r}")
         with self._lock:
             self._readers = {**self._readers, name: reader}
 

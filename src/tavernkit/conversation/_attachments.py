@@ -61,7 +61,7 @@ async def send_with_attachments(chat: Chat, text: str, attachments: Sequence[Att
         return await chat.answer()
     if isinstance(chat, RisuAIChat):
         if any(each.kind == "file" for each in attachments):
-            raise ConfigError("RisuAI's messages take pictures, sounds and films, not other files")
+            raise ConfigError("RisuAI's messages take images, audio and video, not other files")
         return await chat.send(text, files=[chat.attach(each) for each in attachments])
     raise ConfigError("this chat takes no attachments")
 

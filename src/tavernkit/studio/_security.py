@@ -89,11 +89,11 @@ class Guard:
             return 403, "this page answers to loopback names only", "host_not_allowed"
         origin = headers.get("origin")
         if origin is not None and not _same(origin, host):
-            return 403, "requests of other pages are not allowed", "origin_not_allowed"
+            return 403, "requests from other pages are not allowed", "origin_not_allowed"
         # Links from elsewhere may open the page itself, which contains nothing secret.
         linked = headers.get("sec-fetch-mode") == "navigate" and not path.startswith(self._prefix)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not linked:
-            return 403, "requests of other pages are not allowed", "origin_not_allowed"
+            return 403, "requests from other pages are not allowed", "origin_not_allowed"
         if path.startswith(self._prefix):
             scheme, _, token = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token):

@@ -120,7 +120,7 @@ class FolderShelf:
     async def write(self, document: Document, content: bytes) -> str | None:
         """Refuse: documents of a folder are files."""
         del content
-        raise StudioError(409, f"{document.title} belongs to no file: download it", code="not_writable")
+        raise StudioError(409, f"{document.title} has no file to save to: download it", code="not_writable")
 
 
 def _names(names: Sequence[str]) -> list[Json]:

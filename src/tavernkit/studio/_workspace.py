@@ -15,7 +15,7 @@ from typing import Final
 from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.authoring import Change, diff_values
 from tavernkit.conversation._atomic import write_atomically
-from tavernkit.studio._document import Document, Kind, digest_of, empty_data, file_content, new_document, read_document
+from tavernkit.studio._document import Document, Kind, digest_of, file_content, new_document, read_document
 from tavernkit.studio._patches import Edit, apply_edit, edits_between, same_json
 from tavernkit.studio.errors import StudioError
 
@@ -226,16 +226,6 @@ class Workspace:
         added = replace(self.state, documents={**self.state.documents, named.id: named})
         return self._step(_activated(added, named, active=True), f"open {named.title}")
 
-    def make(self, kind: Kind, name: str) -> Changed:
-        """Add an empty document, as one step.
-
-        Args:
-            kind: What it is.
-            name: What it is called.
-        """
-        data, format_ = empty_data(kind)
-        return self.add(new_document("", kind, name or f"New {kind}", data, format_=format_))
-
     def remove(self, document_id: str) -> Changed:
         """Close a document, as one step. Its file stays.
 
@@ -318,9 +308,9 @@ class Workspace:
         """
         path = document.path
         if path is None:
-            raise StudioError(409, f"{document.title} belongs to no file: download it", code="not_writable")
+            raise StudioError(409, f"{document.title} has no file to save to: download it", code="not_writable")
         if not overwrite and self._conflict(document):
-            message = f"{path.name} has changed on the disk since it was opened: overwrite it, or read it again"
+            message = f"{path.name} has changed on disk since it was opened: overwrite it, or read it again"
             raise StudioError(409, message, code="changed_on_disk")
         content = file_content(document)
         try:

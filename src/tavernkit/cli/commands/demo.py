@@ -177,6 +177,8 @@ class TwoTurns:
 
     lines: Sequence[tuple[str, str]]
     """Who said what."""
+    variables: dict[str, str]
+    """The chat's variables after the two turns."""
     message: int
     """The message of the last prompt that contains the sentence, and its source."""
     source: str
@@ -193,6 +195,7 @@ def two_turns() -> TwoTurns:
     from tavernkit.cache import PromptCache
     from tavernkit.conversation import Conversation
     from tavernkit.examples import example_path
+    from tavernkit.silly_tavern import Chat
     from tavernkit.testing import ScriptedModel
 
     chat = Conversation.open(
@@ -206,6 +209,7 @@ def two_turns() -> TwoTurns:
     with chat.blocking() as talking:
         _, last = [talking.send(line) for line in ASKED]
     turn = cache.report.turns[-1]
+    assert isinstance(chat.chat, Chat)
     assert last.plan is not None
     assert turn.broken is not None
     (place,) = last.plan.where(LOOKED_UP)
@@ -213,6 +217,7 @@ def two_turns() -> TwoTurns:
     assert span.source is not None
     return TwoTurns(
         lines=[(str(line["name"]), str(line["mes"])) for line in chat.lines[1:]],
+        variables={name: str(value) for name, value in chat.chat.variables.to_dict()["local"].items()},
         message=place.message,
         source=f"{span.source.name}.json {span.source.pointer}",
         offset=span.offset + place.start - span.start,
@@ -264,24 +269,29 @@ def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: J
         Text.assemble(("model  ", "bold"), str(turn["reply"])),
         Text(f"{turn['requests']} requests", style="dim"),
     )
-    chapter("6  A conversation", "Variables, timed lore and swipes last from turn to turn, in a file of SillyTavern's.")
+    chapter(
+        "6  A conversation", "Variables, timed lore and swipes are kept from turn to turn, in SillyTavern's format."
+    )
     show(*(Text.assemble((f"{name:<6} ", "bold"), text) for name, text in talk.lines))
-    chapter("7  Where a sentence of its prompt came from", "tavernkit explain … --where WORDS; in Studio, a click.")
-    show(Text.assemble((f"“{LOOKED_UP}”", "italic"), f" is in message {talk.message},"))
-    show(f"word for word from {talk.source}, from character {talk.offset} on")
+    variables = ", ".join(f"{name} = {value}" for name, value in talk.variables.items())
+    show(Text(f"Set in the first turn and read in the second: {variables}", style="dim"))
+    chapter("7  Where a sentence of its prompt came from", "tavernkit explain … --where WORDS; in Studio, click it.")
+    show(Text.assemble((f"“{LOOKED_UP}”", "italic"), f" is in message {talk.message}."))
+    show(f"It comes from {talk.source}, starting at character {talk.offset}.")
     chapter("8  What a prompt cache keeps of it", "tavernkit cache CARD --chat FILE")
-    show(f"{talk.cached} of {talk.tokens} tokens are as they were in the prompt before.")
-    show(f"{talk.lost} more would be: {talk.broken_by}")
+    show(f"{talk.cached} of {talk.tokens} tokens are cached from the previous prompt.")
+    show(f"What broke the cache: {talk.broken_by}")
+    show(f"Without that, {talk.lost} more tokens would be cached.")
     show("", Rule(style="dim"), *_next_steps())
 
 
 def _next_steps() -> list[str]:
     return [
         "Now with your own files:",
-        "  tavernkit studio CARD                        a page: change it and see what the model sees",
+        "  tavernkit studio CARD                        edit it in the browser and see what the model sees",
         "  tavernkit build CARD --message TEXT          the prompt for a card",
         "  tavernkit explain CARD --html report.html    the same as a page to click through",
-        "  tavernkit lint CARD                          what will surprise its readers",
+        "  tavernkit lint CARD                          find mistakes and surprises",
     ]
 
 

@@ -182,7 +182,7 @@ def _print(
                 line.append("  (--fix repairs it)", style="dim")
             show(line)
         if not found:
-            show(Text("  nothing to complain about", style="green"))
+            show(Text("  no problems found", style="green"))
     found = (
         counted(counts[kind], word) for kind, word in (("error", "error"), ("warning", "warning"), ("info", "note"))
     )

@@ -108,7 +108,7 @@ def check(
     rows = _scanner(books, platform, depth, budget, seed)(_messages(text, chat)).rows()
     checks = [(name, True) for name in expect or ()] + [(name, False) for name in reject or ()]
     if not checks:
-        raise typer.BadParameter("say what must be so with --expect or --reject")
+        raise typer.BadParameter("name entries with --expect or --reject")
     results: list[tuple[str, bool, bool, str]] = []
     for name, wanted in checks:
         row = next((row for row in rows if name in (row.title, row.id, row.id.rpartition(".")[2])), None)

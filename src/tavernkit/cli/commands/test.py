@@ -166,7 +166,7 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
         inputs["books"] = [_relative_path(book, target) for book in books]
     rows = lore_rows(plan.lore_result, limit=MAX_ROWS)
     target.write_text(record_case(f"as of now: {message}", inputs, plan, rows), encoding="utf-8")
-    show(f"{target} is written: read it, and keep what you mean")
+    show(f"Wrote {target}. Read it, and keep what you want.")
 
 
 def _relative_path(path: Path, target: Path) -> str:

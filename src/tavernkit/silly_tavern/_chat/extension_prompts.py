@@ -100,7 +100,7 @@ class ExtensionPrompt:
         if self.position != IN_CHAT:
             return "its filter says no" if self.filtered else ""
         if self.role not in (0, 1, 2):
-            return "its role is none that there is"
+            return "its role is unknown"
         return "" if self.depth >= 0 and _is_whole(self.depth) else "its depth is not a whole number"
 
     @property
