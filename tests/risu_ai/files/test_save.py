@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tavernkit._values import thaw
 from tavernkit.cards._source import BytesSource
 from tavernkit.errors import ConfigError, LimitExceededError, StrictModeError, TavernKitError, WarningLog
 from tavernkit.risu_ai import DatabaseError, RisuChat, RisuMessage, Save
@@ -432,6 +433,18 @@ def test_a_save_is_written_and_read_again(name: str, tmp_path: Path) -> None:
     assert [each.id for each in again.chats("Mira")] == ["x1", "x2"]
     assert again.database["custom"] == {"kept": [1, None]}
     assert [*again.assets] == (["mira.png"] if name == "copy.bin" else [])
+
+
+@pytest.mark.parametrize("name", ["copy.bin", "database.bin", "copy.json"])
+def test_dates_bytes_and_what_is_no_number_are_written_and_used(name: str, tmp_path: Path) -> None:
+    odd = {"when": datetime(2025, 3, 4, tzinfo=UTC), "picture": b"\1\2", "nothing": float("nan")}
+    save = load(MARK + b"\7" + pack({**STORED, **odd, "characters": [{**STORED["characters"][0], **odd}]}))
+    assert json.dumps(thaw([save.settings.raw["when"], save.characters[0].raw["picture"]]))
+    save.save(tmp_path / name)
+    again = load(tmp_path / name)
+    assert again.character("Mira").raw["when"] == "2025-03-04T00:00:00.000Z"
+    assert again.settings.raw["picture"] == {"0": 1, "1": 2}
+    assert again.settings.raw["nothing"] is None
 
 
 def test_a_new_chat_is_put_first() -> None:

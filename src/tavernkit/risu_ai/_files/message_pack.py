@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_string
-from tavernkit._values import is_mapping, is_sequence
+from tavernkit._values import Json, is_mapping, is_sequence
 from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
 
 Packed: TypeAlias = "bool | int | float | str | bytes | datetime | list[Packed] | dict[str, Packed] | None"
@@ -238,6 +238,26 @@ def _date(data: bytes) -> datetime | None:
         return EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
     except OverflowError:
         return None
+
+
+def as_json(value: Packed) -> Json:
+    """Return a value as JavaScript writes it to JSON: a date is a text, bytes are an object of numbers, NaN is null."""
+    if type(value) in _JSON_SCALARS:
+        return value  # pyright: ignore[reportReturnType]  # the checker does not know the scalars
+    if isinstance(value, dict):
+        return {key: item if type(item) in _JSON_SCALARS else as_json(item) for key, item in value.items()}  # pyright: ignore[reportReturnType]  # as above
+    if isinstance(value, list):
+        return [item if type(item) in _JSON_SCALARS else as_json(item) for item in value]  # pyright: ignore[reportReturnType]  # as above
+    if isinstance(value, bytes):
+        return {str(place): byte for place, byte in enumerate(value)}
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+_JSON_SCALARS = frozenset({str, int, bool, type(None)})
 
 
 def pack(value: object) -> bytes:

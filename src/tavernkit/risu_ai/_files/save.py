@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tavernkit._arguments import require
-from tavernkit._values import Json, LazySequence, is_mapping, thaw, thaw_object
+from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, thaw_object
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._source import FileContent, called
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai._files.backup_file import write_backup
 from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai._files.database_codec import Decoder, encode_database
-from tavernkit.risu_ai._files.message_pack import Packed
+from tavernkit.risu_ai._files.message_pack import Packed, as_json
 from tavernkit.risu_ai._files.preset import Preset, preset_from_database, preset_in_database
 from tavernkit.risu_ai._files.save_changes import changed_database
 from tavernkit.risu_ai._files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
@@ -154,7 +154,7 @@ class Save:
     def characters(self) -> Sequence[RisuCharacter]:
         """Characters and groups, in order."""
         stored = self._stored
-        return LazySequence(len(stored), lambda index: RisuCharacter.from_json(stored[index]))
+        return LazySequence(len(stored), lambda index: RisuCharacter.from_json(_plain(stored[index])))
 
     @property
     def presets(self) -> tuple[Preset, ...]:
@@ -177,7 +177,7 @@ class Save:
         Raises:
             ConfigError: There is none; the message lists those that exist.
         """
-        return RisuCharacter.from_json(self._open(which))
+        return RisuCharacter.from_json(_plain(self._open(which)))
 
     def chats(self, which: str | int) -> tuple[RisuChat, ...]:
         """Return the chats of a character, restored from cold storage if their files exist."""
@@ -324,9 +324,9 @@ class Save:
         """
         target = Path(path)
         if target.suffix.lower() == ".json":
-            target.write_text(dump_json(thaw(self.database)), encoding="utf-8")
+            target.write_text(dump_json(_plain(self.database)), encoding="utf-8")
         elif target.name.startswith("database"):
-            target.write_bytes(encode_database(self.database, blocks=True))
+            target.write_bytes(encode_database(_plain(self.database), blocks=True))
         else:
             with target.open("wb") as out:
                 assets = ((name, asset.read()) for name, asset in self.assets.items())
@@ -370,7 +370,12 @@ class Save:
     def _settings(self, database: Stored) -> Settings:
         # Characters are large, and no setting.
         stated = {key: value for key, value in database.items() if key != "characters"}
-        return Settings.from_json(stated, warn=self._warn).replace(texts=self._texts)
+        return Settings.from_json(_plain(stated), warn=self._warn).replace(texts=self._texts)
+
+
+def _plain(stored: Stored) -> JsonObject:
+    """Return an object of the database without values that JSON does not have."""
+    return {key: as_json(value) for key, value in stored.items()}
 
 
 def _milliseconds(now: datetime | None) -> float:
