@@ -13,7 +13,7 @@ from tavernkit.cards import load, save
 from tavernkit.studio import Studio
 from tavernkit.studio._opening import open_studio
 from tavernkit.studio._studio import DIALECTS
-from tests.browser.studio_page import PHONE, StudioPage, both, files_of, serving
+from tests.browser.studio_page import PHONE, StudioPage, both, files_of, order, serving
 from tests.browser.webdriver import Browser
 
 pytestmark = pytest.mark.browser
@@ -392,12 +392,6 @@ def test_lore_entries_are_edited(page: StudioPage) -> None:
     page.browser.one("input[data-pointer$='/key']").type("lamp")
     page.write("Content", "Lamps are new.")
     page.wait_for_prompt("Lamps are new.")
-
-
-def order(page: StudioPage) -> list[str]:
-    return page.browser.run(
-        "return [...document.querySelectorAll('.order .name')].map(e => e.firstChild.textContent.trim())"
-    )
 
 
 @both()

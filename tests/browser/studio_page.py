@@ -109,8 +109,9 @@ class StudioPage:
         self.browser.one(f"[data-tab={name}]").click()
 
     def part(self, name: str) -> None:
-        """Choose a part in the editor."""
+        """Choose a part in the editor, as soon as it is there."""
         self.go("Edit")
+        self.wait_for_text("#part option", name)
         if self.wide:
             self.click_text(".outline button", name)
             return
@@ -208,3 +209,10 @@ class StudioPage:
     def overflow(self) -> int:
         """How many pixels the page is wider than its window."""
         return self.browser.run("return document.documentElement.scrollWidth - innerWidth")
+
+
+def order(page: StudioPage) -> list[str]:
+    """The preset's prompts in their order."""
+    return page.browser.run(
+        "return [...document.querySelectorAll('.order .name')].map(e => e.firstChild.textContent.trim())"
+    )

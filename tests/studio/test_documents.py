@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tavernkit.cards import Character, load, save
 from tavernkit.cards._png import placeholder_png
-from tavernkit.studio._opening import Opened, open_workspace
+from tavernkit.studio._opening import Opened, open_studio, open_workspace
 from tavernkit.studio._patches import Edit, apply_edit, edits_between
 from tavernkit.studio.errors import StudioError
 from tests.studio.conftest import Page
@@ -216,6 +216,23 @@ def test_a_file_of_the_browser_is_opened_by_its_content(page: Page) -> None:
     assert any("A moth." in block["content"] for block in told["build"]["blocks"])
     for bad in ("!!!", base64.b64encode(b"nothing").decode(), base64.b64encode(placeholder_png()).decode()):
         assert page.post("/documents", 422, name="x.bin", content=bad)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "dialect", "kind"),
+    [
+        ("silly_tavern", "openai", "preset"),
+        ("risu_ai", "openai", "preset"),
+        ("silly_tavern", "text", "context_template"),
+    ],
+)
+def test_a_new_preset_or_template_begins_as_the_default(folder: Path, platform: str, dialect: str, kind: str) -> None:
+    page = Page(open_studio(Opened(card=folder / "aria.json", platform=platform, dialect=dialect)))
+    before = page.post("/build")
+    made = page.post("/documents", kind=kind, name="New one", build=True)
+    assert made["build"]["messages"] == before["messages"]
+    assert made["build"]["budget"] == before["budget"]
+    assert made["active"][kind] == made["documents"][0]["id"]
 
 
 def test_what_a_prompt_needs_cannot_be_closed(page: Page) -> None:

@@ -22,6 +22,7 @@ from tavernkit.risu_ai._files.chat_file import chat_json, write_chats
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
 from tavernkit.risu_ai._files.preset_file import write_preset
 from tavernkit.risu_ai._objects import RisuChat
+from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, Preset
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.studio._patches import same_json
 from tavernkit.studio.errors import StudioError
@@ -217,8 +218,22 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def empty_data(kind: Kind) -> tuple[Json, str]:
-    """Return the data and format of a new document."""
+def empty_data(kind: Kind, *, risu: bool = False) -> tuple[Json, str]:
+    """Return the data and format of a new document; presets and templates begin as the program's defaults.
+
+    Args:
+        kind: What it is.
+        risu: True for RisuAI's preset.
+
+    Raises:
+        StudioError: Documents of this kind cannot be made.
+    """
+    if kind == "preset":
+        return (RisuPreset().to_json(), RISU_PRESET) if risu else (Preset.default().to_json(), JSON)
+    if kind == "context_template":
+        return ContextTemplate().to_json(), JSON
+    if kind == "instruct":
+        return InstructTemplate().to_json(), JSON
     made = _EMPTY.get(kind)
     if made is None:
         raise StudioError(422, f"a new {kind} cannot be made: open a file", code="cannot_make")
@@ -252,8 +267,6 @@ _EMPTY: Final[Mapping[str, tuple[object, str]]] = {
     "book": ({"entries": {}}, WORLD_INFO),
     "regex": ([], JSON),
     "chat": ({"header": {"chat_metadata": {}}, "messages": []}, JSONL),
-    "context_template": ({"story_string": "", "chat_start": "", "example_separator": ""}, JSON),
-    "instruct": ({"input_sequence": "", "output_sequence": "", "system_sequence": "", "stop_sequence": ""}, JSON),
     "system_prompt": ({"content": "", "post_history": ""}, JSON),
 }
 

@@ -25,12 +25,20 @@ from tavernkit.studio._api_types import CaseIn, EditIn, OpenIn, SideIn
 from tavernkit.studio._build_inputs import Inputs
 from tavernkit.studio._checks import check
 from tavernkit.studio._compare import Side, compare
-from tavernkit.studio._document import KINDS, Document, as_kind, file_content, read_document
+from tavernkit.studio._document import (
+    KINDS,
+    Document,
+    as_kind,
+    empty_data,
+    file_content,
+    new_document,
+    read_document,
+)
 from tavernkit.studio._patches import Edit
 from tavernkit.studio._prompt_view import Look, build_view, cache_view, failed_view, sources_view
 from tavernkit.studio._shelf import Shelf, Wanted
 from tavernkit.studio._talk import ModelChoice, Talk
-from tavernkit.studio._turn import GENERATION_TYPES, Turn
+from tavernkit.studio._turn import GENERATION_TYPES, RISU_AI, Turn
 from tavernkit.studio._workspace import Changed, State, Workspace
 from tavernkit.studio.errors import StudioError
 
@@ -129,7 +137,7 @@ class Studio:
         return self.workspace.edit(made, group=group, label=label)
 
     def make(self, kind: str | None, name: str) -> Changed:
-        """Add an empty document.
+        """Add a new document: a preset or template begins as the program's default, anything else empty.
 
         Args:
             kind: What it is.
@@ -141,7 +149,8 @@ class Studio:
         found = as_kind(kind)
         if found is None:
             raise StudioError(422, f"the kind is one of {', '.join(KINDS)}", code="unknown_kind")
-        return self.workspace.make(found, name)
+        data, format_ = empty_data(found, risu=Turn.of(self.workspace.state).platform == RISU_AI)
+        return self.workspace.add(new_document("", found, name or f"New {found}", data, format_=format_))
 
     def file(self, document_id: str) -> tuple[str, bytes]:
         """Return the name and content of a document's file, as saving would write it."""

@@ -79,11 +79,25 @@ export const Labelled = ({ label, note, wide, children }) =>
 /** @param {FieldProps} props @returns {any} */
 const valueOf = ({ document, pointer, fallback }) => at(documentOf(document)?.data, pointer) ?? fallback;
 
+/** The place that is open, if it is in this field. @param {string} document @param {string} pointer */
+function placeIn(document, pointer) {
+  const { place } = current();
+  return place && place.document === document && place.pointer === pointer ? place : null;
+}
+
 /** One line of text in a document. @param {FieldProps & {hint?: string}} props */
 export function TextField(props) {
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const place = placeIn(props.document, props.pointer);
+  useEffect(() => {
+    if (place?.from === undefined || place.from === null) return;
+    input.current?.focus();
+    input.current?.setSelectionRange(place.from, place.to ?? place.from);
+  }, [place?.seen]);
   return html`<${Labelled} ...${props}>
     <input
       type="text"
+      ref=${input}
       value=${valueOf({ fallback: "", ...props })}
       placeholder=${props.hint}
       data-pointer=${props.pointer}
@@ -92,7 +106,7 @@ export function TextField(props) {
   <//>`;
 }
 
-/** A number in a document; empty means null where that is allowed. @param {FieldProps & {least?: number, most?: number, nullable?: boolean, step?: number | string}} props */
+/** A number in a document; empty means null where that is allowed. @param {FieldProps & {least?: number, most?: number, nullable?: boolean, hint?: string, step?: number | string}} props */
 export function NumberField(props) {
   /** @param {any} event */
   const change = (event) => {
@@ -108,7 +122,7 @@ export function NumberField(props) {
       max=${props.most}
       step=${props.step ?? 1}
       value=${valueOf(props) ?? ""}
-      placeholder=${props.nullable ? "as set globally" : ""}
+      placeholder=${props.nullable ? props.hint || "as set globally" : ""}
       data-pointer=${props.pointer}
       onInput=${change}
     />
@@ -180,8 +194,6 @@ const same = (left, right) => left.length === right.length && left.every((word, 
 /** A long text in a document. @param {FieldProps & {hint?: string, size?: string, language?: string}} props */
 export function LongField(props) {
   const { document, pointer, label, note, hint, size, language } = props;
-  const place = current().place;
-  const here = place && place.document === document && place.pointer === pointer ? place : null;
   const tokens = tokensAt(document, pointer);
   return html`<div class="field wide long" data-pointer=${pointer}>
     <span aria-hidden="true"
@@ -195,7 +207,7 @@ export function LongField(props) {
       hint=${hint}
       size=${size}
       language=${language}
-      place=${here}
+      place=${placeIn(document, pointer)}
     />
   </div>`;
 }

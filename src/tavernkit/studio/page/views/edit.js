@@ -6,11 +6,13 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { About, CardPrompts, Character, Examples, Greetings } from "./edit_card.js";
 import { ChatLines } from "./edit_chat.js";
 import { Book, bookIn } from "./edit_lore.js";
-import { PresetPrompts, PresetSettings } from "./edit_preset.js";
-import { AuthorsNote, Persona, RegexScripts, TemplateEditor, Turn } from "./edit_rest.js";
+import { OLD_ORDER, PresetPrompts, PresetSettings, isRisuPreset } from "./edit_preset.js";
+import { AuthorsNote, Missing, Persona, TemplateEditor, Turn } from "./edit_rest.js";
+import { RegexScripts, RisuScripts } from "./edit_scripts.js";
 
 /** @typedef {import("../types").State} State */
 /** @typedef {import("../types").Place} Place */
+/** @typedef {import("../types").Document} Document */
 
 /**
  * @typedef {object} Section
@@ -73,13 +75,38 @@ function sections({ workspace, documents }) {
     if (book) add("Lore", book.name, id, [""], Book, bookIn(book, "").length);
   }
   const preset = documents.get(active.preset || "");
-  const order = preset?.format === "risu_ai" ? "/promptTemplate" : "/prompts";
-  add("Preset", "Prompts", active.preset, [order, "/prompt_order"], PresetPrompts);
+  const risuPreset = isRisuPreset(preset);
+  add(
+    "Preset",
+    "Prompts",
+    active.preset,
+    [risuPreset ? "/promptTemplate" : "/prompts", "/prompt_order", OLD_ORDER],
+    PresetPrompts,
+  );
   add("Preset", "Settings", active.preset, [""], PresetSettings);
-  add("Templates", "Context template", active.context_template, [""], TemplateEditor);
-  add("Templates", "Instruct template", active.instruct, [""], TemplateEditor);
-  add("Templates", "System prompt", active.system_prompt, [""], TemplateEditor);
+  if (!preset) add("Preset", "Default preset", active.turn, ["/preset"], Missing);
+  /** @type {[string, "context_template" | "instruct" | "system_prompt"][]} */
+  const templates = [
+    ["Context template", "context_template"],
+    ["Instruct template", "instruct"],
+    ["System prompt", "system_prompt"],
+  ];
+  for (const [label, kind] of templates) {
+    add("Templates", label, active[kind], [""], TemplateEditor);
+    if (!active[kind] && isText(documents.get(active.turn || "")?.data))
+      add("Templates", label, active.turn, [`/${kind}`], Missing);
+  }
   for (const id of active.regex) add("Scripts", documents.get(id)?.name || "Regex scripts", id, [""], RegexScripts);
+  /** @param {Document | undefined} owner @param {string} where @param {string} pointer @param {any} view */
+  const scripts = (owner, where, pointer, view) => {
+    const list = at(owner?.data, pointer);
+    if (owner && Array.isArray(list) && list.length)
+      add("Scripts", `${owner.name} (${where})`, owner.id, [pointer], view, list.length);
+  };
+  scripts(card, "in the card", `${home}/extensions/regex_scripts`, RegexScripts);
+  scripts(card, "in the card, for RisuAI", `${home}/extensions/risuai/customScripts`, RisuScripts);
+  if (risuPreset) scripts(preset, "in the preset", "/regex", RisuScripts);
+  else scripts(preset, "in the preset", "/extensions/regex_scripts", RegexScripts);
   add("You", "Persona", active.persona, [""], Persona);
   const chat = documents.get(active.chat || "");
   const risu = chat?.format === "risu_chat";
@@ -96,6 +123,9 @@ function sections({ workspace, documents }) {
   add("Chat", "Next turn", active.turn, [""], Turn);
   return found;
 }
+
+/** Templates make the prompts of SillyTavern's text completion. @param {any} turn */
+const isText = (turn) => turn?.platform === "silly_tavern" && turn?.dialect === "text";
 
 /** @param {string} home @param {string[]} names */
 const fields = (home, ...names) => names.map((name) => `${home}/${name}`);

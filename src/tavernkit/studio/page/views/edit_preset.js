@@ -27,6 +27,9 @@ const RELATIVE = [
   [1, "in the chat, at a depth"],
 ];
 
+/** RisuAI exports presets as JSON and as packed files. @param {import("../types").Document | undefined} preset */
+export const isRisuPreset = (preset) => preset?.format === "risu_ai" || preset?.format === "risup";
+
 /**
  * @typedef {object} Row one prompt of the order
  * @property {string} title
@@ -46,7 +49,8 @@ const RELATIVE = [
 function orderIn(data, risu) {
   if (risu) {
     const cards = at(data, "/promptTemplate");
-    const rows = (Array.isArray(cards) ? cards : []).map((card, index) => ({
+    if (!Array.isArray(cards)) return oldOrderIn(data);
+    const rows = cards.map((card, index) => ({
       title: card.name || card.type,
       place: `/promptTemplate/${index}`,
       prompt: `/promptTemplate/${index}`,
@@ -79,16 +83,44 @@ function orderIn(data, risu) {
   return { list, rows };
 }
 
+// Presets of RisuAI's without a prompt template list the names of parts, whose texts are among the settings.
+export const OLD_ORDER = "/formatingOrder";
+/** @type {Record<string, [string, string]>} what a part is called, and where its text is */
+const OLD_PARTS = {
+  main: ["Main prompt", "/mainPrompt"],
+  jailbreak: ["Jailbreak", "/jailbreak"],
+  globalNote: ["Global note", "/globalNote"],
+  description: ["Description", ""],
+  personaPrompt: ["Persona", ""],
+  lorebook: ["Lore", ""],
+  chats: ["Chat", ""],
+  lastChat: ["Last message", ""],
+  authorNote: ["Author's note", ""],
+};
+
+/** @param {Json} data @returns {{list: string, rows: Row[]}} */
+function oldOrderIn(data) {
+  const names = at(data, OLD_ORDER);
+  const rows = (Array.isArray(names) ? names : []).map((name, index) => {
+    const [title, prompt] = OLD_PARTS[name] || [String(name), ""];
+    return { title, place: `${OLD_ORDER}/${index}`, prompt, enabled: true, marker: !prompt, type: String(name) };
+  });
+  return { list: OLD_ORDER, rows };
+}
+
 /** @param {{document: string, place: Place | null}} props */
 export function PresetPrompts({ document: id, place }) {
   const document = documentOf(id);
-  const risu = document?.format === "risu_ai";
+  const risu = isRisuPreset(document);
   const { list, rows } = orderIn(document?.data, risu);
   const [dragged, setDragged] = useState(-1);
   const [over, setOver] = useState(-1);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const here = place?.document === id ? place.pointer : "";
-  const chosen = rows.find(({ prompt }) => prompt && (here === prompt || here.startsWith(`${prompt}/`))) || rows[0];
+  const old = list === OLD_ORDER;
+  const chosen = old
+    ? undefined
+    : rows.find(({ prompt }) => prompt && (here === prompt || here.startsWith(`${prompt}/`))) || rows[0];
 
   /** @param {number} from @param {number} to @param {boolean} [keep] keep the focus on what moved */
   const move = (from, to, keep = false) => {
@@ -185,7 +217,7 @@ export function PresetPrompts({ document: id, place }) {
               type="button"
               class="name"
               aria-current=${row === chosen ? "true" : undefined}
-              onClick=${() => reveal({ document: id, pointer: row.prompt })}
+              onClick=${() => reveal({ document: id, pointer: row.prompt || row.place })}
             >
               ${row.title} ${row.marker && html`<small>filled in</small>`}
             </button>
@@ -210,7 +242,7 @@ export function PresetPrompts({ document: id, place }) {
           </li>`,
       )}
     </ol>
-    <button type="button" onClick=${add}>Add a prompt</button>
+    ${!old && html`<button type="button" onClick=${add}>Add a prompt</button>`}
     ${chosen?.prompt && html`<${Prompt} key=${chosen.prompt} document=${id} row=${chosen} risu=${risu} />`}`;
 }
 
@@ -312,7 +344,7 @@ const RISU_TEXTS = { mainPrompt: "Main prompt", jailbreak: "Jailbreak", globalNo
 
 /** @param {{document: string}} props */
 export function PresetSettings({ document }) {
-  const risu = documentOf(document)?.format === "risu_ai";
+  const risu = isRisuPreset(documentOf(document));
   const [context, reply] = risu ? ["/maxContext", "/maxResponse"] : ["/openai_max_context", "/openai_max_tokens"];
   return html`<div class="grid">
       <${NumberField} document=${document} pointer=${context} label="Context (tokens)" least=${1} />

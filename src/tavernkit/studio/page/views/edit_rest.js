@@ -1,13 +1,11 @@
-/** Templates, persona, author's note, regex scripts, the next turn. */
+/** Templates, persona, author's note, the next turn. */
 
+import { post } from "../api.js";
 import { at } from "../patch.js";
-import { current, documentOf, edit, reveal, setValue } from "../store.js";
+import { change, current, documentOf, reveal, setValue } from "../store.js";
 import { html } from "../vendor/preact.js";
-import { CheckField, ChoiceField, Empty, LongField, NumberField, TextField } from "../widgets.js";
+import { CheckField, ChoiceField, LongField, NumberField, TextField } from "../widgets.js";
 import { ROLES } from "./edit_card.js";
-
-/** @typedef {import("../types").Json} Json */
-/** @typedef {import("../types").Place} Place */
 
 const PERSONA_PLACES = [
   [0, "in the prompt"],
@@ -109,110 +107,49 @@ export function TemplateEditor({ document }) {
     </div>`;
 }
 
-/** @type {[number, string][]} */
-const PLACEMENTS = [
-  [1, "what the user says"],
-  [2, "what the character says"],
-  [3, "slash commands"],
-  [5, "lore"],
-  [6, "reasoning"],
-];
+/** @type {Record<string, [string, string]>} what prompts are built with instead of a document, and what to do about it */
+const MISSING = {
+  preset: ["The prompt is built with the program's default preset.", "Edit a copy of it"],
+  context_template: ["The prompt is built with SillyTavern's default context template.", "Edit a copy of it"],
+  instruct: ["No instruct template is used: lines begin with names.", "Add one"],
+  system_prompt: ["There is no system prompt.", "Add one"],
+};
 
-/** @param {{document: string, place: Place | null}} props */
-export function RegexScripts({ document, place }) {
-  const scripts = documentOf(document)?.data;
-  const list = Array.isArray(scripts) ? scripts : [];
-  const number = place?.document === document ? Number(place.pointer.split("/")[1] || 0) : 0;
-  const chosen = Math.min(number, list.length - 1);
-  const add = () => {
-    const value = {
-      id: crypto.randomUUID(),
-      scriptName: "New script",
-      findRegex: "",
-      replaceString: "",
-      trimStrings: [],
-      placement: [2],
-      disabled: false,
-      markdownOnly: false,
-      promptOnly: true,
-      runOnEdit: false,
-      substituteRegex: 0,
-      minDepth: null,
-      maxDepth: null,
-    };
-    edit([{ document, op: "add", path: "/-", value }], null, "New script");
-    reveal({ document, pointer: `/${list.length}` });
+/** In place of a document that is not there: make one. @param {{base: string}} props */
+export function Missing({ base }) {
+  const kind = base.slice(1);
+  const [text, action] = MISSING[kind];
+  const make = async () => {
+    await change(() => post("/documents", { kind, name: `New ${kind.replace("_", " ")}` }));
+    const made = current().workspace.active[/** @type {"preset"} */ (kind)];
+    if (made) reveal({ document: made, pointer: kind === "preset" ? "/prompt_order" : "" });
   };
-  return html`<ul class="choices">
-      ${list.map(
-        (script, index) =>
-          html`<li>
-            <button
-              type="button"
-              class=${script?.disabled ? "entry off" : "entry"}
-              aria-current=${index === chosen ? "true" : undefined}
-              onClick=${() => reveal({ document, pointer: `/${index}` })}
-            >
-              ${script?.scriptName || `Script ${index + 1}`}
-            </button>
-          </li>`,
-      )}
-    </ul>
-    <button type="button" onClick=${add}>Add a script</button>
-    ${chosen < 0 ? html`<${Empty} text="There are no scripts yet." />` : html`<${Script} key=${chosen} document=${document} at=${`/${chosen}`} />`}`;
+  return html`<p>${text}</p>
+    <button type="button" id="make-document" onClick=${make}>${action}</button>`;
 }
 
-/** @param {{document: string, at: string}} props */
-function Script({ document, at: base }) {
-  const value = at(documentOf(document)?.data, `${base}/placement`);
-  const placement = Array.isArray(value) ? value : [];
-  /** @param {number} place */
-  const toggle = (place) => {
-    const next = placement.includes(place) ? placement.filter((each) => each !== place) : [...placement, place].sort();
-    edit([{ document, op: "replace", path: `${base}/placement`, value: next }]);
-  };
-  return html`<section class="sub">
-    <${TextField} document=${document} pointer=${`${base}/scriptName`} label="Name" />
-    <${LongField} document=${document} pointer=${`${base}/findRegex`} label="Find" size="line" />
-    <${LongField} document=${document} pointer=${`${base}/replaceString`} label="Replace by" size="line" />
-    <fieldset>
-      <legend>Changes</legend>
-      <div class="checks">
-        ${PLACEMENTS.map(
-          ([place, label]) =>
-            html`<label class="check">
-              <input type="checkbox" checked=${placement.includes(place)} onChange=${() => toggle(place)} /><span
-                >${label}</span
-              >
-            </label>`,
-        )}
-      </div>
-    </fieldset>
-    <div class="checks">
-      <${CheckField} document=${document} pointer=${`${base}/disabled`} label="On" inverted />
-      <${CheckField} document=${document} pointer=${`${base}/promptOnly`} label="Only the prompt" />
-      <${CheckField} document=${document} pointer=${`${base}/markdownOnly`} label="Only what is shown" />
-    </div>
-    <div class="grid">
-      <${NumberField} document=${document} pointer=${`${base}/minDepth`} label="From depth" nullable />
-      <${NumberField} document=${document} pointer=${`${base}/maxDepth`} label="To depth" nullable />
-    </div>
-    <button
-      type="button"
-      class="quiet danger"
-      onClick=${() => edit([{ document, op: "remove", path: base }], null, "Script removed")}
-    >
-      Remove this script
-    </button>
-  </section>`;
-}
+const AS_PRESET = "as in the preset";
 
 /** What is asked of the next build. @param {{document: string}} props */
 export const Turn = ({ document }) =>
   html`<${LongField} document=${document} pointer="/message" label="Next message" />
     <div class="grid">
-      <${NumberField} document=${document} pointer="/context_length" label="Context (tokens)" least=${1} nullable />
-      <${NumberField} document=${document} pointer="/response_length" label="Reply (tokens)" least=${1} nullable />
+      <${NumberField}
+        document=${document}
+        pointer="/context_length"
+        label="Context (tokens)"
+        least=${1}
+        nullable
+        hint=${AS_PRESET}
+      />
+      <${NumberField}
+        document=${document}
+        pointer="/response_length"
+        label="Reply (tokens)"
+        least=${1}
+        nullable
+        hint=${AS_PRESET}
+      />
       <${NumberField} document=${document} pointer="/seed" label="Seed of chance" fallback=${1} />
       <${NumberField} document=${document} pointer="/greeting" label="Greeting" least=${0} fallback=${0} />
     </div>

@@ -17,7 +17,7 @@ const KINDS = {
   persona: "Persona",
   chat: "Chat",
 };
-const NEW = ["book", "regex", "context_template", "instruct", "system_prompt"];
+const NEW = ["book", "preset", "regex", "context_template", "instruct", "system_prompt"];
 const FIXED = ["card", "chat", "persona", "turn"];
 
 /** @param {{close: () => void}} props */
