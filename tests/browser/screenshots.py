@@ -1,17 +1,20 @@
-"""Make the pictures of Studio in the documentation anew: ``python -m tests.browser.screenshots``."""
+"""Make the pictures of Studio and the report in the documentation: ``python -m tests.browser.screenshots``."""
 
 from __future__ import annotations
 
 import io
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from PIL import Image
 
+from tavernkit.cli.app import run
 from tavernkit.studio._opening import Opened, open_studio
 from tests.browser.studio_page import PHONE, StudioPage, serving
 from tests.browser.webdriver import Browser, chromium
+from tests.cli.terminal import arguments_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 SCREEN = (1440, 900)
@@ -81,6 +84,25 @@ PICTURES: dict[str, tuple[tuple[int, int], str, Callable[[StudioPage], None]]] =
 }
 
 
+REPORTS = {"report": "light", "report-dark": "dark"}
+
+
+def take_report(browser: Browser, name: str) -> None:
+    """A report in which a sentence was clicked."""
+    with tempfile.TemporaryDirectory() as folder:
+        page, path = StudioPage(browser, SCREEN, FOLDER), Path(folder, "report.html")
+        page.prefer(REPORTS[name])
+        browser.command("Emulation.setScrollbarsHidden", {"hidden": True})
+        assert run(["explain", *arguments_of("-m", "Who lit the lamp?", "--html", str(path))]) == 0
+        browser.open(path)
+        page.wait_for("return document.documentElement.dataset.ready === 'true'")
+        page.named("#block-3 .words", "She carries a brass storm glass").click()
+        page.wait_for("return document.querySelector('.words.chosen')")
+        browser.run("scrollTo(0, 0)")
+        browser.point(browser.one("h1"))
+        save(browser.screenshot_bytes(), name)
+
+
 def take(browser: Browser, name: str) -> None:
     size, theme, prepare = PICTURES[name]
     browser.command("Emulation.setScrollbarsHidden", {"hidden": True})
@@ -92,6 +114,10 @@ def take(browser: Browser, name: str) -> None:
         page.browser.run("document.querySelector('.notices').replaceChildren()")
         shot = browser.screenshot_bytes()
         browser.open("about:blank")
+    save(shot, name)
+
+
+def save(shot: bytes, name: str) -> None:
     picture = (
         Image.open(io.BytesIO(shot))
         .convert("RGB")
@@ -102,5 +128,5 @@ def take(browser: Browser, name: str) -> None:
 
 if __name__ == "__main__":
     with chromium() as started:
-        for each in sys.argv[1:] or PICTURES:
-            take(started, each)
+        for each in sys.argv[1:] or (*PICTURES, *REPORTS):
+            (take_report if each in REPORTS else take)(started, each)
