@@ -119,7 +119,7 @@ fuzz: $(READY) ## Run property tests and fuzzing (ROUNDS=100000 for longer)
 docs: $(DOCS_READY) ## Build the documentation into site/
 	$(BIN)/zensical build --config-file mkdocs.yml --strict
 
-tables: $(READY) ## Write the generated pages of the docs: compatibility, command options, service settings
+tables: $(READY) ## Write the generated pages of the docs: compatibility, command options, service settings, the top level
 	@$(BIN)/python -m tests.docs.compatibility
 	@$(BIN)/python -m tests.docs.options
 

@@ -1,10 +1,11 @@
-"""The tables of options in the reference. `python -m tests.docs.options` writes them."""
+"""The tables of options and of the top level in the reference. `python -m tests.docs.options` writes them."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
@@ -15,12 +16,14 @@ import typer
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+import tavernkit
 from tavernkit.cli.app import make_app
 from tavernkit.server.config import ENV_PREFIX, Price, RouteConfig, ServerConfig, UpstreamConfig
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMANDS = REFERENCE / "command-options.md"
 SETTINGS = REFERENCE / "server-settings.md"
+TOP_LEVEL = REFERENCE / "tavernkit.md"
 
 SHARED = ("build", "explain", "cache")
 """Commands that build a prompt; what they have in common is listed once."""
@@ -43,6 +46,17 @@ Settings come from a TOML file (`--config`), then from environment variables, th
 wins. The variable of a setting is its name in capitals after `{prefix}` (`{prefix}PORT`). Tables have none:
 `upstreams`, `build_limits` and `key_limits` are set in the file. An upstream's key is read from
 `{prefix}UPSTREAM_NAME_API_KEY`. [The service](../server.md#settings) has examples.
+"""
+
+TOP_LEVEL_INTRO = """\
+# The top level
+
+<!-- Written by `make tables` from the docstrings; edit those instead. -->
+
+What `import tavernkit as tk` offers. Everything else is in the packages.
+
+| name | |
+|---|---|
 """
 
 TABLES: Mapping[str, tuple[type[BaseModel], str]] = {
@@ -99,6 +113,31 @@ def render_settings() -> str:
     return "\n".join(lines)
 
 
+def render_top_level() -> str:
+    """List the names of the top level, with the first sentence of each and a link to the rest."""
+    places: dict[str, str] = {}
+    for page in sorted(REFERENCE.glob("*.md")):
+        for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            places[name] = f"{page.name}#{name}"
+    rows = [
+        f"| [`{name}`]({_place(name, places)}) | {_summary(getattr(tavernkit, name))} |"
+        for name in sorted(tavernkit.__all__, key=str.lower)
+    ]
+    return TOP_LEVEL_INTRO + "\n".join(rows) + "\n"
+
+
+def _place(name: str, places: Mapping[str, str]) -> str:
+    package = getattr(tavernkit, name).__module__.split(".")[1]
+    if package == "errors":  # a whole module on one page
+        return f"{places['tavernkit.errors'].partition('#')[0]}#tavernkit.errors.{name}"
+    return places[f"tavernkit.{package}.{name}"]
+
+
+def _summary(value: object) -> str:
+    paragraph = (inspect.getdoc(value) or "").partition("\n\n")[0]
+    return _cell(re.split(r"(?<=[.])\s(?=[A-Z`])", " ".join(paragraph.split()))[0])
+
+
 def field_docs(owner: type) -> dict[str, str]:
     """What stands below each field of a class."""
     body = _classes(owner.__module__)[owner.__qualname__]
@@ -142,3 +181,4 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     COMMANDS.write_text(render_commands(), encoding="utf-8")
     SETTINGS.write_text(render_settings(), encoding="utf-8")
+    TOP_LEVEL.write_text(render_top_level(), encoding="utf-8")
