@@ -405,6 +405,8 @@ def a_save(tmp_path: Path) -> bytes:
         "modules": [{"id": "m", "name": "Weather", "lorebook": []}],
         "botPresets": [{"name": "Plain", "mainPrompt": "Play {{char}}."}],
         "personas": [{"id": "p", "name": "Ann", "personaPrompt": "A traveller."}],
+        "username": "Ann",
+        "personaPrompt": "A traveller.",
     }
     path = tmp_path / "backup.bin"
     Save.from_json(database).save(path)
@@ -424,6 +426,46 @@ async def test_a_save_of_risuai_is_imported_whole(client: Client, tmp_path: Path
     again = await finished(client, {"file": ("backup.bin", a_save(tmp_path))})
     assert "session" not in again["result"]["imported"]
     assert again["result"]["warnings"] == ["group 'Crew': the member 'gone' is not there"]  # all is as it was
+
+
+def a_save_in_use() -> Save:
+    """A save whose stored preset and persona are older than the values in use."""
+    message = [{"role": "user", "data": "Hi", "chatId": "a"}, {"role": "char", "data": "Yo.", "chatId": "b"}]
+    chats = [{"id": "one", "name": "1", "message": message}, {"id": "two", "message": message, "bindedPersona": "p1"}]
+    mira = {"chaId": "mira", "name": "Mira", "desc": "Keeps {{getglobalvar::toggle_what}}.", "chats": chats}
+    database = {
+        "characters": [mira],
+        "mainPrompt": "Play {{char}} for {{user}}.",
+        "aiModel": "gpt4o",
+        "openAIKey": "secret-1",
+        "proxyKey": "secret-2",
+        "globalChatVariables": {"toggle_what": "the archive"},
+        "botPresets": [{"name": "Other"}, {"name": "Plain", "mainPrompt": "Stale.", "proxyKey": "secret-3"}],
+        "botPresetsId": 1,
+        "username": "Ann",
+        "personaPrompt": "Ann travels.",
+        "personas": [
+            {"id": "p0", "name": "Ann", "personaPrompt": "Stale."},
+            {"id": "p1", "name": "Bo", "personaPrompt": "Bo sails."},
+        ],
+    }
+    return Save.from_json(database)
+
+
+async def test_sessions_of_a_save_have_the_prompts_of_the_save(start: StartApp, tmp_path: Path) -> None:
+    save, path, model = a_save_in_use(), tmp_path / "backup.bin", ScriptedModel("Ok.", "Ok.", name="gpt-4o")
+    save.save(path)
+    async with start(model) as client:
+        await finished(client, {"file": ("backup.bin", path.read_bytes())})
+        sessions = {each["session"]: each["id"] for each in (await client.get("/api/sessions")).json()["data"]}
+        for number, chat in enumerate(("one", "two")):
+            await client.post(f"/api/sessions/{sessions[f'risuai:mira:{chat}']}/messages", json={"content": "Well?"})
+            expected = save.builder("Mira", chat).build(message="Well?").posted_messages()
+            assert model.requests[number]["messages"] == expected
+            assert expected[0]["content"].startswith(f"Play Mira for {'Ann' if chat == 'one' else 'Bo'}.")
+        plain = (await client.get("/api/presets/plain")).text
+        assert "Play {{char}}" in plain
+        assert "secret" not in plain
 
 
 async def test_a_damaged_save_of_risuai_fails_with_a_reason(client: Client) -> None:

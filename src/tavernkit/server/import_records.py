@@ -77,6 +77,8 @@ class Progress:
     """Ids of imported groups by the names of their files."""
     personas: dict[str, str] = field(default_factory=dict[str, str])
     """Ids of imported personas by the names of their avatars' files."""
+    presets: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of imported presets by the names of their files."""
     books: dict[str, str] = field(default_factory=dict[str, str])
     """Ids of imported books by their names."""
     stored_folder: str | None = None
@@ -136,6 +138,7 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
 
 async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, found: FoundSettings) -> None:
     """Settings apply to all chats: an import does not change existing ones."""
+    await _add_variables(connection, progress, found.platform, found.variables)
     stored = await stored_settings(connection, found.platform)
     if stored is not None:
         if progress.served or stored == found.settings:
@@ -156,6 +159,8 @@ async def _store_item(connection: AsyncConnection, progress: Progress, name: str
         progress.books[Path(name).stem] = info.id
     elif item.kind == "persona":
         progress.personas[Path(name).name] = info.id
+    elif item.kind == "preset":
+        progress.presets[Path(name).name] = info.id
     for warning in item.warnings:
         progress.warn(f"{name}: {warning}")
 
@@ -295,10 +300,14 @@ async def _store_folder(connection: AsyncConnection, progress: Progress, found: 
     progress.stored_folder = chosen
     await _save_if_new(connection, FOLDER, chosen, "settings.json", content, name=chosen)
     await _store_files(connection, chosen, found.files)
-    variables = found.variables
-    before = await turns.read_globals(connection, progress.owner, SILLY_TAVERN)
+    await _add_variables(connection, progress, SILLY_TAVERN, found.variables)
+
+
+async def _add_variables(connection: AsyncConnection, progress: Progress, platform: str, variables: JsonObject) -> None:
+    """Store global variables that do not exist yet."""
+    before = await turns.read_globals(connection, progress.owner, platform)
     new = {key: value for key, value in variables.items() if key not in before}
-    await turns.write_globals(connection, progress.owner, SILLY_TAVERN, before, {**new, **before})
+    await turns.write_globals(connection, progress.owner, platform, before, {**new, **before})
 
 
 async def _store_files(connection: AsyncConnection, folder: str | None, files: Sequence[FoundFile]) -> None:
@@ -331,18 +340,18 @@ async def _store_save_chats(connection: AsyncConnection, progress: Progress, fou
     if known is None:
         progress.warn(f"the chats of {found.name!r} are left out: it was not imported")
         return
+    preset = progress.presets.get(found.preset)
     if found.in_group:
-        selection = Selection(platform=RISU_AI, group=known)
+        selection = Selection(platform=RISU_AI, group=known, preset=preset)
     else:
-        selection = Selection(platform=RISU_AI, character=known)
-    new: list[risu_ai.RisuChat] = []
-    for chat in found.chats:
+        selection = Selection(platform=RISU_AI, character=known, preset=preset)
+    for chat, user in zip(found.chats, found.personas, strict=True):
         known = await chats.find_chat(connection, progress.owner, _save_id(found.owner, chat)) if chat.id else None
         if known is None:
-            new.append(chat)
+            chosen = replace(selection, persona=progress.personas.get(user))
+            await _store_risu_list(connection, progress, chosen, found.name, [chat], save_owner=found.owner)
         elif (mark := FileMark.of(known)) is None or mark.digest != risu_digest(chat):
             progress.warn(f"the chat {chat.name!r} of {found.name!r} already exists and is not changed")
-    await _store_risu_list(connection, progress, selection, found.name, new, save_owner=found.owner)
 
 
 def _save_id(owner: str, chat: risu_ai.RisuChat) -> str:

@@ -97,6 +97,8 @@ class FoundSettings:
 
     settings: JsonObject
     platform: str
+    variables: JsonObject = field(default_factory=dict[str, Json])
+    """Global variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +262,12 @@ def _save(source: SaveSource) -> Iterator[Work]:
     for items in (source.preset_items(), source.module_items(), source.persona_items()):
         yield from ((name, lambda item=item: item) for name, item in items)
     if settings := source.settings():
-        yield "database: settings of chats", lambda: FoundSettings(settings, RISU_AI)
+        found = FoundSettings(settings, RISU_AI, source.variables())
+        yield "database: settings of chats", lambda: found
     for group in source.groups():
         yield f"groups/{group.key}", lambda group=group: group
-    for found in source.chats():
-        yield f"chats/{found.owner}", lambda found=found: found
+    for chats in source.chats():
+        yield f"chats/{chats.owner}", lambda chats=chats: chats
 
 
 def _warned_of_scripts(found: Found) -> Found:

@@ -297,6 +297,13 @@ _KEYS: Mapping[str, str] = {
 }
 
 
+_OTHER_KEYS = (
+    *("top_k", "min_p", "top_a", "repetition_penalty", "thinkingTokens", "reasoningEffort", "verbosity"),
+    *("ooba", "bias", "customAPIFormat"),
+)
+"""Keys of a preset that are read where requests are written."""
+
+
 def preset_in_database(preset: Mapping[str, object]) -> JsonObject:
     """Return the keys of RisuAI's database that switching to a preset sets; missing ones get defaults."""
     typed = Preset.from_json(preset, warn=_ignore)
@@ -314,7 +321,7 @@ def preset_from_database(database: Mapping[str, object], old: Mapping[str, objec
         database: RisuAI's database.
         old: The stored copy, whose name and picture stay.
     """
-    keys = {*_KEYS.values(), *old} - {"name", "image"}
+    keys = {*_KEYS.values(), *_OTHER_KEYS, *old} - {"name", "image"}
     live = {key: DATABASE_KEYS.get(key, key) for key in keys}
     kept: JsonObject = {key: thaw(value) for key, value in old.items() if key not in keys}
     return kept | {key: thaw(database[name]) for key, name in live.items() if name in database}
