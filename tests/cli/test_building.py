@@ -332,6 +332,26 @@ def test_a_risuai_save_is_read_in_every_form(tavernkit: Tavernkit, tmp_path: Pat
     assert "says nothing" in tavernkit(*arguments).out
 
 
+def test_presets_and_personas_of_a_save_are_chosen_by_name(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    database = {
+        "username": "Ann",
+        "mainPrompt": "Live.",
+        "botPresets": [{"name": "one", "mainPrompt": "Stale."}, {"name": "two", "mainPrompt": "Second for {{user}}."}],
+        "personas": [{"id": "a", "name": "Ann"}, {"id": "b", "name": "Bo", "personaPrompt": "Bo sails."}],
+        "characters": [{"name": "Bel", "desc": "Bel keeps bees."}],
+    }
+    path = tmp_path / "backup.bin"
+    Save.from_json(database).save(path)
+    arguments = ["build", "--from-risuai", str(path), "--character", "Bel", "--json", "-m", "Hello"]
+    assert "Live." in tavernkit(*arguments).out
+    chosen = tavernkit(*arguments, "--preset", "two", "--user", "Bo").out
+    assert "Second for Bo." in chosen
+    assert "Bo sails." in chosen
+    renamed = tavernkit(*arguments, "--preset", "two", "--user", "Cy").out
+    assert "Second for Cy." in renamed
+    assert "choose one of one, two" in tavernkit(*arguments, "--preset", "three").err
+
+
 def test_a_file_that_is_no_save_is_named_with_what_to_export(tavernkit: Tavernkit, tmp_path: Path) -> None:
     path = tmp_path / "card.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n")

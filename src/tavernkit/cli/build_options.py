@@ -51,7 +51,7 @@ class BuildOptions:
         typer.Option(
             "--preset",
             metavar="FILE",
-            help="Preset file of the platform (or its name, with --from-sillytavern); - is stdin.",
+            help="Preset file of the platform (or its name, with --from-…); - is stdin.",
             rich_help_panel=FILES,
         ),
     ] = None
@@ -108,7 +108,14 @@ class BuildOptions:
         ),
     ] = None
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="NAME", help="The user's name.", rich_help_panel=FILES)
+        str | None,
+        typer.Option(
+            "--user",
+            "-u",
+            metavar="NAME",
+            help="The user's name, or that of a persona in a RisuAI save.",
+            rich_help_panel=FILES,
+        ),
     ] = None
     persona: Annotated[
         str | None, typer.Option("--persona", help="The user's persona description.", rich_help_panel=FILES)

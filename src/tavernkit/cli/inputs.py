@@ -302,16 +302,20 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     if options.from_risuai is not None:
         from tavernkit.cli.risu_save import read_save
 
-        save = read_save(options.from_risuai, options.character, options.chat)
+        named = options.preset if options.preset != STDIN and not Path(options.preset or "").is_file() else None
+        save = read_save(options.from_risuai, options.character, options.chat, preset=named, user=options.user)
         inputs |= save.inputs
         default_user, preset = save.settings.username, save.settings.preset
+        if named is None and options.preset is not None:
+            preset = load_risu_preset(options.preset)
+        if save.has_persona and options.persona is None:
+            options = replace(options, user=None)
     else:
         bundle = load_card(_card_path(options), strict=options.strict)
         inputs["character"] = bundle
         inputs["history"], speaker = _risu_history(options, bundle)
-        default_user, preset = speaker or "User", None
-    if options.preset is not None:
-        preset = load_risu_preset(options.preset)
+        default_user = speaker or "User"
+        preset = None if options.preset is None else load_risu_preset(options.preset)
     if options.user is not None or options.persona is not None or options.from_risuai is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     inputs["preset"] = _risu_limited(preset, options)

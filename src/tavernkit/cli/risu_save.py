@@ -18,16 +18,30 @@ class ChosenChat:
 
     inputs: RisuAIInputs
     settings: Settings
+    has_persona: bool
+    """True if the user's name is that of a persona, which was switched to."""
 
 
-def read_save(path: Path, character: str | None, chat: str | None) -> ChosenChat:
-    """Read a save; the default is the open chat."""
+def read_save(
+    path: Path, character: str | None, chat: str | None, *, preset: str | None = None, user: str | None = None
+) -> ChosenChat:
+    """Read a save; the default is the open chat, with the preset and the persona in use.
+
+    Args:
+        path: The file or folder.
+        character: The name or id of the character or group.
+        chat: The name or id of the chat.
+        preset: The name of a preset to switch to.
+        user: A name; if a persona has it, that persona is switched to.
+    """
     with naming(path):
         save = Save.load(path if path.is_dir() else readable(path))
     if character is None:
         names = ", ".join(each.name for each in save.characters[:12]) or "(there are none)"
         raise typer.BadParameter(f"choose --character from {names}")
     try:
-        return ChosenChat(save.inputs(character, chat), save.settings)
+        persona = user if any(each.name == user for each in save.personas) else None
+        inputs = save.inputs(character, chat, persona=persona, preset=preset)
+        return ChosenChat(inputs, inputs.get("settings", save.settings), persona is not None)
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from error
