@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tavernkit._macros import MacroEnvironment
-from tavernkit.risu_ai._cbs.context import CBSContext, RisuContextChanges, default_variables
+from tavernkit.risu_ai._cbs.context import CBSContext, CBSContextChanges, default_variables
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuSettings
 
 
@@ -37,7 +37,7 @@ def test_a_context_cannot_be_changed_but_replaced() -> None:
 
 def test_everything_a_context_has_can_be_replaced() -> None:
     inputs = {field.name for field in dataclasses.fields(CBSContext) if field.init}
-    assert set(RisuContextChanges.__annotations__) == inputs
+    assert set(CBSContextChanges.__annotations__) == inputs
 
 
 def test_contexts_do_not_share_their_defaults() -> None:

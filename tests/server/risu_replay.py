@@ -154,7 +154,7 @@ class Replay:
         for number, chat in enumerate(stored):
             chat.setdefault("id", f"{self.name}-{number}")
         path = self.folder / f"{self.name}.bin"
-        risu_ai.Save.from_json({"characters": self.raws}).save(path)
+        risu_ai.Save.from_json({"characters": self.raws, "username": "Ann"}).save(path)
         before = {each["id"] for kind in ("characters", "groups", "sessions") for each in await self._listed(kind)}
         job = await finished(self.client, {"file": ("backup.bin", path.read_bytes())})
         assert job["status"] == "done", job

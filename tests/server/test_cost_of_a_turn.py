@@ -156,7 +156,7 @@ async def test_many_sessions_keep_what_was_made_of_their_lines(client: Client, m
 
 async def test_a_start_does_not_wait_for_engines_that_nobody_uses(client: Client) -> None:
     await say(client, "Hello")
-    assert "_risu_ai" not in vars(client.service.turns._talks)
+    assert "_risu_ai" not in vars(client.service.turns._adapters)
 
 
 def test_a_changed_builder_shares_what_is_compiled() -> None:

@@ -15,8 +15,6 @@ from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.risu_ai._files.file_kinds import is_database
 from tavernkit.risu_ai._files.kept_fields import GROUP_KEYS, with_kept_fields
-from tavernkit.risu_ai._files.preset import preset_from_database
-from tavernkit.risu_ai._files.preset_file import write_preset
 from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.item_files import NewItem, persona_item, read_item
@@ -88,6 +86,10 @@ class SaveSource:
 
     def preset_items(self) -> Iterator[tuple[str, NewItem]]:
         """Yield every preset; the active one with its current values, all without the user's keys."""
+        # Not above: these load RisuAI's engines, which a service without saves does not need.
+        from tavernkit.risu_ai._files.preset import preset_from_database
+        from tavernkit.risu_ai._files.preset_file import write_preset
+
         presets = {str(index): preset for index, preset in enumerate(self._save.presets)}
         active = self._active_preset
         old = presets.get(active)
