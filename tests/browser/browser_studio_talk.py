@@ -180,5 +180,6 @@ def test_a_group_talks_in_rounds_and_uses_tools(page: StudioPage) -> None:
     page.browser.keys("ctrl+enter")
     page.wait_for_text(".message .text", "So it is.")
     page.wait_for_text(".message:last-child .text", "Indeed.")
+    page.wait_for("return document.querySelector('#send')")
     names = page.browser.run("return [...document.querySelectorAll('.message header strong')].map(e => e.textContent)")
     assert sorted(names[-2:]) == ["Aria", "Luna"]

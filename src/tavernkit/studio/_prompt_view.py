@@ -227,7 +227,7 @@ def sources_view(look: Look) -> JsonObject:
             if kind == "lore"
         ],
         "fields": [
-            {"document": document, "pointer": pointer, "title": _field(pointer, title), "tokens": cost}
+            {"document": document, "pointer": pointer, "title": title, "tokens": cost}
             for kind, document, pointer, title, cost in kinds
             if kind != "lore"
         ],
@@ -266,6 +266,7 @@ def cache_view(look: Look, earlier: Sequence[Plan], label: str, profile: str) ->
         "tokens": turn.tokens,
         "cached": turn.cached_tokens,
         "common": turn.common_tokens,
+        "minimum": cache.profile.minimum,
         "share": round(turn.share, 4),
         "before": label or None,
         "broken": None
@@ -331,7 +332,3 @@ def _changes(look: Look, before: Look | None) -> JsonObject:
 def utf16_length(text: str) -> int:
     """Return the length of a text in UTF-16 units."""
     return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
-
-
-def _field(pointer: str | None, title: str) -> str:
-    return title or (pointer or "").rpartition("/")[2]

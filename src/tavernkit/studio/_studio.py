@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from tavernkit import __version__, risu_ai, silly_tavern
-from tavernkit._values import Json, JsonObject, LRUCache, thaw
+from tavernkit._values import Json, JsonObject, LRUCache, thaw, thaw_object
 from tavernkit.cache import PROFILES
 from tavernkit.conversation import ToolInput
 from tavernkit.errors import TavernKitError, WarningLog
@@ -334,7 +334,11 @@ class Studio:
                 wire = look.plan.request(reference=True, warn=warnings).wire
                 assert wire is not None
                 return {"body": thaw(wire.body), "url": wire.url}
-            return {"body": thaw(request_body(look.plan.request(dialect), warn=warnings))}
+            body = thaw_object(request_body(look.plan.request(dialect), warn=warnings))
+            if body.get("model") == "":
+                del body["model"]
+                warnings("no model is chosen, neither in the preset nor for the next turn")
+            return {"body": body}
 
         if dialect not in DIALECTS:
             raise StudioError(422, f"the dialect is one of {', '.join(DIALECTS)}", code="unknown_dialect")

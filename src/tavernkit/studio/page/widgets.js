@@ -45,9 +45,9 @@ export function Tabs({ label, tabs, chosen, choose, controls }) {
 
 /**
  * A dialog that keeps the focus and gives it back.
- * @param {{title: string, close: () => void, children?: any, wide?: boolean}} props
+ * @param {{title: string, close: () => void, children?: any, footer?: any, wide?: boolean}} props footer stays in sight
  */
-export function Dialog({ title, close, children, wide }) {
+export function Dialog({ title, close, children, footer, wide }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const id = useId();
   useEffect(() => {
@@ -65,6 +65,7 @@ export function Dialog({ title, close, children, wide }) {
       <button type="button" class="quiet" aria-label="Close" onClick=${close}>✕</button>
     </header>
     <div class="dialog-body" tabindex="0">${children}</div>
+    ${footer && html`<footer>${footer}</footer>`}
   </dialog>`;
 }
 
@@ -219,6 +220,31 @@ export function tokensAt(document, pointer) {
     (cost) => cost.document === document && cost.pointer === pointer,
   );
   return found ? found.tokens : null;
+}
+
+/** @type {Record<string, string>} words for fields whose names in files are none */
+const FIELD_NAMES = {
+  first_mes: "first message",
+  mes_example: "example dialogue",
+  alternate_greetings: "greeting",
+  depth_prompt: "character's note",
+  note_prompt: "author's note",
+  note: "author's note",
+  message: "next message",
+};
+
+/**
+ * What people call a place: "line 3, Aria", "example dialogue", the title of an entry.
+ * @param {string | null} pointer
+ * @param {string} [title] of the entry, the prompt or the line's speaker
+ */
+export function placeName(pointer, title = "") {
+  const [, line] = /\/messages?\/(\d+)\//.exec(pointer || "") || [];
+  if (line) return `line ${Number(line) + 1}${title ? `, ${title}` : ""}`;
+  if (title) return title;
+  const [owner, field] = ["", "", ...(pointer || "").split("/")].slice(-2);
+  if (/^\d+$/.test(field)) return `${FIELD_NAMES[owner] || owner} ${Number(field) + 2}`;
+  return FIELD_NAMES[field] || FIELD_NAMES[owner] || field.replaceAll("_", " ");
 }
 
 /** A text with what was added and removed. @param {{parts: import("./types").Part[]}} props */

@@ -20,10 +20,10 @@ import { ROLES } from "./edit_card.js";
 /** @typedef {import("../types").Json} Json */
 
 const LOGIC = [
-  [0, "any of the second keys"],
-  [3, "all of the second keys"],
-  [1, "not all of the second keys"],
-  [2, "none of the second keys"],
+  [0, "any second key"],
+  [3, "all second keys"],
+  [1, "not all second keys"],
+  [2, "no second key"],
 ];
 const POSITIONS = [
   [0, "before the character"],

@@ -68,7 +68,7 @@ const TEMPLATES = {
   context_template: [
     ["story_string"],
     ["chat_start", "example_separator"],
-    ["use_stop_strings", "names_as_stop_strings", "always_force_name2", "trim_sentences", "single_line"],
+    ["names_as_stop_strings", "always_force_name2", "use_stop_strings", "single_line", "trim_sentences"],
   ],
   instruct: [
     [],
@@ -89,21 +89,73 @@ const TEMPLATES = {
       "last_system_sequence",
       "user_alignment_message",
     ],
-    ["enabled", "wrap", "macro", "system_same_as_user", "sequences_as_stop_strings", "skip_examples"],
+    ["wrap", "macro", "system_same_as_user", "sequences_as_stop_strings", "skip_examples"],
   ],
   system_prompt: [["content", "post_history"], [], []],
 };
+
+/** @type {Record<string, string>} */
+const SWITCHES = {
+  names_as_stop_strings: "Stop at names",
+  always_force_name2: "End the prompt with the character's name",
+  use_stop_strings: "Stop at the separator and the chat start",
+  single_line: "Stop at the first line break",
+  trim_sentences: "Cut off unfinished sentences of replies",
+  wrap: "Line breaks around sequences",
+  macro: "Replace macros in sequences",
+  system_same_as_user: "System messages like the user's",
+  sequences_as_stop_strings: "Stop at sequences",
+  skip_examples: "Leave example dialogue unformatted",
+};
+// What counts where a template says nothing.
+const ON = ["names_as_stop_strings", "always_force_name2", "wrap", "macro", "sequences_as_stop_strings"];
+const INSTRUCT_NAMES = [
+  ["none", "never"],
+  ["force", "in groups and for other names"],
+  ["always", "always"],
+];
+const STORY_PLACES = [
+  [0, "before the chat"],
+  [1, "in the chat, at a depth"],
+];
 
 /** "input_sequence" is the input sequence. @param {string} name */
 const words = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 /** @param {{document: string}} props */
 export function TemplateEditor({ document }) {
-  const [long, short, switches] = TEMPLATES[documentOf(document)?.kind || ""] || [[], [], []];
+  const kind = documentOf(document)?.kind || "";
+  const [long, short, switches] = TEMPLATES[kind] || [[], [], []];
   return html`${long.map((name) => html`<${LongField} document=${document} pointer=${`/${name}`} label=${words(name)} size="tall" />`)}
     ${short.map((name) => html`<${LongField} document=${document} pointer=${`/${name}`} label=${words(name)} size="line" />`)}
+    ${
+      kind === "context_template" &&
+      html`<div class="grid">
+        <${ChoiceField}
+          document=${document}
+          pointer="/story_string_position"
+          label="Position"
+          options=${STORY_PLACES}
+          fallback=${0}
+        />
+        <${NumberField} document=${document} pointer="/story_string_depth" label="Depth" least=${0} fallback=${1} />
+        <${ChoiceField} document=${document} pointer="/story_string_role" label="Role" options=${ROLES} fallback=${0} />
+      </div>`
+    }
+    ${
+      kind === "instruct" &&
+      html`<div class="grid">
+        <${ChoiceField}
+          document=${document}
+          pointer="/names_behavior"
+          label="Names"
+          options=${INSTRUCT_NAMES}
+          fallback="force"
+        />
+      </div>`
+    }
     <div class="checks">
-      ${switches.map((name) => html`<${CheckField} document=${document} pointer=${`/${name}`} label=${words(name)} />`)}
+      ${switches.map((name) => html`<${CheckField} document=${document} pointer=${`/${name}`} label=${SWITCHES[name]} fallback=${ON.includes(name)} />`)}
     </div>`;
 }
 
@@ -150,6 +202,7 @@ export const Turn = ({ document }) =>
         nullable
         hint=${AS_PRESET}
       />
+      <${TextField} document=${document} pointer="/model" label="Model" hint=${AS_PRESET} />
       <${NumberField} document=${document} pointer="/seed" label="Seed of chance" fallback=${1} />
       <${NumberField} document=${document} pointer="/greeting" label="Greeting" least=${0} fallback=${0} />
     </div>

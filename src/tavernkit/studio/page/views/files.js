@@ -36,7 +36,6 @@ export function Files({ close }) {
         <tr>
           <th scope="col">Used</th>
           <th scope="col">Name</th>
-          <th scope="col" class="kind">Kind</th>
           <th scope="col"><span class="hidden">Actions</span></th>
         </tr>
       </thead>
@@ -55,28 +54,32 @@ export function Files({ close }) {
                     )}
                 />
               </td>
-              <th scope="row">${document.name} <small>${document.file || ""}</small></th>
-              <td class="kind">${KINDS[document.kind] || document.kind}</td>
-              <td class="row end">
-                <button
-                  type="button"
-                  class="quiet"
-                  aria-label=${`Download ${document.name}`}
-                  onClick=${() => attempt(() => download(`/documents/${document.id}/download`, document.name))}
-                >
-                  Download
-                </button>
-                ${
-                  !FIXED.includes(document.kind) &&
-                  html`<button
+              <th scope="row">
+                ${document.name}${" "}
+                <small>${[KINDS[document.kind] || document.kind, document.file].filter(Boolean).join(", ")}</small>
+              </th>
+              <td>
+                <div class="row end">
+                  <button
                     type="button"
                     class="quiet"
-                    aria-label=${`Remove ${document.name}`}
-                    onClick=${() => removeDocument(document.id)}
+                    aria-label=${`Download ${document.name}`}
+                    onClick=${() => attempt(() => download(`/documents/${document.id}/download`, document.name))}
                   >
-                    Remove
-                  </button>`
-                }
+                    Download
+                  </button>
+                  ${
+                    !FIXED.includes(document.kind) &&
+                    html`<button
+                      type="button"
+                      class="quiet"
+                      aria-label=${`Remove ${document.name}`}
+                      onClick=${() => removeDocument(document.id)}
+                    >
+                      Remove
+                    </button>`
+                  }
+                </div>
               </td>
             </tr>`,
         )}

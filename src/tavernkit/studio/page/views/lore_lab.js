@@ -50,7 +50,7 @@ function Scan() {
   }, [text, withChat, workspace.revision]);
 
   const rows = (found?.rows || []).filter((row) => only === "all" || row.active === (only === "in"));
-  return html`<div class="two">
+  return html`<div class="two scan">
     <section aria-label="Text">
       <div class="field long">
         <span aria-hidden="true">A text to scan</span>
@@ -64,7 +64,6 @@ function Scan() {
         />
         <span>After the chat so far</span>
       </label>
-      ${found && html`<${Keep} text=${text} rows=${found.rows} />`}
     </section>
     <section aria-label="Entries">
       ${failure && html`<p class="problem" role="alert">${failure}</p>`}
@@ -90,6 +89,7 @@ function Scan() {
       </div>
       <${LoreRows} rows=${rows} total=${only === "all" ? found?.total || 0 : rows.length} />
     </section>
+    ${found && html`<${Keep} text=${text} rows=${found.rows} />`}
   </div>`;
 }
 
@@ -216,5 +216,11 @@ function Chart() {
       <li><i class="dot chart-fired"></i>fired</li>
       <li><i class="dot chart-recursion"></i>called by another entry</li>
       <li><i class="dot chart-over"></i>did not fit the budget</li>
-    </ul>`;
+    </ul>
+    <details class="turns">
+      <summary>One column per message of the user</summary>
+      <ol>
+        ${found.turns.map((/** @type {any} */ turn) => html`<li dir="auto">${turn.text || "…"}</li>`)}
+      </ol>
+    </details>`;
 }

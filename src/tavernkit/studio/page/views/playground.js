@@ -19,7 +19,7 @@ export function Playground() {
     <header class="row">
       <h2>Playground</h2>
       <label class="field">
-        <span>As in</span>
+        <span>Platform</span>
         <select id="engine" onChange=${(/** @type {any} */ event) => setEngine(event.target.value)}>
           <option value="silly_tavern" selected=${engine === "silly_tavern"}>SillyTavern</option>
           <option value="risu_ai" selected=${engine === "risu_ai"}>RisuAI</option>
@@ -150,7 +150,15 @@ function Regex({ engine }) {
         matches.some((/** @type {any} */ match) => match.groups?.length) &&
         html`<h3>Groups</h3>
           <ol class="groups">
-            ${matches.map((/** @type {any} */ match) => html`<li>${match.groups.map((/** @type {any} */ group) => html`<code>${group ?? ""}</code> `)}</li>`)}
+            ${matches.map(
+              (/** @type {any} */ match) =>
+                html`<li>
+                  ${match.groups.map(
+                    (/** @type {any} */ group, /** @type {number} */ place) =>
+                      html`<span>${`$${place + 1}`} <code>${group ?? ""}</code></span>`,
+                  )}
+                </li>`,
+            )}
           </ol>`
       }
     </section>

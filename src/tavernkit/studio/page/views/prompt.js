@@ -3,7 +3,7 @@
 import { documentOf, latency, reveal, setValue, turn, useStudio } from "../store.js";
 import { at } from "../patch.js";
 import { Fragment, html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { Dot, Empty, Tabs, counted } from "../widgets.js";
+import { Dot, Empty, Tabs, counted, placeName } from "../widgets.js";
 import { CacheBar, Changes, Checks, LeftOut, LoreRows, Payload, Tokens } from "./prompt_details.js";
 
 /** @typedef {import("../types").Block} Block */
@@ -79,14 +79,14 @@ function Ask() {
       </select>
     </label>
     <label class="field">
-      <span>As in</span>
+      <span>Platform</span>
       <select id="platform" onChange=${choose("/platform")}>
         <option value="silly_tavern" selected=${asked.platform === "silly_tavern"}>SillyTavern</option>
         <option value="risu_ai" selected=${asked.platform === "risu_ai"}>RisuAI</option>
       </select>
     </label>
     <label class="field">
-      <span>For</span>
+      <span>API</span>
       <select id="dialect" onChange=${choose("/dialect")}>
         ${workspace.dialects.map((name) => html`<option value=${name} selected=${name === asked.dialect}>${name}</option>`)}
       </select>
@@ -307,7 +307,7 @@ function Words({ piece, block, source, first, chosen, show }) {
 }
 
 /** @param {Source} source */
-const nameOf = (source) => `${documentOf(source.document)?.name || ""} ${source.title || placeName(source.pointer)}`;
+const nameOf = (source) => `${documentOf(source.document)?.name || ""} ${placeName(source.pointer, source.title)}`;
 
 /** @param {Source} source @param {{from: number, to: number}} piece */
 function openAt(source, { from, to }) {
@@ -322,7 +322,7 @@ function Origin({ block, piece, sources, close }) {
   return html`<aside id="origin" class=${`f-${block.family}`} aria-label="Where this came from">
     <header>
       <strong>${owner ? owner.name : source?.label || block.source}</strong>
-      ${source && html`<span>${source.title || placeName(source.pointer)}</span>`}
+      ${source && html`<span>${placeName(source.pointer, source.title)}</span>`}
       <small>${KINDS[piece.span.kind]}${piece.span.how ? `: ${piece.span.how}` : ""}</small>
       <button type="button" class="quiet" aria-label="Close" onClick=${close}>✕</button>
     </header>
@@ -346,6 +346,3 @@ const Excerpt = ({ text, from, to }) =>
     to,
     to + AROUND,
   )}${text.length > to + AROUND ? "…" : ""}`;
-
-/** "/data/first_mes" is the first mes. @param {string | null} pointer */
-const placeName = (pointer) => (pointer || "").split("/").pop()?.replaceAll("_", " ") || "";

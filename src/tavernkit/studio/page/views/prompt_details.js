@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { attempt, reveal, useStudio } from "../store.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { Empty, Parts, counted } from "../widgets.js";
+import { Empty, Parts, counted, placeName } from "../widgets.js";
 
 /** @typedef {import("../types").Build} Build */
 /** @typedef {import("../types").Cost} Cost */
@@ -68,7 +68,7 @@ function Link({ cost }) {
   const { documents } = useStudio();
   const { document, pointer, title } = cost;
   const owner = documents.get(document || "");
-  const name = title || pointer || "";
+  const name = placeName(pointer, title);
   if (!owner) return html`<span>${name}</span>`;
   return html`<button
     type="button"
@@ -151,6 +151,10 @@ export function Payload({ build }) {
 ${text}</pre>`;
 }
 
+/** @param {{profile: string, minimum: number, common: number}} found */
+const tooShort = ({ profile, minimum, common }) =>
+  `${profile} caches nothing shorter than ${counted(minimum, "token")}; the last turn began with the same ${counted(common, "token")}.`;
+
 /** What a provider's cache keeps of this prompt. @param {{build: Build}} props */
 export function CacheBar({ build }) {
   const { workspace } = useStudio();
@@ -182,6 +186,7 @@ export function CacheBar({ build }) {
           <span> reused: ${found.cached.toLocaleString("en")} of ${counted(found.tokens, "token")}</span>
           ${found.before && html`<br /><small class="plain">after the turn “${found.before}”</small>`}
         </p>
+        ${found.common < found.minimum && html`<p class="note">${tooShort(found)}</p>`}
         <div class="bar" role="img" aria-label=${`${found.cached} of ${found.tokens} tokens come from the cache`}>
           ${found.parts.map(
             (/** @type {any} */ part) =>
@@ -238,7 +243,7 @@ export function Checks() {
         html`<li class=${severity}>
           <span class="state">${severity}</span>
           <div>
-            <${Link} cost=${{ document, pointer, title: pointer.split("/").pop() || code }} />
+            <${Link} cost=${{ document, pointer, title: pointer ? "" : code }} />
             <p>${message}</p>
             ${hint && html`<p>${hint}</p>`}
           </div>

@@ -19,19 +19,17 @@ export function SaveDialog({ close }) {
     for (const each of waiting) await save(/** @type {Document} */ (each), false);
     close();
   };
-  return html`<${Dialog} title="Save" close=${close} wide>
+  const footer = html`${changed.length > 0 && html`<p class="note">A copy of what was there is kept.</p>`}
+    <button type="button" onClick=${close}>${waiting.length ? "Not now" : "Close"}</button>
+    ${
+      waiting.length > 0 &&
+      html`<button type="button" class="main" id="save-all" onClick=${() => attempt(saveAll)}>
+        Save ${waiting.length === 1 ? waiting[0]?.file || waiting[0]?.name : counted(waiting.length, "file")}
+      </button>`
+    }`;
+  return html`<${Dialog} title="Save" close=${close} footer=${footer} wide>
     ${changed.length === 0 && html`<p>Everything is as it was opened. There is nothing to save.</p>`}
     ${changed.map((id) => html`<${Row} key=${id} id=${id} />`)}
-    ${changed.length > 0 && html`<p class="note">A copy of what was there is kept.</p>`}
-    <div class="row end">
-      <button type="button" onClick=${close}>${waiting.length ? "Not now" : "Close"}</button>
-      ${
-        waiting.length > 0 &&
-        html`<button type="button" class="main" id="save-all" onClick=${() => attempt(saveAll)}>
-          Save ${waiting.length === 1 ? waiting[0]?.file || waiting[0]?.name : counted(waiting.length, "file")}
-        </button>`
-      }
-    </div>
   <//>`;
 }
 

@@ -148,14 +148,16 @@ export function TalkView() {
         ${
           coming
             ? html`<button type="button" class="main" id="stop" onClick=${stop}>Stop</button>`
-            : html`<button type="button" class="main" id="send" onClick=${send}>Send</button>`
+            : html`<button type="button" class="main" id="send" onClick=${send}>Send</button>
+                <button type="button" id="impersonate" onClick=${() => ask("impersonate")}>Impersonate</button>
+                ${talk.group?.map(
+                  ({ name }) =>
+                    html`<button type="button" class="speak" onClick=${() => ask("speak", name)}>
+                      ${name} speaks
+                    </button>`,
+                )}
+                ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Take back the last turn</button>`}`
         }
-        <button type="button" id="impersonate" onClick=${() => ask("impersonate")}>Impersonate</button>
-        ${talk.group?.map(
-          ({ name }) =>
-            html`<button type="button" class="speak" onClick=${() => ask("speak", name)}>${name} speaks</button>`,
-        )}
-        ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Take back the last turn</button>`}
       </div>
     </div>
     ${seen && html`<${Seen} plan=${seen} close=${() => setSeen(null)} />`}
@@ -179,22 +181,16 @@ function TalkLine({ line, last, coming, busy, ask, alter, look }) {
       <strong>${line.name}</strong>
       ${line.hidden && html`<small>hidden</small>`}
       ${
-        (line.swipes > 1 || (reply && last)) &&
+        // Both programs swipe the last reply only.
+        reply &&
+        last &&
+        !busy &&
         html`<span class="swipes" role="group" aria-label="Swipes">
-          <button
-            type="button"
-            class="quiet"
-            aria-label="Earlier version"
-            onClick=${() => alter("swipe_left", line.index)}
-          >
+          <button type="button" class="quiet" aria-label="Earlier version" onClick=${() => alter("swipe_left")}>
             ‹
           </button>
           <small>${line.swipe + 1}/${Math.max(1, line.swipes)}</small>
-          ${
-            reply &&
-            last &&
-            html`<button type="button" class="quiet" aria-label="Next version" onClick=${() => ask("swipe")}>›</button>`
-          }
+          <button type="button" class="quiet" aria-label="Next version" onClick=${() => ask("swipe")}>›</button>
         </span>`
       }
     </header>
@@ -300,7 +296,7 @@ function ModelChoice({ talk, setTalk }) {
     ${
       talk.model === "scripted" &&
       html`<details class="script">
-        <summary>Script</summary>
+        <summary>What it says</summary>
         <label class="field">
           <span>One reply per line</span>
           <textarea
