@@ -290,13 +290,13 @@ class LRUCache(Generic[K, V]):
 
 
 class IdentityCache(Generic[V]):
-    """A cache of values by the objects they were made of; equal objects count as different ones."""
+    """A cache of values by the objects they were made from; equal objects count as different ones."""
 
     def __init__(self, max_size: int) -> None:
         self._made: LRUCache[tuple[int, ...], tuple[tuple[object, ...], V]] = LRUCache(max_size)
 
     def get(self, *parts: object) -> V | None:
-        """Return the value that was made of these very objects, or nothing."""
+        """Return the value made from exactly these objects, or None."""
         known = self._made.get(tuple(map(id, parts)))
         return None if known is None else known[1]
 

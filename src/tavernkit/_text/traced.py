@@ -124,9 +124,9 @@ class Traced(str):
     plain: str
     """The text without its pieces."""
     spans: tuple[object, ...] | None
-    """What source maps show of its pieces, made once."""
+    """The spans that source maps show, made once."""
     stripped: tuple[str | None, str] | None
-    """What was stripped from it last, and what that left: the same text each time, so that caches know it."""
+    """The last stripped characters and the result: the same object each time, so that caches find it."""
 
     def __add__(self, other: str, /) -> str:
         return _concatenated((self, other))

@@ -52,7 +52,7 @@ DEFAULT_ESCAPE_HATCH = EscapeHatch()
 
 
 def mask(text: str, escape_hatch: EscapeHatch = DEFAULT_ESCAPE_HATCH) -> tuple[str, dict[str, str]]:
-    """Hide the verbatim parts of a text; return it with the text behind each placeholder."""
+    """Hide the verbatim parts of a text; return it with the original text of each placeholder."""
     placeholders: dict[str, str] = {}
     text = _hide_all(text, "\0", "NUL", "\0", placeholders)
     for kind, opening, closing in _ZONES:

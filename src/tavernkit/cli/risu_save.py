@@ -19,7 +19,7 @@ class ChosenChat:
     inputs: RisuAIInputs
     settings: Settings
     has_persona: bool
-    """True if the user's name is that of a persona, which was switched to."""
+    """True if a persona has the user's name; it is then the active persona."""
 
 
 def read_save(
@@ -32,7 +32,7 @@ def read_save(
         character: The name or id of the character or group.
         chat: The name or id of the chat.
         preset: The name of a preset to switch to.
-        user: A name; if a persona has it, that persona is switched to.
+        user: The user's name; a persona with this name becomes the active one.
     """
     with naming(path):
         save = Save.load(path if path.is_dir() else readable(path))

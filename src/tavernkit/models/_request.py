@@ -94,7 +94,7 @@ class Request:
     tools: Sequence[FrozenObject] = ()
     """Functions that the model may call."""
     tool_choice: FrozenJson = None
-    """True if a tool must be called, in OpenAI's shape: ``auto``, ``none``, ``required`` or a function."""
+    """Whether the model must call a tool, in OpenAI's shape: ``auto``, ``none``, ``required`` or a function."""
     response_format: FrozenObject | None = None
     """The required format of the reply, such as a JSON schema, as in OpenAI's API."""
     dialect: str = "openai"

@@ -62,7 +62,7 @@ class BaseBuilder(Generic[ContextT, StateT]):
 
     @property
     def own_context(self) -> ContextT:
-        """The context of the builder's own inputs, made when they were checked: its clock stands still since."""
+        """The context of the builder's own inputs, made when they were checked; its clock shows that time."""
         if self._made is None:
             self._made = self.context_class.make(**self._inputs)
         return self._made  # pyright: ignore[reportReturnType]  # ContextT is what context_class makes

@@ -57,10 +57,10 @@ class TurnInputs:
     lines: Sequence[object]
     """The lines of the chat."""
     words: Callable[[object], object]
-    """Gives what is sent of a line: what it says, and who says it."""
+    """Returns the parts of a line that are sent: its text and speaker."""
 
     def same(self, other: TurnInputs) -> bool:
-        """Return True if everything is the same, but for the chat and the lore."""
+        """Return True if everything except the chat and the lore is the same."""
         if not _same(self.more, other.more):
             return False
         for name in _names(self.context):
@@ -103,7 +103,7 @@ class KnownText:
     text: str
     of_lore: bool
     often: bool = False
-    """True if it stands in its place several times, and always comes from the same place."""
+    """True if the text occurs there several times, always from the same source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class KnownTexts:
             key = place, block.content
             known = last.texts.get(key)
             if key in seen and known is not None and not known.often:
-                found.pop(seen[key], None)  # which of the two is the known one cannot be told
+                found.pop(seen[key], None)  # either of the two could be the known one
                 continue
             seen[key] = id(block)
             if known is not None and (same_lore or not known.of_lore) and last.inputs.same_line(inputs, place):
@@ -186,7 +186,7 @@ class KnownTexts:
             if key not in texts:
                 texts[key] = before.get(id(block)) or _kept(text, in_chat=isinstance(place, int))
                 continue
-            # Of two with the same words it cannot be told which is which, unless they come from the same place.
+            # Two texts with the same words cannot be told apart, unless they come from the same source.
             known = texts[key]
             same = known is not None and pieces_of(known.text) == pieces_of(text)
             texts[key] = KnownText(text, known.of_lore, often=True) if known is not None and same else None
@@ -249,7 +249,7 @@ def _kept(text: str, *, in_chat: bool) -> KnownText | None:
 def _is_pure(via: Via | None) -> bool:
     while via is not None:
         change = via.change
-        # What a regex script writes is in the text itself; a macro in it has a change of its own.
+        # Text written by a regex script is in the text itself; a macro in it is recorded as another change.
         if change.kind != "replaced" and (change.kind != "expanded" or change.name.lower() not in _PURE_MACROS):
             return False
         via = via.before

@@ -35,7 +35,7 @@ class TracedBuild:
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Traced input texts that the build did not use, each with the reason."""
     contents: Sequence[str] | None = None
-    """The texts of all blocks of the first build, traced where they can be; None if that of a block may be another."""
+    """The texts of all blocks of the first build, traced if possible; None if the text of a block may differ."""
 
 
 Again: TypeAlias = Callable[["Plan"], TracedBuild]
@@ -98,7 +98,7 @@ def with_traced_texts(
             return None
         used[key] = found[key].pop(0)
         texts.append(used[key])
-    # If the same words stand there more often, it cannot be told which they are, unless they come from the same place.
+    # If the same words occur there more often, they cannot be told apart, unless they come from the same source.
     if any(pieces_of(left) != pieces_of(text) for key, text in used.items() for left in found[key]):
         return None
     return all_texts(plan, blocks, texts)
@@ -132,7 +132,7 @@ class TracedTexts:
 
     @cached_property
     def _parts(self) -> Sequence[str] | None:
-        """The traced texts that a text prompt consists of; None if it has others."""
+        """The traced texts of a text prompt; None if it contains others."""
         contents, rendered, text_of = self._build.contents, self._plan.rendered, self._build.text_of
         if contents is None or rendered is None or text_of is None or self._payload is not None:
             return None
@@ -145,7 +145,7 @@ class TracedTexts:
 
     @cached_property
     def _plain_blocks(self) -> Sequence[tuple[Block, str]] | None:
-        """The blocks that the messages are one by one, with their texts; None if a message may be something else."""
+        """The blocks, one for each message, with their texts; None if a message may be made of several."""
         contents, blocks = self._build.contents, self._plan.plain_blocks
         if contents is None or blocks is None or self._build.text_of is None or self._payload is not None:
             return None
@@ -203,7 +203,7 @@ class TracedTexts:
 
     @cached_property
     def _sent(self) -> tuple[Plan, list[tuple[str, str, str]], Sequence[Block | None]]:
-        """The plan with traced texts, what is sent of it, and of each text the block that it is, if it is one."""
+        """The plan with traced texts, the texts that are sent, and the block of each text that is a whole block."""
         traced, text_of = self._traced, self._build.text_of
         blocks = traced.plain_blocks if self._payload is None and text_of is not None else None
         if blocks is not None:
@@ -311,7 +311,7 @@ def _texts_in(value: object, pointer: str, *, worded: bool) -> Iterator[tuple[st
 def _twin(
     text: str, known: Sequence[str], index: int, whole: Mapping[int, Block], own: Mapping[str, Block]
 ) -> tuple[str, bool, Block | None]:
-    """Return the traced version of a text; if there is none, it is compared with the text in its place."""
+    """Return the traced version of a text; if there is none, compare it with the text at the same place."""
     near = known[index] if index < len(known) else ""
     if near != text:
         same = next((each for each in known if each == text), None)
@@ -340,7 +340,7 @@ def _spans_of(text: str) -> tuple[Span, ...]:
 
 
 def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
-    """Return the spans of joined texts, made of those of each; None if a change goes on from one to the next."""
+    """Return the spans of joined texts; None if a change spans two of them."""
     found: list[Span] = []
     at = 0
     last: Piece | None = None
@@ -363,7 +363,7 @@ def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
 
 
 def _moved(spans: Sequence[Span], by: int) -> list[Span]:
-    """Return spans of a text as those of a text in which it stands further behind."""
+    """Return spans with their offsets increased, for a text that contains this one."""
     return [
         Span(
             span.start + by,

@@ -111,7 +111,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
         Messages of the chat that are unchanged blocks of the plan get their places afterwards, so most of them need not
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced messages
-        appears elsewhere, the whole chat is traced. Hooks see all of it; what they made of the context is ``built``.
+        appears elsewhere, the whole chat is traced. Hooks see all of it; ``built`` is the context as they left it.
         """
         from tavernkit.risu_ai._sources import MessageTexts, has_own_chat, place_of, traced_context, turn_inputs
 

@@ -53,7 +53,7 @@ class RisuAIInputs(CommonInputs, total=False):
     toggles: Mapping[str, bool | int | float | str]
     """Values of the toggles that prompts ask for."""
     inlays: Mapping[str, Inlay]
-    """The pictures, sounds and films that messages name."""
+    """The pictures, sounds and videos that messages name."""
     tool_calls: Mapping[str, Mapping[str, object]]
     """Tool calls that messages name by ``<tool_call>`` marks: ``call`` in OpenAI's shape and ``result``, by id."""
     memory: MemoryModels | None

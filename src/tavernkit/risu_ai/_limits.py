@@ -63,7 +63,7 @@ MAX_SCRIPT_TEXT = 2_000_000
 """The longest text that regex scripts run over: every match of every character takes memory."""
 
 MAX_FILLED_TEXT = 16_000_000
-"""Characters that filling a slot, a place for lore or a group of a match may make of a text."""
+"""The maximum characters of a text after slots, places for lore and groups of a match are filled."""
 
 MAX_PRINTED_MESSAGES = 100_000
 """Messages that a template may print: its cards may print the whole chat each."""

@@ -79,7 +79,7 @@ class RisuPlan(Plan):
         Args:
             messages: The messages that are sent.
             rules: The rules of the model that is asked.
-            own: The messages of this plan, of which those that are sent were made.
+            own: The messages of this plan from which the sent ones were made.
         """
         if rules.model == self.rules.model and (messages is own or list(messages) == list(own)):  # the same objects
             return self

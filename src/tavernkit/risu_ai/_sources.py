@@ -119,9 +119,9 @@ class MessageTexts:
                     self.others.append((index, block, known.place))
 
     def kept(self, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
-        """Return the messages that a prompt is made of besides those that are known, unchanged, or not in it.
+        """Return the messages of a prompt, without those that are known, unchanged or left out.
 
-        All of them, if the result may depend on how many there are.
+        Returns all of them if the result may depend on their number.
 
         Args:
             plan: The plan.

@@ -47,7 +47,7 @@ async def change_message(
         chat_id: The chat.
         message_id: The message.
         change: The change.
-        rewrite: What the platform makes of it.
+        rewrite: Applies the platform's rules to the change.
     """
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
         _refuse_impossible(line, change)

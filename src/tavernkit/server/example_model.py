@@ -37,7 +37,7 @@ class ExampleModel(AsyncContext):
         messages = request.messages or ()
         if on_delta is not None or any(isinstance(each, Message) and each.attachments for each in messages):
             return await ScriptedModel(_reply).send(request, on_delta=on_delta)
-        # What ScriptedModel does, without a body of the request that nobody gets.
+        # The same as ScriptedModel, without making a request body that is never sent.
         said = (_text(each) for each in reversed(messages) if _is_text_of_user(each))
         answer, collected = _answer(next(said, NOTHING)), Accumulator()
         collected.add(OpenAIReader().read(answer.body(request.model or ScriptedModel().name)))

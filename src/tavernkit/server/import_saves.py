@@ -23,7 +23,7 @@ from tavernkit.server.library import RISU_AI, StoredPersona
 SAVE_SUFFIXES = (".bin", ".risudat")
 _LIVE = "live"
 _LIVE_NAME = "RisuAI"
-"""How items are called that hold current values which no stored item has."""
+"""Name of items with current values that no stored item has."""
 _CHECKED_BYTES = 16
 
 

@@ -79,7 +79,7 @@ def _preset(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewIt
 
 
 def unused_body(preset: st.Preset) -> list[str]:
-    """Return warnings about what a preset adds to requests of its own connection: here, upstreams do that."""
+    """Return warnings about fields that a preset adds to requests of its own connection: here, upstreams do that."""
     if preset.chat_completion_source != "custom":
         return []
     return [

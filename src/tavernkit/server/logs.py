@@ -58,7 +58,7 @@ def set_up_logs(config: ServerConfig) -> None:
         logger.setLevel(config.log_level.upper())
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
-    # It warns about every invalid upload, which the client is told anyway, and not in our format.
+    # It logs every invalid upload in another format, and the client gets that error anyway.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 

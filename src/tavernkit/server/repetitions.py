@@ -1,4 +1,4 @@
-"""Repeated requests: what is known about them, and what they have left in the chat."""
+"""Repeated requests: what is known about them, and what they left in the chat."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def repeated_lines(
     if known.message_id is not None:
         latest = await turns.turn_of_message(connection, chat.id, known.message_id)
         if latest is not None and latest.status in ANSWERED:
-            return _answer(latest)  # somebody repeated it without the key
+            return _answer(latest)  # it was repeated without the key
     if any(line.role != "user" for line in own):
         raise _moved_on()  # tool results must follow their calls
     return own

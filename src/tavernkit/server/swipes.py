@@ -26,7 +26,7 @@ def with_swipe(native: JsonObject, number: int) -> JsonObject:
 
 
 def without_swipe(native: JsonObject, number: int) -> JsonObject:
-    """The message with a reply less; if it was shown, the one behind it is. Its text is the caller's business.
+    """The message without one of its replies; if that was shown, the next one is. The caller sets its text.
 
     Args:
         native: The message, which has several replies.

@@ -111,7 +111,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         Lines of the chat that are unchanged messages of the plan get their places afterwards, so most of them need not
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
-        appears elsewhere, the whole chat is traced. Hooks see all of it; what they made of the context is ``built``.
+        appears elsewhere, the whole chat is traced. Hooks see all of it; ``built`` is the context as they left it.
         """
         from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, has_own_chat, place_of, turn_inputs
         from tavernkit.silly_tavern._sources import traced_context

@@ -109,9 +109,9 @@ class LineTexts:
             self.steady += self.others
 
     def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
-        """Return the lines that a prompt is made of besides those that are known, unchanged, or not in it.
+        """Return the lines of a prompt, without those that are known, unchanged or left out.
 
-        All of them, if the result may depend on how many there are.
+        Returns all of them if the result may depend on their number.
 
         Args:
             context: The inputs of the build.

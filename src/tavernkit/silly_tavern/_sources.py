@@ -134,7 +134,7 @@ def _shorten(whole: Mapping[str, object], short: Mapping[str, object], state: Bu
 
 
 def _without(preset: Preset | None, identifiers: Container[object]) -> Preset | None:
-    """Return a preset without some of its own prompts; SillyTavern's stay, as others stand beside them."""
+    """Return a preset without some of the user's prompts; SillyTavern's stay, because texts are placed next to them."""
     if preset is None or not identifiers:
         return preset
     prompts = [each for each in preset.prompts if each.system_prompt is not False or each.identifier not in identifiers]

@@ -196,7 +196,7 @@ class Talk:
         workspace = self._studio.workspace
         before = workspace.state
         if operation == "undo":
-            # The page has one undo: that of the documents, which the chat is one of.
+            # The page has one undo for all documents, and the chat is one of them.
             changed = workspace.undo()
             return self.describe(), changed
         conversation = self._open()
@@ -274,7 +274,7 @@ class Talk:
         return self._conversation
 
     def _with_fitting_chat(self, state: State) -> State:
-        """Return a state whose chat is one of the platform's; a chat of the other program is copied."""
+        """Return a state whose chat belongs to the platform; a chat of the other program is copied."""
         document = self._chat_document(state)
         risu = Turn.of(state).platform == RISU_AI
         if risu == (document.format == RISU_CHAT):

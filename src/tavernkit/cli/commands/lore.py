@@ -244,7 +244,7 @@ def convert(
 
 @app.command("index")
 def index(
-    book: Annotated[Path, typer.Argument(help="A world file of SillyTavern's.", show_default=False)],
+    book: Annotated[Path, typer.Argument(help="A SillyTavern world book.", show_default=False)],
     target: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write it (default: next to the book).")
     ] = None,

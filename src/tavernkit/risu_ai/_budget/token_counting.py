@@ -44,7 +44,7 @@ _TOKENIZERS = (
 
 
 _EXACT = frozenset({1, 2})
-"""RisuAI's numbers of tokenizers that are OpenAI's own, so that their numbers of tokens are right."""
+"""RisuAI's numbers of OpenAI's own tokenizers: their token ids are exact."""
 
 
 class MessageCounter:
@@ -83,7 +83,7 @@ class MessageCounter:
 
 
 def encoder(model: str) -> Callable[[str], Sequence[int]] | None:
-    """Return what splits texts into the tokens of a model; None if the numbers of its tokens are not known."""
+    """Return a function that gives the token ids of a text; None if the model's ids are not known."""
     if model_info(model).tokenizer not in _EXACT:
         return None
     tokenizer = _estimator(model)

@@ -85,7 +85,7 @@ class Asker:
                 self._waiting.cancel()
             await asyncio.wait([future])
             if not future.cancelled():
-                future.exception()  # no one else reads it
+                future.exception()  # nothing else reads it
             raise
 
 

@@ -98,7 +98,7 @@ def read_index(source: Source) -> BackupIndex:
 
 
 def find_database(source: Source) -> BackupEntry | None:
-    """Search a damaged backup for the start of the last database, whatever the lengths before it say."""
+    """Search a damaged backup for the start of the last database, ignoring the lengths before it."""
     mark = _LENGTH.pack(len(DATABASE_ENTRY)) + DATABASE_ENTRY.encode()
     found, begin, kept = -1, 0, b""
     with source.open() as stream:

@@ -8,7 +8,7 @@ from tavernkit.errors import LimitExceededError
 
 GZIP = b"\x1f\x8b\x08"
 _SALVAGE_CHUNK = 512
-"""How much is decompressed at a time in damaged data: of the piece with the damage nothing is left."""
+"""How much is decompressed at a time in damaged data; the piece with the damage is lost."""
 _GZIP_TRAILER, _ZLIB_TRAILER = 8, 4
 _HAS_CHECKSUM, _HAS_EXTRA, _HAS_NAME, _HAS_COMMENT = 2, 4, 8, 16
 

@@ -79,7 +79,7 @@ def make_group(
 
 
 def lore_module(module_id: str, name: str, book: object, *, warn: Warn) -> RisuModule:
-    """Make a module that has nothing but the lore of a book, as RisuAI takes lore from elsewhere.
+    """Make a module that contains only the lore of a book, because RisuAI has no separate books.
 
     Args:
         module_id: The id of the module.

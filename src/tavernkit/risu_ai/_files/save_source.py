@@ -79,7 +79,7 @@ def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[
 
 
 def _unknown(data: bytes) -> str:
-    """Say what a file is that could not be decoded, as far as its bytes tell."""
+    """Describe a file that could not be decoded, as far as its bytes show what it is."""
     if not data:
         return "nothing: the file is empty"
     if is_text(data[:_LOOK]):

@@ -83,7 +83,7 @@ class CardWriter:
         return ()
 
     def print(self, cards: Sequence[TemplateCard], printer: Printer) -> list[Omission]:
-        """Print a template; tells which texts of it are not in the prompt, and why."""
+        """Print a template, and report which of its texts are not in the prompt, and why."""
         left_out: list[Omission] = []
         automatic = self.automatic_cache_point and not any(isinstance(card, CacheCard) for card in cards)
         only_chat = sum(isinstance(card, ChatCard) for card in cards) == 1

@@ -45,7 +45,7 @@ class Printer:
         return self._messages
 
     def push(self, messages: Iterable[PromptMessage], place: str = "") -> None:
-        """Print messages; blank ones are left out. ``place`` is what explanations say of where that is."""
+        """Print messages; blank ones are left out. ``place`` names the place in explanations."""
         for message in messages:
             last = self._messages[-1] if self._messages else None
             if message is last:
@@ -110,7 +110,7 @@ def _joinable(last: PromptMessage, message: PromptMessage) -> bool:
 
 
 def systemize(messages: Iterable[PromptMessage]) -> None:
-    """Turn what was said into system messages that tell who said it; the messages themselves are changed."""
+    """Turn chat messages into system messages that name the speaker; the messages themselves are changed."""
     for message in messages:
         if message.role not in {"user", "assistant"}:
             continue

@@ -58,7 +58,7 @@ class Texts:
 
 
 class _Untraced(Texts):
-    """Expands texts that nobody will ask where they come from."""
+    """Expands texts without tracing where they come from."""
 
     def _expand(self, text: str, context: CBSContext) -> str:
         return super()._expand(plain(text), context)

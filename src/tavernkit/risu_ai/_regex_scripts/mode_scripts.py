@@ -19,7 +19,7 @@ _OVERHEAD = 256
 
 @dataclass(frozen=True, slots=True)
 class FixedResult:
-    """What the scripts saw of a text, what tells them from others, and what they gave."""
+    """The text that the scripts ran on, the key of the scripts, and their result."""
 
     expanded: str
     scripts_key: Hashable
@@ -29,8 +29,8 @@ class FixedResult:
 class FixedTexts:
     """Remembers texts for all lists of scripts together. ``scripts`` is a list as it runs in a mode.
 
-    ``version`` is that of the CBS functions, which applications may add to. ``stretches`` are for texts that not all
-    scripts make the same of.
+    ``version`` is that of the CBS functions, which applications may add to. ``stretches`` are for texts whose results
+    depend on the context for some scripts.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class FixedTexts:
         self.stretches = ScriptStretches(CACHED_SCRIPT_CHARACTERS // 2)
 
     def get(self, scripts: Hashable, version: int, text: str) -> FixedResult | None:
-        """What all scripts make of a text, if that is always the same."""
+        """Return the result of all scripts for a text, if it is always the same."""
         return self._results.get((scripts, version, text))
 
     def put(self, scripts: Hashable, version: int, text: str, result: FixedResult) -> None:
-        """Remember what all scripts make of a text."""
+        """Remember the result of all scripts for a text."""
         self._results.put((scripts, version, text), result)
 
 
@@ -74,7 +74,7 @@ class ModeScripts:
     ready: Sequence[ReadyScript]
     cbs_patterns: Sequence[str]
     fixed_key: Hashable
-    """What tells their results from those of other scripts, but for the patterns that have CBS."""
+    """The key of their results, without the patterns that contain CBS."""
 
     @classmethod
     def of(cls, scripts: Sequence[RegexScript], mode: ScriptMode) -> ModeScripts:

@@ -1,4 +1,4 @@
-"""What scripts make of a text, and results that are not made again."""
+"""Results of scripts, and a cache of them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class ScriptResult:
 
 
 ResultKey: TypeAlias = tuple[str, str, Hashable, int]
-"""What a result was made of: the text, the mode, the scripts, and the place of the message in the chat."""
+"""What a result depends on: the text, the mode, the scripts, and the place of the message in the chat."""
 
 
 NO_RESULT: ResultKey = ("", "", None, -2)
-"""Stands for a message that scripts do not always make the same of."""
+"""The key of a message whose result can change."""
 
 
 class ScriptedTexts:
-    """What scripts always make of the messages of a chat, from the first on. It only grows."""
+    """Results for the messages of a chat, from the first on, that are always the same. It only grows."""
 
     def __init__(self, keys: Iterable[ResultKey] = (), made: Iterable[str] = ()) -> None:
         self.keys = list(keys)
@@ -57,7 +57,7 @@ class ScriptedTexts:
 
 
 class ScriptResults:
-    """Results by what they were made of. A full cache forgets its oldest one, however often it was asked for.
+    """Results by what they depend on. A full cache drops its oldest one, even if it was used often.
 
     A long chat fills it with the results of its last messages in every turn. These are not stored one by one: the
     oldest results are those of ``_texts`` from ``_start`` to ``_end``, all newer ones are in ``_results``.

@@ -84,7 +84,7 @@ class RegexScriptRunner:
             before: Edits the text before the scripts do, in every mode but ``editprocess``.
             warn: Called with each warning.
             budget: What all texts of a build share; without one the text has its own.
-            remembered: Takes results that are not made again; for a source map they are taken from it.
+            remembered: Collects results that came from the cache; a source map reads them from here.
         """
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
@@ -124,7 +124,7 @@ class RegexScriptRunner:
         return result
 
     def fixed_result(self, text: str, mode: ScriptMode, scripts: Sequence[RegexScript]) -> FixedResult | None:
-        """Return what the scripts always make of a text, if they have run over it and nothing in it can change.
+        """Return the result for a text if the scripts have run over it and it is always the same.
 
         Args:
             text: The text.
@@ -134,7 +134,7 @@ class RegexScriptRunner:
         return self._lists.fixed_texts.get(self._scripts_of(mode, scripts), self._engine.registry.version, text)
 
     def scripts_version(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> tuple[object, int]:
-        """Return what changes with the scripts and with the functions of CBS.
+        """Return a key that changes with the scripts and the CBS functions.
 
         Args:
             mode: The kind of edit.
@@ -146,7 +146,7 @@ class RegexScriptRunner:
         """Remember the results of texts from ``start`` to ``end``, as if the scripts had run over each.
 
         Args:
-            texts: What scripts make of the messages of a chat.
+            texts: Results of the scripts for the messages of a chat.
             start: The first of them.
             end: Where they end.
         """
@@ -192,18 +192,18 @@ class _Call:
     stored: dict[int, str] = field(default_factory=dict[int, str])
 
     def expand(self, text: str) -> str:
-        # A history has thousands of texts, most of which say the same to everybody: a context is made for the others.
+        # A history has thousands of texts, most of which expand to the same in every context: those need none.
         constant = self.engine.constant(text)
         if constant is not None:
             return constant
         self.varied += 1
         if self.expanding is None:
-            # RisuAI tells its parser nothing of the speaker here: in a group ``{{char}}`` is the group.
+            # RisuAI does not pass the speaker to its parser here: in a group ``{{char}}`` is the group.
             self.expanding = self.context.replace(chat_index=self.index, chat_role=self.chat_role, speaker=None)
         return self.engine.expand(text, self.expanding, warn=self.warn)
 
     def tell(self, message: str) -> None:
-        """Warn. A text that was warned about is done again the next time, to be warned about again."""
+        """Warn. The result is not cached, so that the next run warns again."""
         self.varied += 1
         if self.warn is not None:
             self.warn(message)
@@ -408,7 +408,7 @@ def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: 
 
     Args:
         text: The translated text.
-        scripts: Scripts; those of other types are passed over.
+        scripts: Scripts; those of other types are skipped.
         warn: Called with each warning.
     """
     for script in scripts:

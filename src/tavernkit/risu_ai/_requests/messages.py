@@ -61,7 +61,7 @@ class RequestRules:
     def of(
         cls, preset: Preset, settings: Settings, model: str | None = None, tool_calls: ToolCalls | None = None
     ) -> RequestRules:
-        """The rules of a preset's model, or of another one in its place.
+        """The rules of a preset's model, or of another model.
 
         Args:
             preset: The preset in force.

@@ -104,7 +104,7 @@ def logit_bias(rules: RequestRules, encode: Encode | None, warn: Warn) -> JsonOb
 
 
 def mistral_body(rules: RequestRules, messages: list[JsonObject], *, max_tokens: int, mode: str) -> JsonObject:
-    """Write a request for Mistral. The model goes by RisuAI's own id."""
+    """Write a request for Mistral. The model has RisuAI's own id."""
     body: JsonObject = {"model": rules.model, "messages": [*messages], "safe_prompt": False, "max_tokens": max_tokens}
     return {**body, **parameter_values(rules, MISTRAL_PARAMETERS, mode=mode)}
 

@@ -58,7 +58,7 @@ def parameter_values(rules: RequestRules, names: Iterable[str], *, mode: str = M
 
 
 def is_switched_off(rules: RequestRules, name: str, *, mode: str = MAIN_MODE) -> bool:
-    """Return True if the user wants a parameter not to be sent, which is more than that nothing is stored.
+    """Return True if the user disabled a parameter; one without a stored value is not disabled.
 
     Args:
         rules: The model and the settings.

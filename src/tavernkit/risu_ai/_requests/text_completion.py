@@ -53,7 +53,7 @@ class OobaFormat:
         }
 
     def prefix(self, role: str | None) -> str:
-        """What goes before a message of that role, with the blank or line end it needs."""
+        """The prefix of messages of a role, with the space or line end it needs."""
         prefixes = {"user": self.user_prefix, "assistant": self.assistant_prefix, "system": self.system_prefix}
         prefix = prefixes.get(role or "", "")
         if not prefix or prefix.endswith(_PREFIX_ENDS):
@@ -95,7 +95,7 @@ def ooba_text(
         speech = join("", (name, ": ", message.content)) if name else message.content
         parts.append(format.prefix(swapped.get(message.role or "", message.role)) + speech)
     if not continued:
-        # Nothing is between this prefix and the name, unlike before messages.
+        # Unlike before messages, there is no space between this prefix and the name.
         parts.append(format.assistant_prefix + (character_name + ":" if format.use_name else ""))
     return trim(join(format.separator, parts))
 

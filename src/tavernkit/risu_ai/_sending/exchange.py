@@ -80,7 +80,7 @@ class StreamOpened:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a streamed reply; nothing ends it."""
+    """A piece of a streamed reply; ``text`` is None at the end."""
 
     text: str | None
 

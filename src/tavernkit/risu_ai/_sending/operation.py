@@ -1,4 +1,4 @@
-"""What the user does to a chat besides letting the model answer: typing, commands, buttons, looking at it."""
+"""What users do in a chat besides asking for replies: they type, run commands, click buttons and read."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Operation:
         return self._context.settings
 
     def take_message(self) -> bool:
-        """Store what the user wrote before anybody is chosen to answer it; False if an input trigger failed."""
+        """Store the user's message before a speaker is chosen; False if an input trigger failed."""
         if not self._context.message and not self._context.say_nothing:
             return True
         state = self._state_with_speaker()

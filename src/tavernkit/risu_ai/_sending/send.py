@@ -106,7 +106,7 @@ class Send(Operation):
         return self.result(ok=ok)
 
     def result(self, *, ok: bool) -> SendResult:
-        """What the send has come to so far."""
+        """The result so far."""
         return SendResult(
             ok=ok,
             chat=self.chat,

@@ -22,7 +22,7 @@ def user_line(
     if name and name != user_name:
         avatar = f"{name}.png"
     native = chat_lines.user_line(name or user_name, text, now(), avatar=avatar)
-    # What a turn makes of it: mostly the line need not be stored again at its end.
+    # The line as the turn left it: usually it need not be stored again.
     native["extra"] = {**chat_lines.extra_of(native), "reasoning": "", **(extra or {})}
     return new_line("user", text, native)
 

@@ -182,7 +182,7 @@ class Ask(Protocol):
 
         Args:
             request: The request.
-            speaker: The speaker in a group, which the client is told.
+            speaker: The speaker in a group, who is named to the client.
             quiet: True to hide the reply from the client.
         """
         ...
@@ -217,7 +217,7 @@ class TurnHost:
         raise NotImplementedError(plan)
 
     def announced(self, plan: Plan) -> str | None:
-        """Return the speaker if the client is told before the reply."""
+        """Return the speaker if the client gets the name before the reply."""
         raise NotImplementedError(plan)
 
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:

@@ -146,7 +146,7 @@ def ask(
 
 @contextmanager
 def all_or_none(asked: Sequence[Asked]) -> Generator[None]:
-    """Stop all turns of a request when one fails: nobody would hear the others, which wait for a listener."""
+    """Stop all turns of a request when one fails: the others would wait for a listener forever."""
     try:
         yield
     except BaseException:

@@ -100,7 +100,7 @@ class Database:
             try:
                 await adapter._start_transaction()  # noqa: SLF001  # it has no other name
             except BaseException:
-                await connection.invalidate()  # PostgreSQL may have begun one that nobody here knows of
+                await connection.invalidate()  # PostgreSQL may have begun one unnoticed
                 raise
             yield connection
 
@@ -213,7 +213,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _check_connection(connection: Any, record: Any, _: object) -> None:
-    """Have a connection replaced that is closed, or still in a transaction, or does not answer after a pause."""
+    """Replace a connection that is closed, still in a transaction, or does not answer after a pause."""
     used = record.info.get(_USED)
     if used is None:
         return  # it is new
@@ -221,7 +221,7 @@ def _check_connection(connection: Any, record: Any, _: object) -> None:
     if driver.is_closed():
         raise InvalidatePoolError("the connection is closed")
     if driver.is_in_transaction():
-        # Somebody gave up while it began: what is written now would be part of that, and never be committed.
+        # A task was cancelled while the transaction began: new writes would be part of it and never be committed.
         raise DisconnectionError("the connection is in a transaction")
     if time.monotonic() - used > PING_SECONDS:
         try:

@@ -143,7 +143,7 @@ def _writer(of: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
 
 
 def _as_sqlalchemy(error: Exception, sql: str) -> Exception | None:
-    """A driver's error as SQLAlchemy's, which does not show values; None if it is no driver's."""
+    """Convert a driver's error to SQLAlchemy's, which does not show values; None for other errors."""
     if isinstance(error, sqlite3.Error):
         kind = IntegrityError if isinstance(error, sqlite3.IntegrityError) else DBAPIError
         return kind(sql, None, error, hide_parameters=True)

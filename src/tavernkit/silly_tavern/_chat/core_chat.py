@@ -424,7 +424,7 @@ class ChatMemory:
         scripts: PromptScripts | None,
         file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
     ) -> None:
-        """Make the texts of a core chat, but for those that are the same in every build.
+        """Make the texts of a core chat, except those that are the same in every build.
 
         Args:
             core: The core chat.
@@ -439,7 +439,7 @@ class ChatMemory:
         if scripts is None or is_tracing():
             make(core, range(len(core)) if scripts is not None else (*range(head), *changing))
             return
-        # Scripts may look at the depth. Messages deeper than they ask about stay so while the chat grows.
+        # Scripts may depend on the depth. Messages that are deeper than any script checks stay so while the chat grows.
         settled = max(min(scripts.count_settled(len(core), newest_depth(generation_type)), len(core)) - head, 0)
         key = (id(known.core[0]) if known.core else None, scripts.oldest)
         raw = known.core[:settled]

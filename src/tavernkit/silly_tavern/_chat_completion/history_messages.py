@@ -34,10 +34,10 @@ _V = TypeVar("_V")
 
 
 class HistoryMemory(Generic[_V]):
-    """What was made of chat lines without macros, tools and media, by one set of rules. It is never changed.
+    """Messages made from chat lines without macros, tools and media, by one set of rules. They are never changed.
 
     Args:
-        shared: Holds what was made by all sets of rules.
+        shared: The cache of all sets of rules.
     """
 
     __slots__ = ("_shared",)
@@ -46,15 +46,15 @@ class HistoryMemory(Generic[_V]):
         self._shared = shared
 
     def get(self, key: object) -> _V | None:
-        """Return what was made of a line."""
+        """Return the message made from a line."""
         return self._shared.get((self, key))
 
     def put(self, key: object, made: _V) -> None:
-        """Remember what was made of a line.
+        """Remember the message made from a line.
 
         Args:
             key: What it depends on besides the rules.
-            made: What was made.
+            made: The message.
         """
         self._shared.put((self, key), made)
 

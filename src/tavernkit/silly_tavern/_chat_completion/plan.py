@@ -75,7 +75,7 @@ class ChatPlan(Plan):
 
     @property
     def plain_blocks(self) -> Sequence[Block] | None:
-        """The blocks that are the messages one by one; None if messages may be made of several."""
+        """The blocks, one for each message; None if a message may be made of several."""
         return None if self.squash or self.rendered is not None else self._final_blocks(squash=False)
 
     def _messages_for(self, dialect: str, model: str) -> list[Message]:

@@ -58,7 +58,7 @@ class Tool:
 
 
 def read_tools(tools: object) -> list[Tool]:
-    """Read tools as OpenAI's API has them; what is none is left out."""
+    """Read tools in the form of OpenAI's API; anything else is left out."""
     listed = [each.get("function") for each in tools if is_mapping(each)] if is_sequence(tools) else []
     return [
         Tool(

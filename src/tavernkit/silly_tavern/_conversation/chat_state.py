@@ -196,8 +196,8 @@ class ChatState:
 
         Args:
             lines: The lines, which belong to the chat now.
-            copies: The same as they are, which nobody changes.
-            messages: What is made of them.
+            copies: Copies of the lines, which are never changed.
+            messages: The messages made from them.
         """
         self.lines = lines
         self.round = self.round or chat_lines.last_round(lines)

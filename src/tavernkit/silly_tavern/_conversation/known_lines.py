@@ -62,8 +62,8 @@ class KnownLines:
 
         Args:
             lines: The lines.
-            copies: The same as they are, which nobody changes.
-            messages: What is made of them.
+            copies: Copies of the lines, which are never changed.
+            messages: The messages made from them.
         """
         self.version += 1
         self._lines, self.copies = [*lines], [*copies]

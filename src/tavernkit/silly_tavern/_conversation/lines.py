@@ -128,7 +128,7 @@ def arrive_at_swipe(line: JsonObject, at: int) -> None:
 
 
 def last_round(lines: Sequence[JsonObject]) -> int:
-    """Return the number of the last round of a group that the lines know of; 0 if there was none."""
+    """Return the number of a group's last round according to the lines; 0 if there was none."""
     for line in reversed(lines):
         extra = line.get("extra")
         number = extra.get("gen_id") if is_object(extra) else None

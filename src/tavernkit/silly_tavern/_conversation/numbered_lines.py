@@ -25,7 +25,7 @@ class NumberedLines:
 
         Args:
             natives: The stored messages, in SillyTavern's format or neutral.
-            messages: What was made of them before, if none is neutral.
+            messages: The messages made from them before, if none is neutral.
         """
         self.copies: list[JsonObject] = []
         """The lines as they are stored, if they are none but messages."""

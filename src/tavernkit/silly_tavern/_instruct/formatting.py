@@ -50,7 +50,7 @@ class InstructFormatter:
 
     @property
     def rules(self) -> tuple[object, ...]:
-        """What a message between the first and the last one depends on besides itself."""
+        """The key of everything that a message between the first and the last one depends on besides itself."""
         template = self.template
         return (
             *(template.macro, template.separator, template.names_behavior, self.user_name, self.in_group),

@@ -72,7 +72,7 @@ class Document:
 
     @property
     def named_macros(self) -> frozenset[str] | None:
-        """The names of its macros, in lower case, if they give nothing but names; None if there are others."""
+        """The names of its macros, in lower case, if all of them return names; None otherwise."""
         found: set[str] = set()
         for part in self._parts or ():
             if isinstance(part, str):

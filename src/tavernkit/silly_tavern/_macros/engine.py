@@ -273,12 +273,12 @@ class MacroEngine(Expander):
         return expanded if budget is None or budget.keep(size_of(expanded)) else refused(text, budget, send)
 
     def depends_on_names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> bool:
-        """Return True if it is known that what a text gave depends on nothing but the names of user and character.
+        """Return True if the expansion of a text is known to depend only on the names of user and character.
 
         Args:
             text: A text that was expanded.
-            environment: What macros could ask about.
-            overrides: What the text had instead of the environment's own.
+            environment: The data that macros read.
+            overrides: Values that replaced the environment's own.
         """
         names = self._names(text, environment, overrides)
         return names is not None and self._with_names(text, names) is not None

@@ -30,7 +30,7 @@ MAX_CACHED_TEXTS = 2_048
 MAX_CACHED_TRACED_TEXTS = 256
 """How many parsed texts an engine keeps."""
 MAX_KNOWN_CHARS = 50_000
-"""Results that hold nothing but names are kept, if they are no longer."""
+"""Results that contain only names are cached up to this length."""
 MAX_KNOWN_NAMES = 8
 """Pairs of names for which results of one text are kept."""
 

@@ -109,7 +109,7 @@ class Substitution:
         return self.environment.user_name, self.environment.character_name
 
     def depends_on_names(self, text: str) -> bool:
-        """Return True if it is known that what a text gave depends on nothing but the names."""
+        """Return True if the expansion of a text is known to depend only on the names."""
         engine = self._engine
         return isinstance(engine, MacroEngine) and engine.depends_on_names(text, self.environment, self._usual)
 

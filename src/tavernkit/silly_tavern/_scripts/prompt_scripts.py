@@ -60,12 +60,12 @@ class PromptScripts:
 
     @property
     def oldest(self) -> Hashable:
-        """What tells the scripts for the oldest messages from others."""
+        """The key of the scripts for the oldest messages."""
         placements = (RegexPlacement.USER_INPUT, RegexPlacement.AI_OUTPUT)
         return tuple(self._scripts_for(each, math.inf)[1] for each in placements)
 
     def count_settled(self, count: int, newest_depth: int) -> int:
-        """Return how many messages are deeper than scripts ask about, whatever is added to the chat.
+        """Return how many messages are deeper than any script checks, and stay so while the chat grows.
 
         Args:
             count: How many messages there are.
@@ -79,7 +79,7 @@ class PromptScripts:
         return self.reply(text, is_user=True)
 
     def reply(self, text: str, *, is_user: bool) -> str:
-        """Apply the scripts that change what the model wrote before it is stored."""
+        """Apply the scripts that change a reply before it is stored."""
         placement = RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
         return self._scripts.apply(text, placement, expand=self._macros.in_script, warn=self._warn, budget=self._budget)
 

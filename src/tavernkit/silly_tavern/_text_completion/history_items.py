@@ -25,7 +25,7 @@ class HistoryWriter:
     """Lines of earlier turns, written by the same rules, if these contain no macros."""
 
     def line(self, message: CoreMessage) -> Segment:
-        """Return a stored message between the first and the last one, as it was written for the last turn if it can."""
+        """Return a stored message between the first and the last one, as written for the last turn if possible."""
         memory, line, text = self.memory, message.line, message.text
         if memory is None or type(text) is not str:
             return self._segment(message)
