@@ -8,13 +8,16 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import pytest
+from fastapi import routing
 from sqlalchemy import event
 
+from tavernkit.server import ServerConfig, create_app
 from tavernkit.silly_tavern import Builder, ChatMessage
 from tavernkit.silly_tavern._macros import parser
 from tavernkit.silly_tavern._services import Services
-from tests.server.conftest import Client, StartApp
+from tests.server.conftest import Client, StartApp, on_loopback
 
 CHAT = "/v1/chat/completions"
 STATEMENTS = {"SELECT": 3, "INSERT": 4, "UPDATE": 3}
@@ -157,6 +160,33 @@ async def test_many_sessions_keep_what_was_made_of_their_lines(client: Client, m
 async def test_a_start_does_not_wait_for_engines_that_nobody_uses(client: Client) -> None:
     await say(client, "Hello")
     assert "_risu_ai" not in vars(client.service.turns._adapters)
+
+
+async def test_a_turn_needs_one_tokenizer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reply is counted as its prompt is: loading another vocabulary takes longer than ten turns."""
+    counted: list[str] = []
+    monkeypatch.setattr("tavernkit.server.accounts.count_tokens", counted.append)
+    body = {"model": "aria@preset", "messages": [{"role": "user", "content": "Hello"}]}
+    usage = (await client.post(CHAT, json=body)).json()["usage"]
+    assert usage["completion_tokens"] > 0
+    assert counted == []
+
+
+def test_a_start_makes_each_route_once(settings: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastAPI can make the routes of routers again with the first request, which took a tenth of the start."""
+    made: list[str] = []
+    make = routing._populate_api_route_state
+
+    def noted(route: Any, path: str, *arguments: Any, **more: Any) -> None:
+        made.append(path)
+        make(route, path, *arguments, **more)
+
+    monkeypatch.setattr(routing, "_populate_api_route_state", noted)
+    app = create_app(ServerConfig.model_validate(settings))
+    with on_loopback(app) as address:
+        assert httpx.get(f"{address}/ready").status_code == 200
+        assert httpx.get(f"{address}/v1/models").status_code == 200
+    assert made == ["/health", "/ready", "/metrics"]
 
 
 def test_a_changed_builder_shares_what_is_compiled() -> None:

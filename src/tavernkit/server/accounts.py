@@ -136,8 +136,13 @@ def estimated_usage(reply: Reply, plan: Plan | None, messages: Sequence[MessageL
             prompt = _COUNTED.put(sum(count_tokens(each.content) for each in plan.messages if each.content), plan)
     else:
         prompt = sum(count_tokens(text) for text in map(_text, messages) if text)
-    said = count_tokens(reply.text) if reply.text else 0
-    return Usage(input_tokens=prompt, output_tokens=said)
+    return Usage(input_tokens=prompt, output_tokens=_tokens(reply.text, plan))
+
+
+def _tokens(text: str, plan: Plan | None) -> int:
+    """Return the tokens of a text, counted as those of the prompt; 0 there may mean that it cannot be counted so."""
+    own = plan.count_tokens if plan is not None and text else None
+    return (own(text) if own is not None else 0) or count_tokens(text)
 
 
 def price_of(config: UpstreamConfig, model: str) -> Price | None:

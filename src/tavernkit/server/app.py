@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Security
@@ -17,7 +18,8 @@ from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from tavernkit import __version__, count_tokens
+from tavernkit import Character, __version__
+from tavernkit import silly_tavern as st
 from tavernkit.models import Model
 from tavernkit.server.api import (
     admin,
@@ -98,15 +100,13 @@ def create_app(
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
     app.state.studios, app.state.find_studio = None, _find_studio
-    for module in (openai, completions, anthropic, responses, models, sessions):  # routes are tried in order
-        app.include_router(module.router)
+    _add_health(app, service)
+    _add_routes(app, openai, completions, anthropic, responses, models, sessions)  # they are tried in order
     for module in (studio_api, talk_api):  # before the library, whose paths would match theirs
         app.include_router(module.router, dependencies=[Security(bearer)])
-    app.include_router(page_files.router)
-    app.include_router(chat_settings.variables)
-    for module in (builds, imports, admin, regex, chat_settings, library, docs):
-        app.include_router(module.router)
-    _add_health(app, service)
+    _add_routes(app, page_files)
+    app.router.routes += chat_settings.variables.routes
+    _add_routes(app, builds, imports, admin, regex, chat_settings, library, docs)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -122,6 +122,12 @@ def create_app(
 
         app.add_middleware(StudioForwarding, keeper=keeper)
     return app
+
+
+def _add_routes(app: FastAPI, *modules: ModuleType) -> None:
+    """Add routes as they are: ``include_router()`` would make each of them again with the first request."""
+    for module in modules:
+        app.router.routes += module.router.routes
 
 
 def _studio_keeper(config: ServerConfig) -> StudioKeeper | None:
@@ -155,7 +161,8 @@ def worker_app() -> FastAPI:
 
 def warm_up() -> None:
     """Load what the first turn needs; these objects stay, so garbage collection need not check them again."""
-    count_tokens("Beldunhal")  # not a single token, so the merge table is built too
+    # A prompt loads the tokenizer of most presets; a word that is not a single token, its merge table too.
+    st.Builder(character=Character(name="Beldunhal"), warn=None).build(message="Hello")
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)

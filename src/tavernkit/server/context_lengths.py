@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
@@ -45,6 +46,9 @@ KNOWN: Final[tuple[tuple[str, int], ...]] = (
 )
 """Context sizes by patterns of names without a router's prefix (``openai/…``); the first match counts."""
 
+KNOWN_MODELS: Final = 512
+"""How many answers are kept, because every turn asks."""
+
 _FIELDS: Final = (
     "context_length",
     "max_model_len",
@@ -56,6 +60,7 @@ _FIELDS: Final = (
 """Its names in servers' lists of models: OpenRouter, vLLM, LM Studio, Groq, llama.cpp."""
 
 
+@lru_cache(KNOWN_MODELS)
 def known_length(model: str) -> int | None:
     """Return the context size of a well-known model."""
     name = model.rpartition("/")[2].lower()
