@@ -16,6 +16,8 @@ ANY_DATABASE := admission build_executor crash deployment javascript model_serve
 AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Containers often forbid bytecode; without it, each of the hundreds of processes of the tests compiles every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist dist-extras clean
