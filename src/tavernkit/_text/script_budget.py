@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tavernkit._text.regex_time import RegexTime
 from tavernkit.errors import Warn
 
 MAX_SCRIPT_WORK = 6_000_000
@@ -23,7 +24,7 @@ class ScriptBudget:
     Problems with a script are reported once, not for every text.
     """
 
-    __slots__ = ("_left", "_reported", "_slow", "_slow_in_all", "incidents")
+    __slots__ = ("_left", "_reported", "_slow", "_slow_in_all", "_time", "incidents")
 
     incidents: int
     """How often each script was stopped."""
@@ -33,6 +34,7 @@ class ScriptBudget:
         self._slow: dict[Hashable, int] = {}
         self._slow_in_all = 0
         self._reported: set[str] = set()
+        self._time = RegexTime()
         self.incidents = 0
 
     @property
@@ -46,10 +48,14 @@ class ScriptBudget:
             self.incidents += 1
             return False
         self._left -= 1 + (len(text) >> 10)
-        if self._left < 0:
+        if self._left < 0 or not self._time.is_left():
             self.incidents += 1
             self._stop(warn)
         return self._left >= 0
+
+    def end_text(self) -> None:
+        """Do not count the time until the next script runs."""
+        self._time.pause()
 
     def spend(self, work: int, warn: Warn) -> None:
         """Count the matches of a run: many matches take much longer than a long text."""

@@ -51,6 +51,7 @@ class ScriptStretches:
             if place < count:
                 text = run_script(place, text)[0] if made is None else made
                 place += 1
+        budget.end_text()
         return text
 
 

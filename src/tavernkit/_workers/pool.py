@@ -17,27 +17,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from tavernkit._workers import limits
+from tavernkit._workers.clock import waited
 from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, WorkerError
 from tavernkit._workers.job import Job
 from tavernkit._workers.worker import Answer, Worker
-
-
-class _Waited(threading.local):
-    seconds = 0.0
-    processor_seconds = 0.0
-
-
-_waited = _Waited()
-
-
-def seconds_waited() -> float:
-    """Return how long this thread has waited for workers in total, which its own processor clock does not count."""
-    return _waited.seconds
-
-
-def processor_seconds() -> float:
-    """Return the total processor time of this thread's jobs in workers. It does not depend on the machine's load."""
-    return _waited.processor_seconds
 
 
 class WorkerPool:
@@ -73,7 +56,7 @@ class WorkerPool:
         try:
             return self._run(job, payload, seconds)
         finally:
-            _waited.seconds += time.monotonic() - started
+            waited.seconds += time.monotonic() - started
 
     def _run(self, job: Job, payload: bytes, seconds: float) -> bytes:
         self.expect(job)
@@ -94,13 +77,13 @@ class WorkerPool:
             self.give_back(one)
             raise
         except OutOfTimeError:
-            _waited.processor_seconds += seconds
+            waited.processor_seconds += seconds
             self.discard(one, replace=True)
             raise
         except BaseException:
             self.discard(one, replace=True)
             raise
-        _waited.processor_seconds += one.processor_time
+        waited.processor_seconds += one.processor_time
         self.give_back(one)
         return reply
 
@@ -295,7 +278,7 @@ class Session:
                 raise
             finally:
                 self._depth -= 1
-                _waited.seconds += time.monotonic() - started
+                waited.seconds += time.monotonic() - started
 
     def close(self, *, replace: bool = False) -> None:
         """End the process, and with it the state."""

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tavernkit._values import LRUCache
-from tavernkit._workers.pool import seconds_waited
+from tavernkit._workers.clock import seconds_waited
 from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS
 
 Built = TypeVar("Built")

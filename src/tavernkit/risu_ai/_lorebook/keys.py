@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import js_lower
+from tavernkit._text.regex_time import RegexTime
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.lore._key_index import KeyIndex
@@ -83,6 +84,7 @@ class RegexKeys:
         self._warn = warn
         self._left = MAX_REGEX_WORK
         self._slow = 0
+        self._time = RegexTime()
 
     def find(self, query: Query, texts: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
         """Return which key is found where. The first slash of a key stays in its pattern, which replaces the first key.
@@ -118,7 +120,7 @@ class RegexKeys:
     def _spend(self, work: int) -> bool:
         if self._left >= 0:
             self._left -= work
-            if self._left < 0:
+            if self._left < 0 or not self._time.is_left():
                 self._stop()
         return self._left >= 0
 

@@ -226,6 +226,7 @@ class _Call:
         for ready in scripts.ready:
             if not self.budget.spent:
                 made = self.run(ready, made)
+        self.budget.end_text()
         if known is not None:
             first = scripts.ready[0].compiled.script
             return ScriptResult(made if made == known else rewritten(known, expanded, first.comment or first.pattern))

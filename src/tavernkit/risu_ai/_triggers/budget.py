@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
-from tavernkit._workers.pool import processor_seconds
+from tavernkit._workers.clock import processor_clock
 from tavernkit.risu_ai._triggers.limits import TriggerLimits
 from tavernkit.risu_ai._triggers.signals import TriggerLimitError
 
 _STEPS_BETWEEN_LOOKS = 16
 """Reading the clock takes as long as a small effect."""
-
-
-def _clock() -> float:
-    """Processor time of this thread and of the workers that ran its regular expressions."""
-    return time.thread_time() + processor_seconds()
 
 
 class Budget:
@@ -28,7 +21,7 @@ class Budget:
         self._steps = limits.steps
         self._text = limits.all_text
         self._host_calls = limits.host_calls
-        self._started = _clock()
+        self._started = processor_clock()
         self._spent = 0.0
 
     def step(self) -> None:
@@ -41,7 +34,7 @@ class Budget:
 
     def check_time(self) -> None:
         """Stop a run that takes too long; for effects that process many items."""
-        if _clock() - self._started + self._spent > self.limits.seconds:
+        if processor_clock() - self._started + self._spent > self.limits.seconds:
             raise TriggerLimitError(f"the run took more than {self.limits.seconds} seconds", limit="seconds")
 
     def text(self, text: str) -> str:

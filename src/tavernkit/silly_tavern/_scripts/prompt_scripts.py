@@ -106,6 +106,7 @@ class PromptScripts:
         if type(text) is not str:  # a traced text: cached results of equal texts have other sources
             for place in range(len(scripts)):
                 text = run(place, text)[0]
+            self._budget.end_text()
             return text
         return self._memory.stretches.run(same, len(scripts), text, run, self._budget) if text and scripts else text
 

@@ -323,6 +323,8 @@ class RegexScripts:
                 text = run_script(
                     script, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget
                 )
+        if budget is not None:
+            budget.end_text()
         return text
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import trim
+from tavernkit._text.regex_time import RegexTime
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._world_info.book_table import SEPARATOR
@@ -180,11 +181,13 @@ class Matcher:
     __slots__ = (
         "_expand",
         "_found",
+        "_gave_up",
         "_haystack",
         "_memo",
         "_searched",
         "_table",
         "_texts",
+        "_time",
         "_timed_out",
         "_touched",
         "_warn",
@@ -199,7 +202,9 @@ class Matcher:
         self._texts: LRUCache[tuple[View, bool], str] = LRUCache(JOINED_TEXTS)
         self._memo: dict[tuple[Key, View], KeyMatch | None] = {}
         self._timed_out: dict[JSRegex, None] = {}
+        self._gave_up = False
         self._searched = 0
+        self._time = RegexTime()
         self._touched: set[int] = set()
         self.take_in([*haystack.sources, *haystack.injects])
 
@@ -312,7 +317,10 @@ class Matcher:
         return None if found < 0 else found
 
     def _search(self, regex: JSRegex, text: str) -> int | None:
-        if regex in self._timed_out or len(self._timed_out) >= MAX_REGEX_TIMEOUTS or not self._may_search(text):
+        if regex in self._timed_out or self._gave_up or not self._may_search(text):
+            return None
+        if not self._time.is_left():
+            self._give_up()
             return None
         reports: list[str] = []
         match = regex.search(text, warn=reports.append)
@@ -320,8 +328,12 @@ class Matcher:
             self._timed_out[regex] = None
             self._warn(f"regex key /{regex.source}/{regex.flags}: {reports[0]}; it counts as not found")
             if len(self._timed_out) == MAX_REGEX_TIMEOUTS:
-                self._warn("too many regex keys ran into their time limit: no more are tried in this scan")
+                self._give_up()
         return None if match is None else match.start
+
+    def _give_up(self) -> None:
+        self._gave_up = True
+        self._warn("regex keys take too long: no more are tried in this scan")
 
 
 def logic_holds(logic: object, found: list[bool]) -> bool:
