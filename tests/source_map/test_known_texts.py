@@ -239,3 +239,13 @@ def test_maps_with_hooks_are_those_of_a_new_builder(
     chat = [*LONG, {"role": "user", "content": "Hello there."}]
     found = checked(build("And now?", chat, hooks=hooks, **more))
     assert found.to_dict() == checked(make()("And now?", chat, hooks=hooks, **more)).to_dict()
+
+
+def test_words_that_a_macro_takes_from_an_old_line_lead_to_it() -> None:
+    said = [*CHAT, {"role": "user", "content": "Who keeps the lamp of Eldoria?"}]
+    said += [{"role": "assistant", "content": f"A pause of {line} breaths."} for line in range(8)]
+    found = checked(silly_tavern("He asked: {{lastUserMessage}}")("", said))
+    assert found.exact
+    places = found.where("Who keeps the lamp of Eldoria?")
+    assert len(places) == 2
+    assert all("chat:chat/2/mes" in {source.id for span in place.spans for source in span.sources} for place in places)

@@ -260,6 +260,11 @@ def trace(text: str, origin: Origin, offset: int = 0) -> str:
     return _made(plain(text), ((0, len(text), origin, offset, None),))
 
 
+def with_pieces(text: str, pieces: tuple[Piece, ...]) -> str:
+    """Return a text with pieces that cover it."""
+    return _made(text, pieces)
+
+
 def plain(text: str) -> str:
     """The text without its pieces."""
     if type(text) is str:
@@ -278,8 +283,8 @@ def unknown_parts(text: str, length: int) -> list[str]:
     """Return the parts of a text longer than this that have no known origin."""
     return [
         plain(text)[start:end]
-        for start, end, origin, _, via in pieces_of(text)
-        if origin is None and via is None and end - start > length
+        for start, end, origin, _, _ in pieces_of(text)
+        if origin is None and end - start > length
     ]
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.traced import Origin, Via, give, pieces_of
+from tavernkit._text.traced import Origin, give, pieces_of
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import Context
+from tavernkit.prompt._line_forms import KnownLine, LineForm
 from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._steady_texts import SHORT_TEXT, STEADY_KINDS, has_one_branch, has_pure_macros_only, is_pure
 
 Blocks: TypeAlias = Sequence[tuple[int, Block, object]]
 """Some blocks of a plan: the index of each in it, the block, and its line, or the slot that it shares with others."""
-
-SHORT_TEXT = 8
-"""Builders add their own separators and names; longer texts have a source."""
 
 _OF_THE_TURN = frozenset(
     {
@@ -26,22 +24,6 @@ _OF_THE_TURN = frozenset(
     }
 )
 """Inputs that are new in every turn, or that no text here depends on."""
-
-_PURE_MACROS = frozenset(
-    {"char", "user", "bot", "group", "charifnotgroup", "description", "personality", "scenario", "persona", "slot"}
-)
-"""Macros that give the same result in every turn with the same inputs."""
-
-_KINDS = frozenset(
-    {
-        *("added", "author's note", "card", "character", "context template", "group", "instruct template", "lore"),
-        *("persona", "preset", "settings", "system prompt", "user"),
-    }
-)
-"""Kinds of sources that stay the same. Lines of the chat are compared."""
-
-_MACRO = re.compile(r"\{\{(\w{1,40})\}\}")
-_EVERY_OPENER = re.compile(r"\{\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +62,13 @@ class TurnInputs:
         return mine is others or self.words(mine) == self.words(others)
 
 
-class KnownLine:
-    """A line of the chat that is a block of a plan. Blocks of a chat are the same objects in the next plan."""
-
-    __slots__ = ("block", "chat", "line", "place", "text", "whole")
-
-    def __init__(self, block: Block, place: int, line: object, chat: str, *, whole: bool) -> None:
-        self.block = block
-        self.place = place
-        self.line = line
-        self.chat = chat
-        self.whole = whole
-        """True if the block is the unchanged line."""
-        self.text = ""
-        """The traced line; empty until it is asked for."""
-
-
 @dataclass(frozen=True, slots=True)
 class KnownText:
     """A traced text of the last map."""
 
     text: str
-    of_lore: bool
+    depends: bool
+    """True if it depends on the lore that is active, or on which other texts there are."""
     often: bool = False
     """True if the text occurs there several times, always from the same source."""
 
@@ -111,6 +78,8 @@ class _LastMap:
     inputs: TurnInputs
     plan: Plan
     texts: Mapping[tuple[object, str], KnownText]
+    forms: Mapping[object, LineForm | None]
+    slots: set[object]
     given: Sequence[Origin]
 
 
@@ -122,6 +91,15 @@ class KnownTexts:
         self.lines: Mapping[int, KnownLine] = {}
         """Lines that were in the plan of the last map, by the ids of their blocks."""
 
+    def forms(self, inputs: TurnInputs | None) -> Mapping[object, LineForm | None]:
+        """Return the forms of lines that are known, by the kinds of lines that they are for.
+
+        Args:
+            inputs: What their plan was built from; None if nothing can be known.
+        """
+        last = self._last
+        return last.forms if last is not None and inputs is not None and last.inputs.same(inputs) else {}
+
     def find(self, inputs: TurnInputs, blocks: Blocks) -> dict[int, KnownText]:
         """Return traced texts of blocks, by the ids of these.
 
@@ -132,7 +110,7 @@ class KnownTexts:
         last = self._last
         if last is None or not last.inputs.same(inputs):
             return {}
-        same_lore = _same(last.inputs.lore, inputs.lore)
+        same_lore = _same(last.inputs.lore, inputs.lore) and last.slots == _slots(blocks)
         found: dict[int, KnownText] = {}
         seen: dict[tuple[object, str], int] = {}
         for _, block, place in blocks:
@@ -142,7 +120,7 @@ class KnownTexts:
                 found.pop(seen[key], None)  # either of the two could be the known one
                 continue
             seen[key] = id(block)
-            if known is not None and (same_lore or not known.of_lore) and last.inputs.same_line(inputs, place):
+            if known is not None and (same_lore or not known.depends) and last.inputs.same_line(inputs, place):
                 found[seen[key]] = known
         return found
 
@@ -168,6 +146,7 @@ class KnownTexts:
         contents: Sequence[str],
         blocks: Blocks,
         before: Mapping[int, KnownText],
+        forms: Mapping[object, LineForm | None],
         given: Iterable[Origin],
     ) -> None:
         """Keep the texts of a map.
@@ -178,6 +157,7 @@ class KnownTexts:
             contents: The traced texts of all blocks of the plan.
             blocks: The blocks whose texts are wanted.
             before: Texts that were known before, by the ids of their blocks.
+            forms: The forms of lines.
             given: The origins of all inputs.
         """
         texts: dict[tuple[object, str], KnownText | None] = {}
@@ -189,9 +169,15 @@ class KnownTexts:
             # Two texts with the same words cannot be told apart, unless they come from the same source.
             known = texts[key]
             same = known is not None and pieces_of(known.text) == pieces_of(text)
-            texts[key] = KnownText(text, known.of_lore, often=True) if known is not None and same else None
-        kept = [origin for origin in given if origin.kind in _KINDS]
-        self._last = _LastMap(inputs, traced, {key: known for key, known in texts.items() if known is not None}, kept)
+            texts[key] = KnownText(text, known.depends, often=True) if known is not None and same else None
+        kept = [origin for origin in given if origin.kind in STEADY_KINDS]
+        found = {key: known for key, known in texts.items() if known is not None}
+        last = self._last
+        if last is not None and last.inputs.same(inputs):
+            # What has no room in one turn may come back in another.
+            others = [(key, known) for key, known in last.texts.items() if not isinstance(key[0], int)]
+            found = {key: known for key, known in others if key not in texts and not known.depends} | found
+        self._last = _LastMap(inputs, traced, found, forms, _slots(blocks), kept)
 
 
 def all_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[str]:
@@ -206,6 +192,10 @@ def all_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[str]:
     for (index, _, _), text in zip(blocks, texts, strict=True):
         found[index] = text
     return found
+
+
+def _slots(blocks: Blocks) -> set[object]:
+    return {place for _, _, place in blocks if not isinstance(place, int)}
 
 
 def _names(context: Context) -> list[str]:
@@ -229,35 +219,18 @@ def _same(one: object, other: object) -> bool:
 
 def _kept(text: str, *, in_chat: bool) -> KnownText | None:
     """Return a text if all of it comes from inputs that stay the same, through macros that give the same."""
-    kinds = {*_KINDS, "chat"} if in_chat else _KINDS
+    kinds = {*STEADY_KINDS, "chat"} if in_chat else STEADY_KINDS
     pure: set[int] = set()
-    of_lore = False
+    depends = False
     for start, end, origin, _, via in pieces_of(text):
-        if via is not None and not _is_pure(via):
+        if via is not None and not is_pure(via):
             return None
         if origin is None:
             if via is None and end - start > SHORT_TEXT:
                 return None
         elif id(origin) not in pure:
-            if origin.kind not in kinds or not _has_pure_macros_only(origin.text):
+            if origin.kind not in kinds or not has_pure_macros_only(origin.text):
                 return None
             pure.add(id(origin))
-            of_lore = of_lore or origin.kind == "lore"
-    return KnownText(text, of_lore)
-
-
-def _is_pure(via: Via | None) -> bool:
-    while via is not None:
-        change = via.change
-        # Text written by a regex script is in the text itself; a macro in it is recorded as another change.
-        if change.kind != "replaced" and (change.kind != "expanded" or change.name.lower() not in _PURE_MACROS):
-            return False
-        via = via.before
-    return True
-
-
-def _has_pure_macros_only(text: str) -> bool:
-    if "{{" not in text:
-        return True
-    found = [name.lower() for name in _MACRO.findall(text)]
-    return len(found) == len(_EVERY_OPENER.findall(text)) and _PURE_MACROS.issuperset(found)
+            depends = depends or origin.kind == "lore" or not has_one_branch(origin, text)
+    return KnownText(text, depends)

@@ -7,13 +7,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.traced import Change, Origin, Piece, Traced, align, follows, pieces_of, plain, trace, tracing
+from tavernkit._text.traced import (
+    Change,
+    Origin,
+    Piece,
+    Traced,
+    align,
+    follows,
+    pieces_of,
+    plain,
+    trace,
+    tracing,
+    unknown_parts,
+)
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._known_texts import Blocks, KnownText, all_texts
 from tavernkit.prompt._source_map import SourceMap
 from tavernkit.prompt._source_spans import MappedText, Span, TextSource
+from tavernkit.prompt._steady_texts import SHORT_TEXT
 
 if TYPE_CHECKING:
     from tavernkit.prompt._plan import Plan
@@ -102,6 +115,17 @@ def with_traced_texts(
     if any(pieces_of(left) != pieces_of(text) for key, text in used.items() for left in found[key]):
         return None
     return all_texts(plan, blocks, texts)
+
+
+def has_words_of(texts: Iterable[str], lines: Sequence[str]) -> bool:
+    """Return True if parts of texts that come from nowhere may be words of a chat that was not traced.
+
+    Args:
+        texts: The texts.
+        lines: What the lines of the chat say.
+    """
+    unknown = [part for text in texts for part in unknown_parts(text, SHORT_TEXT)]
+    return any(part in line or (len(line) > SHORT_TEXT and line in part) for part in unknown for line in lines)
 
 
 class TracedTexts:
@@ -335,7 +359,7 @@ def _spans_of(text: str) -> tuple[Span, ...]:
     if not isinstance(text, Traced):
         return (Span(0, len(text), "added"),) if text else ()
     if text.spans is None:
-        text.spans = _spans(text.pieces)
+        text.spans = tuple(_spans(text.pieces))
     return text.spans  # pyright: ignore[reportReturnType]  # set here only; that module knows no spans
 
 
@@ -348,38 +372,22 @@ def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
         if not text:
             continue
         pieces = pieces_of(text)
-        spans: Iterable[Span] = _moved(_spans_of(text), at)
+        spans = _spans(pieces, at)
         if last is not None:
             before, after = last[4], pieces[0][4]
             if before is not None and after is not None and before.change is after.change:
                 return None
             if follows(last, pieces[0]):
-                one, (other, *spans) = found.pop(), spans
-                found.append(Span(one.start, other.end, one.kind, one.source, one.offset, one.name))
+                one, other = found.pop(), spans[0]
+                spans[0] = Span(one.start, other.end, one.kind, one.source, one.offset, one.name)
         found += spans
         last = pieces[-1]
         at += len(text)
     return tuple(found)
 
 
-def _moved(spans: Sequence[Span], by: int) -> list[Span]:
-    """Return spans with their offsets increased, for a text that contains this one."""
-    return [
-        Span(
-            span.start + by,
-            span.end + by,
-            span.kind,
-            span.source,
-            span.offset,
-            span.name,
-            tuple(_moved(span.inner, by)) if span.inner else (),
-            span.written,
-        )
-        for span in spans
-    ]
-
-
-def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
+def _spans(pieces: Sequence[Piece], shift: int = 0) -> list[Span]:
+    """Return the spans of pieces; ``shift`` is where their text begins in a longer one."""
     found: list[Span] = []
     at, count = 0, len(pieces)
     while at < count:
@@ -389,28 +397,29 @@ def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
             change, first = via.change, at - 1
             while at < count and (other := pieces[at][4]) is not None and other.change is change:
                 at += 1
-            found.append(_changed_span(change, pieces[first:at]))
+            found.append(_changed_span(change, pieces[first:at], shift))
         elif origin is None:
-            found.append(Span(start, end, "added"))
+            found.append(Span(start + shift, end + shift, "added"))
         elif origin.kind == "added":
-            found.append(Span(start, end, "added", name=origin.name))
+            found.append(Span(start + shift, end + shift, "added", None, 0, origin.name))
         else:
             source = origin.source
-            found.append(Span(start, end, "verbatim", source or _source(origin), offset))  # pyright: ignore[reportArgumentType]  # set below only
-    return tuple(found)
+            found.append(Span(start + shift, end + shift, "verbatim", source or _source(origin), offset))  # pyright: ignore[reportArgumentType]  # set below only
+    return found
 
 
-def _changed_span(change: Change, pieces: Sequence[Piece]) -> Span:
+def _changed_span(change: Change, pieces: Sequence[Piece], shift: int) -> Span:
     inner = _spans(
         [
             (start, end, origin, offset, via.before if via is not None else None)
             for start, end, origin, offset, via in pieces
-        ]
+        ],
+        shift,
     )
     if all(span.kind == "added" and not span.name for span in inner):
         inner = ()
-    start, end = pieces[0][0], pieces[-1][1]
-    return Span(start, end, change.kind, name=plain(change.name), inner=inner, written=_spans_of(change.text))
+    start, end = pieces[0][0] + shift, pieces[-1][1] + shift
+    return Span(start, end, change.kind, name=plain(change.name), inner=tuple(inner), written=_spans_of(change.text))
 
 
 def _source(origin: Origin) -> TextSource:

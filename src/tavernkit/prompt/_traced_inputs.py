@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TypeVar, cast
 
 from tavernkit._text.traced import Origin, collected, give, trace
@@ -137,10 +138,15 @@ def twin(value: T, changes: Mapping[str, object]) -> T:
         copied = object.__new__(type(value))
         copied.__dict__.update(value.__dict__, **changes)
         return copied
-    copied = copy.copy(value)
-    for name, changed in changes.items():
-        object.__setattr__(copied, name, changed)
+    copied = object.__new__(type(value))
+    for name in _field_names(type(value)):
+        object.__setattr__(copied, name, changes[name] if name in changes else getattr(value, name))
     return copied
+
+
+@cache
+def _field_names(cls: type) -> Sequence[str]:
+    return [each.name for each in dataclasses.fields(cls)]
 
 
 def escaped(key: str) -> str:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Self, Unpack
 
 from tavernkit._arguments import require
-from tavernkit._text.traced import given, unknown_parts
+from tavernkit._text.traced import given
 from tavernkit.errors import PipelineError
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
@@ -16,7 +16,7 @@ from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._source_mapping import TracedBuild, with_traced_texts
+from tavernkit.prompt._source_mapping import TracedBuild, has_words_of, with_traced_texts
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._chat.groups import speakers
@@ -34,9 +34,6 @@ from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.stores._variables import VariablesOverlay
-
-SHORT_TEXT = 8
-"""Builders add their own separators and names; longer texts have a source."""
 
 
 class Builder(BaseBuilder[RisuAIContext, RisuState]):
@@ -135,13 +132,8 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                 return run(traced.replace(memory=None))  # memory would make another request
 
         def has_lost_messages(blocks: Iterable[tuple[Block, str]]) -> bool:
-            unknown = [
-                part
-                for block, text in blocks
-                if id(block) not in texts.whole and not texts.has(block)
-                for part in unknown_parts(text, SHORT_TEXT)
-            ]
-            return bool(unknown) and any(part in message.data for message in chat.messages for part in unknown)
+            texts_of_others = [text for block, text in blocks if id(block) not in texts.whole and not texts.has(block)]
+            return has_words_of(texts_of_others, [message.data for message in chat.messages])
 
         def unused(traced: Plan) -> Iterator[tuple[str, str]]:
             if plan.lore_result is not None and traced.lore_result is not None:
@@ -162,7 +154,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
         if same is not None and not has_lost_messages((block, same[index]) for index, block in fresh):
             if inputs is not None:
-                known_texts.keep(inputs, traced, same, texts.others, known, given())
+                known_texts.keep(inputs, traced, same, texts.others, known, {}, given())
             return TracedBuild(traced, texts.of_block, partial(unused, traced), same)
         every = range(len(chat.messages))
         if len(kept) < len(every):

@@ -9,7 +9,8 @@ from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
 from tavernkit.prompt._hooks import followed_by
-from tavernkit.prompt._known_texts import KnownLine, TurnInputs
+from tavernkit.prompt._known_texts import TurnInputs
+from tavernkit.prompt._line_forms import KnownLine
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from tavernkit._arguments import require
-from tavernkit._text.traced import given, unknown_parts
+from tavernkit._text.traced import given
 from tavernkit.errors import log_warning
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
@@ -15,7 +15,7 @@ from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._source_mapping import TracedBuild, with_traced_texts
+from tavernkit.prompt._source_mapping import TracedBuild, has_words_of, with_traced_texts
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
@@ -29,9 +29,6 @@ from tavernkit.stores._variables import VariablesOverlay
 
 if TYPE_CHECKING:
     pass
-
-SHORT_TEXT = 8
-"""Builders add their own separators and names; longer texts have a source."""
 
 
 class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
@@ -118,7 +115,10 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         assert isinstance(plan, ChatPlan)
         known_texts = self.services.known_texts
-        texts, entries = LineTexts(context, lines, plan, known_texts.lines), EntryTexts(context, self.services)
+        steady = has_own_chat(context, built)
+        inputs = turn_inputs(built, plan, lines) if steady else None
+        texts = LineTexts(context, built, lines, plan, known_texts.lines, known_texts.forms(inputs))
+        entries = EntryTexts(context, self.services)
         known_texts.lines = texts.known
 
         def run(kept: Sequence[int], wanted: Container[int], known: Container[object] = ()) -> Plan:
@@ -136,16 +136,9 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             yield from texts.unused(plan)
 
         def has_lost_lines(blocks: Iterable[tuple[Block, str]]) -> bool:
-            unknown = [
-                part
-                for block, text in blocks
-                if id(block) not in texts.whole and not texts.has(block)
-                for part in unknown_parts(text, SHORT_TEXT)
-            ]
-            return bool(unknown) and any(part in line.mes for line in lines for part in unknown)
+            texts_of_others = [text for block, text in blocks if id(block) not in texts.whole and not texts.has(block)]
+            return has_words_of(texts_of_others, [line.mes for line in lines])
 
-        steady = has_own_chat(context, built)
-        inputs = turn_inputs(built, plan, texts) if steady else None
         known = known_texts.find(inputs, texts.steady) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
@@ -155,12 +148,16 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         traced = run(kept, texts.changed, slots)
         same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
-        if same is not None and not has_lost_lines((block, same[index]) for index, block in fresh):
+        if (
+            same is not None
+            and not has_lost_lines((block, same[index]) for index, block in fresh)
+            and texts.learn_forms(same)
+        ):
             if inputs is not None:
-                known_texts.keep(inputs, traced, same, texts.steady, known, given())
+                known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given())
             return TracedBuild(traced, texts.of_block, unused, same)
         every = range(len(lines))
-        if slots or len(kept) < len(lines):
+        if texts.forget_forms() or slots or len(kept) < len(lines):
             traced = run(every, texts.changed)
         if has_lost_lines((block, block.content) for block in traced.blocks):
             traced = run(every, every)

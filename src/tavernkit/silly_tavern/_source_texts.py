@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from tavernkit._text.traced import Origin, collected, give, trace
 from tavernkit._values import is_mapping
 from tavernkit.cards._character import fields_home
 from tavernkit.prompt._block import Block
-from tavernkit.prompt._known_texts import KnownLine, TurnInputs
+from tavernkit.prompt._known_texts import TurnInputs
+from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._traced_inputs import (
-    escaped,
-    traced_text,
-)
+from tavernkit.prompt._traced_inputs import escaped, traced_text
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._services import Services, selected_books
@@ -34,6 +34,11 @@ SHORT_CHAT = 40
 SPARE_LINES = 2
 """How many lines it has besides those that it seems to need: hidden ones do not count."""
 
+_MESSAGE = "message"
+"""Stands for the user's new message among the kinds of lines."""
+
+_MACRO = re.compile(r"\{\{|<\w+>")
+
 _SUMMARY = "memory"
 """The key of a summary of the chat, which is kept with a line."""
 
@@ -42,15 +47,23 @@ class LineTexts:
     """Returns lines of the chat, traced to their places in it."""
 
     def __init__(
-        self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: ChatPlan, before: Mapping[int, KnownLine]
+        self,
+        context: SillyTavernContext,
+        built: SillyTavernContext,
+        lines: Sequence[ChatMessage],
+        plan: ChatPlan,
+        before: Mapping[int, KnownLine],
+        forms: Mapping[object, LineForm | None],
     ) -> None:
-        """Find the lines that are in a plan unchanged.
+        """Find the lines that are in a plan unchanged, and those that are written alike.
 
         Args:
             context: The inputs of the build.
+            built: The same after hooks changed them.
             lines: The chat as the build saw it.
             plan: The plan.
             before: Lines of another plan, by the ids of their blocks.
+            forms: Forms of lines that are known.
         """
         self.lines = lines
         self._message = context.message
@@ -58,55 +71,78 @@ class LineTexts:
         self.known: dict[int, KnownLine] = {}
         """Lines that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
-        """Those that are blocks unchanged."""
-        count, as_text = len(lines), plan.rendered is not None
-        # In a text prompt, the first message that is shown may be written in another way.
+        """Those that need not be built: they are blocks unchanged, or written as others are."""
+        self._as_text = plan.rendered is not None
+        count = len(lines)
+        # In a text prompt, the first message that is shown and the newest ones may be written in another way.
         self._first = next((index for index, line in enumerate(lines) if not line.is_system), 0)
+        usual = range(count + 1)
+        if self._as_text and not tells_sequences_apart(built):
+            newest = next((index for index in range(count - 1, -1, -1) if lines[index].is_user), 0)
+            usual = range(self._first + 1, min(count - NEWEST_LINES, newest))
         self.changed = {0, self._first, *range(max(count - NEWEST_LINES, 0), count)}
-        """Lines that are in the plan in another form, have a summary, or are among the newest."""
+        """Lines that have to be traced: they are in the plan in another form, have a summary, or are the newest."""
         self.changed.update([index for index, line in enumerate(lines) if line.extra and _SUMMARY in line.extra])
         self.others: list[tuple[int, Block, object]] = []
         """The other blocks that are sent: their indices in the plan, and their places in the chat, or slots."""
-        self.steady: list[tuple[int, Block, object]] = []
-        """Those that are made in the same way in the next turn. A text prompt writes the first and the newest lines
-        with sequences of their own, which may be equal to the usual ones."""
         self._among = 0
         """How many lines come after the first block that is between lines."""
+        written: list[tuple[int, KnownLine]] = []
         for number, block in enumerate(plan.blocks):
             key = id(block)
-            known = before.get(key)
+            line = before.get(key)
             if (
-                known is None
-                or known.block is not block
-                or known.place >= count
-                or known.line is not lines[known.place]
-                or known.chat != self._chat
+                line is None
+                or line.block is not block
+                or line.place >= count
+                or line.line is not lines[line.place]
+                or line.chat != self._chat
+                or not (line.whole or (line.form is not None and line.form is forms.get(line.kind)))
             ):
                 index = line_of_block(block)
-                if index is None or index >= count:
-                    if index == count and block.content == context.message and "{" not in block.content and not as_text:
-                        self.whole[key] = KnownLine(block, count, None, self._chat, whole=True)
-                    elif block.enabled:
+                if index is None or index > count:
+                    if block.enabled:
                         self.others.append((number, block, block.slot if index is None else index))
                     if self.known and not self._among:
                         self._among = 1
                     continue
-                line = lines[index]
-                known = KnownLine(block, index, line, self._chat, whole=not as_text and line.mes == block.content)
-            self.known[key] = known
-            self._among += self._among > 0
-            if known.whole:
-                self.whole[key] = known
+                line = self._found_line(block, index)
+            if line.place < count:
+                self.known[key] = line
+                self._among += self._among > 0
+            if line.whole or (line.form is not None and line.place in usual):
+                self.whole[key] = line
+            elif block.enabled and line.kind is not None and line.place in usual:
+                written.append((number, line))
             else:
-                self.changed.add(known.place)
+                self.changed.add(line.place)
                 if block.enabled:
-                    self.others.append((number, block, known.place))
-        if as_text:
-            spoken = next((index for index in range(count - 1, -1, -1) if lines[index].is_user), 0)
-            steady = range(self._first + 1, min(count - NEWEST_LINES, spoken))
-            self.steady += [each for each in self.others if not isinstance(each[2], int) or each[2] in steady]
+                    self.others.append((number, block, line.place))
+        self.written = WrittenLines(forms, written)
+        """Lines that are not sent as they are stored, and not known from another plan."""
+        self.whole.update((id(line.block), line) for line in self.written.alike)
+        self.others += [(number, line.block, line.place) for number, line in self.written.single]
+        self.steady = [each for each in self.others if not isinstance(each[2], int) or each[2] in usual]
+        """Those whose texts the next turn may have again."""
+        self.others += [(number, line.block, line.place) for number, line in self.written.examples]
+        self.changed.update([place for _, _, place in self.others if isinstance(place, int) and place < count])
+
+    def _found_line(self, block: Block, index: int) -> KnownLine:
+        """Return the line of a block; the user's new message comes after the last line."""
+        kind: object = None
+        if index == len(self.lines):
+            line, words = None, self._message
+            whole = not self._as_text and block.content == words and "{" not in words
+            written = _MESSAGE
         else:
-            self.steady += self.others
+            line = self.lines[index]
+            words = line.mes
+            whole = not self._as_text and block.content == words
+            written = line.name, line.is_user, bool(line.force_avatar)
+        if not whole and words and words in block.content and (line is None or line.extra.keys() <= PLAIN_EXTRA):
+            before, _, after = block.content.partition(words)
+            kind = written, before, after
+        return KnownLine(block, index, line, self._chat, whole=whole, kind=kind)
 
     def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the lines of a prompt, without those that are known, unchanged or left out.
@@ -126,7 +162,7 @@ class LineTexts:
         reach = max(NEWEST_LINES, int(min(depth, SHORT_CHAT)), self._among) + SPARE_LINES
         newest = range(count - min(reach, SHORT_CHAT), count)
         lines = [line.place for key in known if (line := self.known.get(key)) is not None]
-        if plan.rendered is not None and 2 * len(lines) < len(self.known):
+        if plan.rendered is not None and 2 * (len(self.changed) - len(lines)) > len(self.known):
             return range(count)  # lines that do not fit must not make room for others
         self.changed.difference_update([index for index in lines if self._first < index < newest.start])
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
@@ -148,7 +184,10 @@ class LineTexts:
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
-                known.text = self._line(known.place)
+                form = known.form
+                known.text = (
+                    self._line(known.place) if form is None else form.write(block.content, *self._origins(known))
+                )
             return known.text
         if type(block.content) is not str or not self.has(block):
             return block.content
@@ -164,11 +203,59 @@ class LineTexts:
             if index not in used:
                 yield self._line(index), "hidden in the chat" if line.is_system else left_out
 
+    def learn_forms(self, contents: Sequence[str]) -> bool:
+        """Learn the forms of lines from those that were traced; return False if lines are left without one.
+
+        Args:
+            contents: The texts of all blocks of the plan, traced where they have to be.
+        """
+        return self.written.learn(contents, self._origins)
+
+    def forget_forms(self) -> bool:
+        """Leave lines that are written alike to a build of all; return True if there are some."""
+        places = [line.place for line in self.whole.values() if not line.whole]
+        self.whole = {key: line for key, line in self.whole.items() if line.whole}
+        self.changed.update(places)
+        return bool(places)
+
+    def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
+        """Return the places of a line's words and of its name."""
+        index = known.place
+        if index == len(self.lines):
+            return Origin("message", "", "", self._message), Origin("message", "", "/name", "")
+        line = self.lines[index]
+        return (
+            Origin("chat", self._chat, f"/{index}/mes", line.mes, line.name),
+            Origin("chat", self._chat, f"/{index}/name", line.name, line.name),
+        )
+
     def _line(self, index: int) -> str:
         if index == len(self.lines):
             return traced_text(self._message, "message", "", "")
         line = self.lines[index]
         return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
+
+
+def tells_sequences_apart(context: SillyTavernContext) -> bool:
+    """Return True if the text before a line shows which of the instruct template's sequences it is.
+
+    Args:
+        context: The inputs that hooks left.
+    """
+    template = context.active_instruct
+    if not template.enabled:
+        return True
+    for usual, *special in (
+        (template.input_sequence, template.first_input_sequence, template.last_input_sequence),
+        (template.output_sequence, template.first_output_sequence, template.last_output_sequence),
+    ):
+        texts = [usual, *filter(None, special)]
+        # Macros may make the same of two texts, and line breaks may be joined.
+        if len(texts) > 1 and any(map(_MACRO.search, texts)):
+            return False
+        if len({"".join(text.split()) for text in texts}) < len(texts):
+            return False
+    return True
 
 
 def has_own_chat(context: SillyTavernContext, built: SillyTavernContext) -> bool:
@@ -181,19 +268,24 @@ def has_own_chat(context: SillyTavernContext, built: SillyTavernContext) -> bool
     return (context.hooks is None or context.hooks.only_before) and built.history is context.history
 
 
-def turn_inputs(context: SillyTavernContext, plan: ChatPlan, texts: LineTexts) -> TurnInputs | None:
+def turn_inputs(context: SillyTavernContext, plan: ChatPlan, lines: Sequence[ChatMessage]) -> TurnInputs | None:
     """Return the inputs that a plan shares with the next one; None if its texts may have other sources.
 
     Args:
         context: The inputs that hooks left.
         plan: The plan.
-        texts: The lines of the chat.
+        lines: The lines of the chat.
     """
-    if context.vectors is not None:
+    injected = list(context.injections or ())
+    # Of two injections with the same words, filters may leave the one or the other.
+    if context.vectors is not None or any(each.filter is not None for each in injected):
+        return None
+    if len({each.content for each in injected}) < len(injected):
         return None
     lore = plan.lore_result.activated_entries if isinstance(plan.lore_result, WorldInfoResult) else ()
     more = [str(getattr(context.metadata, name)) for name in METADATA_TEXTS]
-    return TurnInputs(context, lore, more, texts.lines, _words)
+    more += [f"{each.id}\n{each.position} {each.depth} {each.role}\n{each.content}" for each in injected]
+    return TurnInputs(context, lore, more, lines, _words)
 
 
 def _words(line: object) -> object:
@@ -217,8 +309,10 @@ def place_of(block: Block, lines: Sequence[int] | None = None) -> object:
 
 def line_of_block(block: Block) -> int | None:
     """Return the index of a block's chat line; None if it is not made from one."""
-    source = block.source
-    if block.token_budget_group != "history" or not is_mapping(source) or source.get("kind") != "history":
+    if block.token_budget_group != "history":
+        return None
+    source = block.metadata.get("source")
+    if not is_mapping(source) or source.get("kind") != "history":
         return None
     index = source.get("id")
     return index if isinstance(index, int) else None

@@ -59,7 +59,7 @@ class HistoryMemory(Generic[_V]):
         self._shared.put((self, key), made)
 
 
-_PLAIN_EXTRA = frozenset(
+PLAIN_EXTRA = frozenset(
     {
         *("api", "model", "gen_id", "reasoning", "reasoning_duration", "reasoning_signature", "reasoning_type"),
         *("token_count", "bias", "isSmallSys", "time_to_first_token", "tavernkit"),
@@ -115,7 +115,7 @@ class HistoryConverter:
             if calls is not None:
                 return self._tool_messages(entry, calls, identifier)
         memory, line = self.memory, entry.line
-        if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= _PLAIN_EXTRA):
+        if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= PLAIN_EXTRA):
             return [self._message(entry, identifier)]
         key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text)
         known = memory.get(key)
