@@ -332,6 +332,37 @@ def test_doctor_finds_an_installation_at_any_level(tavernkit: Tavernkit, tmp_pat
     assert (broken.code, "Broken.png" in broken.err) == (1, True)
 
 
+def test_doctor_reads_every_kind_of_file_and_counts_it(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    user = silly_tavern(tmp_path)
+    kinds = {
+        "groups": "group",
+        "OpenAI Settings": "chat completion preset",
+        "TextGen Settings": "text completion preset",
+        "KoboldAI Settings": "KoboldAI preset",
+        "NovelAI Settings": "NovelAI preset",
+        "reasoning": "reasoning template",
+        "instruct": "instruct template",
+    }
+    for folder in kinds:
+        (user / folder).mkdir()
+        (user / folder / "Good.json").write_text("{}")
+        (user / folder / "Bad.json").write_text("[]")
+    (user / "groups" / "Good.json").write_text(json.dumps({"id": "Good", "members": [], "chats": ["talk"]}))
+    (user / "group chats").mkdir()
+    (user / "group chats" / "talk.jsonl").write_text("{}")
+    second = user.parent / "second"
+    (second / "characters").mkdir(parents=True)
+    outcome = tavernkit("doctor", str(user.parent), "--json")
+    first, other = json.loads(outcome.out)["found"]
+    assert outcome.code == 1
+    for kind in kinds.values():
+        assert any(problem.startswith(f"{kind} Bad: ") for problem in first["problems"]), kind
+        assert (kind == "group" and first["counts"]["groups"] == 1) or first["counts"][f"{kind}s"] == 2
+    assert first["counts"]["group chats"] == 1
+    assert Path(other["path"]).name == "second"
+    assert "there is no settings.json" in other["problems"][0]
+
+
 def test_doctor_finds_a_save_of_risuai(tavernkit: Tavernkit, tmp_path: Path) -> None:
     save_file = tmp_path / "database.json"
     save_file.write_text(json.dumps({"characters": [], "username": "Ann", "plugins": [{"name": "Voices"}]}))

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit._values import is_mapping
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatPlan, DataFolder, TextPlan
+from tests.conformance.adapters.silly_tavern.folder_inputs import write_bytes
 from tests.silly_tavern import generated_folder as made
 
 
@@ -118,3 +120,104 @@ def test_what_was_found_and_is_not_used_is_listed(folder: Path):
     plan = DataFolder(folder).builder(made.name_of(0), made.chat_name(0)).build()
     assert any(each.kind == "data bank" for each in plan.omissions)
     assert "Vector Storage for files is switched off" in str(plan.explain())
+
+
+def reasons(folder: Path, index: int) -> str:
+    """What ``explain`` says of a chat's blocks."""
+    name = made.name_of(index % made.CHARACTERS)
+    return plan_reasons(DataFolder(folder).builder(name, made.chat_name(index)).build(message="Go on.", warn=None))
+
+
+def plan_reasons(plan: object) -> str:
+    assert isinstance(plan, ChatPlan)
+    sources = [block.source for block in plan.blocks]
+    return "\n".join(str(source["reason"]) for source in sources if is_mapping(source))
+
+
+WHERE = {
+    made.inject: "stored in the chat's header by /inject, in the chat at depth 1",
+    made.lock: "above it: persona Zoe (zoe.png) of settings.json: the chat is locked to it, in the chat at depth 4",
+    made.summary: "summary stored on message 1",
+    made.note: "due every turn, from note_prompt of the chat's header",
+    made.files: "message of the chat, with tide.txt (/user/files/tide.txt) in front",
+    made.picture: "message of the chat, with /user/images/gull.png",
+    made.reasoning: "message of the chat, with the reasoning stored on it",
+    made.chat_book: "(constant) in Book 8, the chat's book",
+    made.overrides: "scenario of the chat's header, instead of the card's",
+}
+
+
+@pytest.mark.parametrize("feature", WHERE, ids=[each.__name__ for each in WHERE])
+def test_a_block_says_where_it_is_stored_and_why_it_is_there(folder: Path, feature: made.Feature):
+    index = next(index for index, (each, _) in enumerate(made.FEATURES) if each is feature)
+    assert WHERE[feature] in reasons(folder, index)
+
+
+def test_a_block_says_whose_persona_book_and_note_it_is(folder: Path):
+    assert "Book 3, the persona's book" in reasons(folder, 1)
+    assert "Book 6, the character's book" in reasons(folder, 6)
+    assert "due every turn, from Tomas Vale's own note in the settings" in reasons(folder, 4)
+    assert "persona Mira (mira.png) of settings.json: the persona in use" in reasons(folder, 4)
+    assert "below it: persona Ann (ann.png) of settings.json: connected to Wren Vale.png" in reasons(folder, 7)
+
+
+def test_a_text_prompt_says_where_its_parts_are_stored(folder: Path, tmp_path: Path):
+    for path in folder.iterdir():
+        if path.name != "settings.json":
+            (tmp_path / path.name).symlink_to(path)
+    settings = made.settings() | {"main_api": "textgenerationwebui"}
+    (tmp_path / "settings.json").write_text(json.dumps(settings), "utf-8")
+    assert "scenario of the chat's header" in reasons(tmp_path, 9)
+    assert "persona Mira (mira.png) of settings.json: the persona in use" in reasons(tmp_path, 9)
+    assert "with tide.txt (/user/files/tide.txt) in front" in reasons(tmp_path, 4)
+    name = made.name_of(5)
+    plan = DataFolder(tmp_path).builder(name, made.chat_name(5)).build(message="Go on.")
+    [media] = [each for each in plan.omissions if each.kind == "attachment"]
+    assert (media.name, media.reason) == ("/user/images/gull.png", "text completion sends no media")
+
+
+def unused(plan: object) -> dict[str, str]:
+    assert isinstance(plan, ChatPlan)
+    return {each.name or each.id: each.reason for each in plan.omissions if each.kind != "prompt"}
+
+
+def test_what_is_stored_and_not_used_is_listed_with_the_reason(folder: Path, tmp_path: Path):
+    for path in folder.iterdir():
+        if path.name not in ("settings.json", "chats"):
+            (tmp_path / path.name).symlink_to(path)
+    settings = made.settings()
+    settings["power_user"]["reasoning"] = {"add_to_prompts": False}
+    settings["power_user"]["persona_description_position"] = 9
+    settings["oai_settings"]["media_inlining"] = False
+    stored = settings["extension_settings"]
+    stored["note"]["chara"] = [{"name": made.name_of(6), "prompt": "Own note.", "useChara": False}]
+    stored["disabled_attachments"] = ["/user/files/map.txt"]
+    stored["character_attachments"] = {f"{made.name_of(6)}.png": [made.attachment("gone")]}
+    stored["vectors"] = {"enabled_files": True}
+    stored["disabledExtensions"] = ["memory"]
+    stored["cfg"] = {"global": {"guidance_scale": 2, "negative_prompt": "No rain."}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings), "utf-8")
+    lines = made.lines_of(6, made.name_of(6))
+    for feature in (made.summary, made.reasoning, made.picture, made.hidden):
+        feature({}, lines)
+    metadata = {"note_prompt": "Mind the note.", "note_interval": 100, "persona": "gone.png"}
+    text = "\n".join(json.dumps(each) for each in [made.header(metadata), *lines])
+    write_bytes(tmp_path / "chats" / made.name_of(6) / "one.jsonl", text.encode())
+    data = DataFolder(tmp_path)
+    found = unused(data.builder(made.name_of(6), "one").build(message="Go on.", warn=None))
+    users = sum(line["is_user"] for line in lines) + 1
+    assert found == {
+        "Summary": "the extension Summarize is switched off",
+        "1 message": "hidden in the chat (is_system)",
+        "the reasoning of 1 message": "the settings do not add it to prompts (reasoning.add_to_prompts)",
+        "/user/images/gull.png": "the preset does not send media (media_inlining)",
+        "Author's Note": f"the author's note is not due: {users} user messages, interval 100",
+        f"{made.name_of(6)}'s own note": "it is switched off (useChara)",
+        "Persona Description": "its position is none; {{persona}} still gives it",
+        f"1 regex script (of {made.name_of(6)}) of the card": "they were not allowed",
+        "gone.txt (/user/files/gone.txt)": "its text is not in the folder",
+        "map.txt (/user/files/map.txt)": "switched off in the settings",
+        "CFG prompts": "only text completion uses it",
+    }
+    reason = "the persona in use; the chat's lock to gone.png does not count, there is no such file in User Avatars"
+    assert data.persona(made.name_of(6), "one").reason == reason

@@ -133,7 +133,8 @@ def test_prompts_that_share_a_place_in_the_chat_are_all_named() -> None:
     assert is_mapping(block.source)
     assert block.source["title"] == "Author's Note + Character's Note"
     assert block.source["reason"] == (
-        "in the chat at depth 4: Author's Note: due every turn; Character's Note: a field of the card"
+        "in the chat at depth 4: Author's Note: due every turn, from note_prompt of the chat's header; "
+        "Character's Note: a field of the card"
     )
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence
 from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern import DataFolder
+
 _USER_MARKS = ("settings.json", "characters")
+_SAMPLERS = (("textgenerationwebui", "text completion"), ("kobold", "KoboldAI"), ("novel", "NovelAI"))
+"""APIs with sampler presets of their own, and what people call them."""
 _THIRD_PARTY = Path("public") / "scripts" / "extensions" / "third-party"
 
 
@@ -63,15 +70,12 @@ def examine(path: str | Path) -> list[Examination]:
 
 def _users(path: Path) -> list[Path]:
     """Return the folders of users, for a path at any level of an installation."""
+    from tavernkit.silly_tavern import DataFolder
+
     for folder in (path, path / "data"):
         if any((folder / mark).exists() for mark in _USER_MARKS):
             return [folder]
-        if folder.is_dir():
-            inside = sorted(each for each in folder.iterdir() if each.is_dir())
-            found = [each for each in inside if (each / "settings.json").is_file() and (each / "characters").is_dir()]
-            if found:
-                return found
-    return []
+    return DataFolder.users(path)
 
 
 def _silly_tavern(path: Path) -> Examination:
@@ -80,16 +84,22 @@ def _silly_tavern(path: Path) -> Examination:
     log = WarningLog()
     folder = DataFolder(path, warn=log)
     characters = folder.characters()
+    unreadable = dict(_unreadable(folder))
+    groups = [name for name in folder.groups() if f"group {name}" not in unreadable]
     counts = [
         ("characters", len(characters)),
         ("chats", sum(len(folder.chats(name)) for name in characters)),
-        ("groups", len(folder.groups())),
+        ("groups", len(groups)),
+        ("group chats", sum(len(folder.group_chats(name)) for name in groups)),
         ("personas", len(folder.personas())),
         ("world books", len(folder.worlds())),
         ("chat completion presets", len(folder.presets())),
         ("instruct templates", len(folder.instruct_templates())),
         ("context templates", len(folder.context_templates())),
         ("system prompts", len(folder.system_prompts())),
+        ("reasoning templates", len(folder.reasoning_templates())),
+        *((f"{title} presets", len(folder.sampler_presets(api))) for api, title in _SAMPLERS),
+        ("Quick Reply sets", len(folder.quick_replies())),
     ]
     used: list[tuple[str, str]] = []
     problems: list[str] = []
@@ -103,21 +113,31 @@ def _silly_tavern(path: Path) -> Examination:
         used.append(("macro engine", engine))
     except TavernKitError as error:
         problems.append(str(error))
-    problems += _unreadable(folder, characters)
+    problems += (f"{name}: {problem}" for name, problem in unreadable.items())
     unsupported = [*folder.unsupported(), *_third_party(path)]
-    return Examination("SillyTavern", path, counts, used, unsupported, [*problems, *log.messages])
+    return Examination("SillyTavern", path, counts, used, unsupported, [*problems, *dict.fromkeys(log.messages)])
 
 
-def _unreadable(folder: object, characters: Sequence[str]) -> Iterator[str]:
-    from tavernkit.silly_tavern import DataFolder
-
-    assert isinstance(folder, DataFolder)
-    for names, read in ((characters, folder.character), (folder.worlds(), folder.world)):
+def _unreadable(folder: DataFolder) -> Iterator[tuple[str, str]]:
+    """Read every file but the chats, and return those that cannot be read, with the problems."""
+    kinds: list[tuple[str, Sequence[str], Callable[[str], object]]] = [
+        ("character", folder.characters(), folder.character),
+        ("world book", folder.worlds(), folder.world),
+        ("group", folder.groups(), folder.group),
+        ("chat completion preset", folder.presets(), folder.preset),
+        ("instruct template", folder.instruct_templates(), folder.instruct_template),
+        ("context template", folder.context_templates(), folder.context_template),
+        ("system prompt", folder.system_prompts(), folder.system_prompt),
+        ("reasoning template", folder.reasoning_templates(), folder.reasoning_template),
+    ]
+    for api, title in _SAMPLERS:
+        kinds.append((f"{title} preset", folder.sampler_presets(api), partial(folder.sampler_preset, api=api)))
+    for kind, names, read in kinds:
         for name in names:
             try:
                 read(name)
-            except TavernKitError as error:
-                yield f"{name}: {error}"
+            except (TavernKitError, OSError) as error:
+                yield f"{kind} {name}", str(error)
 
 
 def _third_party(user: Path) -> Iterator[str]:

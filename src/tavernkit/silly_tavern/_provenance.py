@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tavernkit._values import FrozenJson, FrozenObject
 
@@ -31,7 +31,12 @@ TITLES: Mapping[str, str] = {
 """Readable names of SillyTavern's own prompts, by identifier."""
 
 CARD_FIELD = "a field of the card"
-CARD_OR_CHAT = "a field of the card, or the chat's own"
+OWN_PERSONA = "the user's persona"
+
+
+def field_reason(name: str, of_chat: Collection[str]) -> str:
+    """Return why a card's field is there; the chat's header may store another text for it."""
+    return f"{name} of the chat's header, instead of the card's" if name in of_chat else CARD_FIELD
 
 
 def source(stage: str, kind: str, id: object, title: str, reason: str, **more: FrozenJson) -> FrozenObject:  # noqa: A002  # the key's name
@@ -46,10 +51,15 @@ def source(stage: str, kind: str, id: object, title: str, reason: str, **more: F
     }
 
 
-def message_source(stage: str, index: int, name: str, reason: str = "message of the chat") -> FrozenObject:
-    """Provenance of a message of the chat; its number is the one SillyTavern shows."""
+def message_source(
+    stage: str, index: int, name: str, reason: str = "message of the chat", additions: str = ""
+) -> FrozenObject:
+    """Provenance of a message of the chat; its number is the one SillyTavern shows.
+
+    ``additions`` says what else is in its text: attached files, reasoning.
+    """
     title = f"message #{index} of {name}" if name else f"message #{index}"
-    return {"stage": stage, "kind": "history", "id": index, "name": name, "title": title, "reason": reason}
+    return {"stage": stage, "kind": "history", "id": index, "name": name, "title": title, "reason": reason + additions}
 
 
 def title_of(found: FrozenObject) -> str:

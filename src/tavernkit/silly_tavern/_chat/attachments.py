@@ -23,8 +23,8 @@ def attached_files(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
 
 def attached_text(
     files: Sequence[Mapping[str, object]], texts: Mapping[str, str], missing: Callable[[Mapping[str, object]], None]
-) -> str:
-    """Return the joined text of files. A file's text is in the line itself or in the folder.
+) -> tuple[str, Sequence[Mapping[str, object]]]:
+    """Return the joined text of files, and those that have some. It is in the line itself or in the folder.
 
     Args:
         files: The files of a line.
@@ -32,6 +32,7 @@ def attached_text(
         missing: Called with files that cannot be found.
     """
     found: list[str] = []
+    there: list[Mapping[str, object]] = []
     for file in files:
         text, url = file.get("text"), file.get("url")
         if not (isinstance(text, str) and text):
@@ -41,7 +42,19 @@ def attached_text(
                 continue
         if text:
             found.append(text)
-    return join(FILE_SEPARATOR, found)
+            there.append(file)
+    return join(FILE_SEPARATOR, found), there
+
+
+def names_of(files: Sequence[Mapping[str, object]]) -> str:
+    """Return what attached files or media are called, and where they are stored."""
+    return ", ".join(map(_name_of, files))
+
+
+def _name_of(file: Mapping[str, object]) -> str:
+    name, url = file.get("name") or file.get("title"), file.get("url")
+    where = url if isinstance(url, str) and url and not url.startswith("data:") else "the chat's file"
+    return f"{name} ({where})" if isinstance(name, str) and name else where
 
 
 def attached_media(extra: FrozenObject) -> Sequence[Mapping[str, object]]:

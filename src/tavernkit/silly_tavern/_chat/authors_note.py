@@ -104,6 +104,8 @@ class AuthorsNote:
     depth: int | float
     role: int | float
     reason: str
+    unused: Sequence[tuple[str, str]] = ()
+    """Stored notes that are not in it: what each is, and why."""
 
     def placed(self, overrides: Mapping[str, int]) -> AuthorsNote:
         """Return the note with another place for this build."""
@@ -117,16 +119,24 @@ def authors_note(
     interval = _or(metadata.note_interval, settings.default_interval)
     turns = 1 if interval == 1 else user_messages
     due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
-    text = ""
-    if due:
-        prompt = metadata.note_prompt if metadata.note_prompt is not None else settings.default
-        text = _with_character_note(prompt, settings.characters, character_file)
+    prompt = metadata.note_prompt if metadata.note_prompt is not None else settings.default
+    own = next((each for each in settings.characters if each.name == character_file), None)
+    text = _with_character_note(prompt, own) if due else ""
     if interval <= 0:
         reason = "the author's note is switched off (its interval is 0)"
     elif due:
         reason = "due every turn" if interval == 1 else f"due every {interval} user messages"
     else:
         reason = f"the author's note is not due: {user_messages} user messages, interval {interval}"
+    stored = "note_prompt of the chat's header" if metadata.note_prompt is not None else "the settings' default note"
+    parts = _stored_in(prompt, stored, own)
+    unused = [("Author's Note", reason)] if parts and not due else []
+    if own is not None and own.prompt and not own.use:
+        unused.append((f"{own.name}'s own note", "it is switched off (useChara)"))
+    elif own is not None and own.use and own.position not in (BEFORE, AFTER) and prompt:
+        unused.append((stored, f"{own.name}'s own note replaces it"))
+    if due and parts:
+        reason = f"{reason}, from {' and '.join(parts)}"
     return AuthorsNote(
         text=text,
         due=due,
@@ -134,7 +144,16 @@ def authors_note(
         depth=_or(metadata.note_depth, settings.default_depth),
         role=_or(metadata.note_role, settings.default_role),
         reason=reason,
+        unused=tuple(unused),
     )
+
+
+def _stored_in(prompt: str, stored: str, own: CharacterNote | None) -> list[str]:
+    """Return where the texts of a note are stored."""
+    if own is None or not own.use:
+        return [stored] if prompt else []
+    parts = [f"{own.name}'s own note in the settings"] if own.prompt else []
+    return [stored, *parts] if prompt and own.position in (BEFORE, AFTER) else parts
 
 
 def read_overrides(given: object) -> Mapping[str, int]:
@@ -183,8 +202,7 @@ def with_lore(note: str, top: Sequence[str], bottom: Sequence[str]) -> str:
     return text.removeprefix("\n").removesuffix("\n")
 
 
-def _with_character_note(note: str, characters: Sequence[CharacterNote], character_file: str | None) -> str:
-    own = next((each for each in characters if each.name == character_file), None)
+def _with_character_note(note: str, own: CharacterNote | None) -> str:
     if own is None or not own.use:
         return note
     if own.position == BEFORE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from dataclasses import field
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
@@ -27,6 +28,8 @@ class CardTexts:
     post_history: str = ""
     depth_prompt: str = ""
     creator_notes: str = ""
+    of_chat: frozenset[str] = frozenset()
+    """Fields whose texts are the chat's own, from its header."""
 
 
 def card_texts(
@@ -47,15 +50,15 @@ def card_texts(
         return CardTexts(persona=expand(trim(persona)))
     own = character
 
-    def field(text: str) -> str:
+    def ready(text: str) -> str:
         return expand(trim(text))
 
-    system_prompt = field(metadata.system_prompt or own.system_prompt) if prefer_prompt else ""
-    examples = joined.examples if joined is not None else field(metadata.mes_example or own.mes_example)
-    description = joined.description if joined is not None else field(own.description)
-    personality = joined.personality if joined is not None else field(own.personality)
-    persona_text = field(persona)
-    scenario = joined.scenario if joined is not None else field(metadata.scenario or own.scenario)
+    system_prompt = ready(metadata.system_prompt or own.system_prompt) if prefer_prompt else ""
+    examples = joined.examples if joined is not None else ready(metadata.mes_example or own.mes_example)
+    description = joined.description if joined is not None else ready(own.description)
+    personality = joined.personality if joined is not None else ready(own.personality)
+    persona_text = ready(persona)
+    scenario = joined.scenario if joined is not None else ready(metadata.scenario or own.scenario)
     texts = CardTexts(
         system_prompt=system_prompt,
         examples=examples,
@@ -63,13 +66,21 @@ def card_texts(
         personality=personality,
         persona=persona_text,
         scenario=scenario,
-        post_history=field(own.post_history_instructions) if prefer_jailbreak else "",
-        depth_prompt=field(depth_prompt_of(own).text),
-        creator_notes=field(own.creator_notes),
+        post_history=ready(own.post_history_instructions) if prefer_jailbreak else "",
+        depth_prompt=ready(depth_prompt_of(own).text),
+        creator_notes=ready(own.creator_notes),
+        of_chat=_of_chat(metadata, prefer_prompt=prefer_prompt),
     )
     for greeting in (own.first_mes, *own.alternate_greetings):
-        field(greeting)
+        ready(greeting)
     return texts
+
+
+def _of_chat(metadata: ChatMetadata, *, prefer_prompt: bool) -> frozenset[str]:
+    stored = {"scenario": metadata.scenario, "mes_example": metadata.mes_example}
+    if prefer_prompt:
+        stored["system_prompt"] = metadata.system_prompt
+    return frozenset(name for name, text in stored.items() if text)
 
 
 START = "<START>"
@@ -200,6 +211,8 @@ class Persona:
     """Its role in the chat."""
     lorebook: str | None = None
     """The name of the lorebook that is linked to the persona."""
+    reason: str = field(default="", compare=False)
+    """Where it is stored and why it was chosen, for explanations."""
 
     @property
     def place(self) -> int:

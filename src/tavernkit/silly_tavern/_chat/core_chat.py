@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from functools import partial
+from typing import TypeAlias, TypeGuard
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._text.traced import added, is_tracing, join
 from tavernkit._values import LazySequence, LRUCache, same_start
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, titles
+from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, has_media, names_of, titles
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern._limits import REMEMBERED_LINES
@@ -39,6 +40,14 @@ class CoreMessage:
     index: int
     text: str
     file_length: int = 0
+    additions: str = ""
+    """What is in the text besides the line's own, for explanations."""
+
+
+FileTexts: TypeAlias = Callable[
+    [CoreMessage, Sequence[Mapping[str, object]]], tuple[str, Sequence[Mapping[str, object]]]
+]
+"""Returns the joined text of a message's files, and the files whose text was found."""
 
 
 def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: bool) -> list[CoreMessage]:
@@ -69,7 +78,7 @@ def prepare_texts(
     *,
     generation_type: str,
     scripts: PromptScripts | None,
-    file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
+    file_text: FileTexts,
 ) -> list[int]:
     """Apply the prompt-stage scripts, then put attached files before each text and titles after it.
 
@@ -78,7 +87,7 @@ def prepare_texts(
         places: Where these messages are.
         generation_type: The type of generation.
         scripts: The regex scripts.
-        file_text: Returns the joined text of a message's files.
+        file_text: Returns the joined text of a message's files, and the files whose text was found.
 
     Returns:
         The places of texts that depend on more than the message: other builds have to make them again.
@@ -87,7 +96,7 @@ def prepare_texts(
     varying: list[int] = []
     for place in places:
         old = core[place]
-        line, text, file_length = old.line, old.text, 0
+        line, text, file_length, additions = old.line, old.text, 0, ""
         if scripts is not None:
             before = scripts.variations
             text = scripts.message(text, is_user=line.is_user, depth=newest - place)
@@ -96,12 +105,14 @@ def prepare_texts(
         if line.extra:
             files = attached_files(line.extra)
             if files:
-                attached = file_text(old, files)
+                attached, found = file_text(old, files)
                 file_length = len(attached)
                 text = attached + FILE_SEPARATOR + text
-            text += titles(line.extra)
+                additions = f", with {names_of(found)} in front" if found else ""
+            behind = titles(line.extra)
+            text, additions = text + behind, additions + (", with the titles stored on it" if behind else "")
         if text is not old.text or file_length:  # a copy, as other builds may hold the message too
-            core[place] = CoreMessage(line, old.index, text, file_length)
+            core[place] = CoreMessage(line, old.index, text, file_length, additions)
     return varying
 
 
@@ -130,7 +141,7 @@ def add_reasoning(
         if not continued and not (settings.add_to_prompts and added < settings.max_additions):
             return
         reasoning = message.line.extra.get("reasoning")
-        if not isinstance(reasoning, str) or reasoning in ("", EMPTY_REASONING):
+        if not is_reasoning(reasoning):
             continue
         if only_name is not None and message.line.name != only_name:
             continue
@@ -140,8 +151,19 @@ def add_reasoning(
                 continue
         # A copy, because other builds may share the message.
         text = _with_reasoning(reasoning, message.text, settings, continued, expand)
-        core[len(core) - 1 - back] = CoreMessage(message.line, message.index, text, message.file_length)
+        additions = message.additions + ", with the reasoning stored on it"
+        core[len(core) - 1 - back] = CoreMessage(message.line, message.index, text, message.file_length, additions)
         added += 1
+
+
+def has_reasoning(line: ChatMessage) -> bool:
+    """Return True if a line has stored reasoning that may be sent."""
+    return is_reasoning(line.extra.get("reasoning"))
+
+
+def is_reasoning(value: object) -> TypeGuard[str]:
+    """Return True for reasoning that may be sent."""
+    return isinstance(value, str) and value not in ("", EMPTY_REASONING)
 
 
 def role_of(line: ChatMessage) -> str:
@@ -327,6 +349,10 @@ class KnownLines:
     """Numbers of lines with a summary, after the first line."""
     users: int = 0
     """How many lines after the first are the user's."""
+    reasonings: int = 0
+    """How many lines after the first have stored reasoning."""
+    media: Sequence[int] = ()
+    """Numbers of lines with media, after the first line."""
 
     def until(self, end: int) -> KnownLines:
         """Return the part before line ``end``."""
@@ -335,16 +361,20 @@ class KnownLines:
         core = self.core[: bisect_left(self.core, end, key=_index)]
         changing = self.changing[: bisect_left(self.changing, len(core))]
         summaries = self.summaries[: bisect_left(self.summaries, end)]
-        users = self.users - sum(line.is_user for line in self.lines[max(end, _FIRST) :])
-        return KnownLines(self.lines[:end], core, changing, summaries, users)
+        cut = self.lines[max(end, _FIRST) :]
+        users = self.users - sum(line.is_user for line in cut)
+        reasonings = self.reasonings - sum(has_reasoning(line) for line in cut)
+        media = self.media[: bisect_left(self.media, end)]
+        return KnownLines(self.lines[:end], core, changing, summaries, users, reasonings, media)
 
     def extended(self, lines: tuple[ChatMessage, ...], *, with_tools: bool) -> KnownLines:
         """Return an extended copy for a chat that begins with these lines."""
         start = max(len(self.lines), _FIRST)
         if len(lines) <= start:
             return self
-        users = self.users
+        users, reasonings = self.users, self.reasonings
         core, changing, summaries = list(self.core), list(self.changing), list(self.summaries)
+        media = list(self.media)
         for index in range(start, len(lines)):
             line = lines[index]
             users += line.is_user
@@ -354,7 +384,11 @@ class KnownLines:
                 core.append(CoreMessage(line, index, line.mes))
             if line.extra and "memory" in line.extra:
                 summaries.append(index)
-        return KnownLines(lines, core, changing, summaries, users)
+            if line.extra:
+                reasonings += has_reasoning(line)
+                if has_media(line.extra):
+                    media.append(index)
+        return KnownLines(lines, core, changing, summaries, users, reasonings, media)
 
     def messages(
         self, first: Sequence[ChatMessage], *, generation_type: str, with_tools: bool
@@ -422,7 +456,7 @@ class ChatMemory:
         *,
         generation_type: str,
         scripts: PromptScripts | None,
-        file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
+        file_text: FileTexts,
     ) -> None:
         """Make the texts of a core chat, except those that are the same in every build.
 
@@ -432,7 +466,7 @@ class ChatMemory:
             head: How many messages its first line gives.
             generation_type: The type of generation.
             scripts: The regex scripts.
-            file_text: Returns the joined text of a message's files.
+            file_text: Returns the joined text of a message's files, and the files whose text was found.
         """
         make = partial(prepare_texts, generation_type=generation_type, scripts=scripts, file_text=file_text)
         changing = [head + place for place in known.changing if head + place < len(core)]

@@ -16,7 +16,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, trim, truthy
 from tavernkit._text.traced import join, substitute
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
-from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, objects
+from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, names_of, objects
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._chat.extension_prompts import VECTORS_DATA_BANK, VECTORS_MEMORY, ExtensionPrompt
 from tavernkit.silly_tavern._chat.vector_chunks import Cutting
@@ -214,6 +214,7 @@ class VectorStorage:
             search_text = self.query_text(core)
             found = [self._file_chunks(file, search_text, texts) for file in files]
             message.text = join(FILE_SEPARATOR, (part for part in found if part)) + FILE_SEPARATOR + rest
+            message.additions = f", with what Vector Storage found in {names_of(files)} in front"
 
     def _file_chunks(self, file: Mapping[str, object], search_text: str, texts: Mapping[str, str]) -> str:
         url, own = str(file.get("url")), file.get("text")

@@ -195,7 +195,9 @@ class _Assembly:
             role=role,
             content=content,
             tokens=self.counter.message(role, content, name) if content or name else 0,
-            source=message_source("plan_assembly", entry.index, entry.line.name, "the message being continued"),
+            source=message_source(
+                "plan_assembly", entry.index, entry.line.name, "the message being continued", entry.additions
+            ),
             name=name,
             history_index=entry.index,
         )
@@ -247,7 +249,9 @@ class _Assembly:
             role=role,
             content=content,
             tokens=self.counter.message(role, content) if content else 0,
-            source=message_source("plan_assembly", entry.index, entry.line.name, "the message being continued"),
+            source=message_source(
+                "plan_assembly", entry.index, entry.line.name, "the message being continued", entry.additions
+            ),
             history_index=entry.index,
         )
 

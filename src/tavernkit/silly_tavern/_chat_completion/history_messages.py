@@ -11,7 +11,7 @@ from tavernkit._text.js_values import json_stringify
 from tavernkit._values import FrozenObject, LRUCache
 from tavernkit.dialects._shapes import openai_part
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
-from tavernkit.silly_tavern._chat.attachments import has_media
+from tavernkit.silly_tavern._chat.attachments import has_media, names_of, shown_media
 from tavernkit.silly_tavern._chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern._chat_completion.layout import HistoryEntry, Injected, PlacedMessage
 from tavernkit.silly_tavern._chat_completion.media import Measure, inline_media
@@ -117,7 +117,7 @@ class HistoryConverter:
         memory, line = self.memory, entry.line
         if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= PLAIN_EXTRA):
             return [self._message(entry, identifier)]
-        key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text)
+        key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text, entry.additions)
         known = memory.get(key)
         if known is None:
             known = [self._message(entry, identifier)]
@@ -154,6 +154,8 @@ class HistoryConverter:
             text = openai_part("text", placed.content)
             placed.parts = [text, *(each.part for each in media)]
             placed.tokens += sum(each.tokens for each in media)
+            shown = shown_media(entry.line.extra, self.media_display)
+            placed.source = {**placed.source, "reason": f"{reason_of(placed.source)}, with {names_of(shown)}"}
 
     def _tool_messages(self, entry: CoreMessage, calls: ToolCalls, identifier: str) -> list[PlacedMessage]:
         role = role_of(entry.line)
@@ -241,4 +243,4 @@ def injected_source(entry: Injected) -> FrozenObject:
 
 
 def _chat_source(entry: CoreMessage, reason: str = "message of the chat") -> FrozenObject:
-    return message_source("compilation", entry.index, entry.line.name, reason)
+    return message_source("compilation", entry.index, entry.line.name, reason, entry.additions)

@@ -146,6 +146,17 @@ def inline_media(
     return found if some else None
 
 
+def why_not_sent(kind: object, preset: Preset) -> str:
+    """Return why media of a kind are not sent; empty if they are."""
+    if not preset.media_inlining:
+        return "the preset does not send media (media_inlining)"
+    kind = IMAGE if kind is None else kind
+    takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
+    if takes and kind in (IMAGE, VIDEO, AUDIO):
+        return ""
+    return f"{preset.model or preset.chat_completion_source} takes no {kind} input, as far as SillyTavern knows"
+
+
 def takes_pictures(preset: Preset) -> bool:
     """Return True if the source and model accept pictures. False for sources that need the provider's model list."""
     source = preset.chat_completion_source

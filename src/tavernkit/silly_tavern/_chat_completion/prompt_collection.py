@@ -24,7 +24,7 @@ from tavernkit.silly_tavern._chat.extension_prompts import (
 )
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.preset_prompts import OrderEntry, PresetPrompt
-from tavernkit.silly_tavern._provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source
+from tavernkit.silly_tavern._provenance import CARD_FIELD, OWN_PERSONA, TITLES, field_reason, source
 from tavernkit.silly_tavern._world_info.result import lore_reason
 
 MAIN = "main"
@@ -88,7 +88,7 @@ class PromptCollection:
         return self.prompts[index] if index >= 0 else None
 
     def disabled(self, identifier: str) -> bool:
-        """Return Return True if the order list switches an identifier off; its first line there decides."""
+        """Return True if the order list switches an identifier off; its first line there decides."""
         if self._switches is None:
             self._switches = {each.identifier: each.enabled for each in reversed(self.order)}
         return not self._switches.get(identifier, True)
@@ -207,6 +207,8 @@ class BuildTexts:
     quiet_prompt: str
     bias: str
     persona: str
+    persona_reason: str = OWN_PERSONA
+    bias_reason: str = "the reply begins with it"
     entries_before: Sequence[FrozenJson] = ()
     entries_after: Sequence[FrozenJson] = ()
 
@@ -227,7 +229,7 @@ def merge_built_ins(
             role = "system" if key in ALWAYS_SYSTEM else _role(found)
             collection.merge(_from_extension(found, identifier, role, expand))
     if texts.persona:
-        found = source(_STAGE, "persona", PERSONA_DESCRIPTION, TITLES[PERSONA_DESCRIPTION], "the user's persona")
+        found = source(_STAGE, "persona", PERSONA_DESCRIPTION, TITLES[PERSONA_DESCRIPTION], texts.persona_reason)
         collection.merge(Prompt(PERSONA_DESCRIPTION, expand(texts.persona), found, role="system"))
     for found in extensions:
         if found.key not in NAMED_EXTENSIONS and found.value and found.position in _POSITIONS and not found.filtered:
@@ -242,8 +244,9 @@ def override_by_card(collection: PromptCollection, card: CardTexts, expand: Call
         (JAILBREAK, card.post_history, "post_history_instructions"),
     ):
         title = TITLES[identifier]
-        reason = f"the card's text instead of the preset's {title}"
-        found = source(_STAGE, "card field", card_field, f"{title} of the card", reason)
+        owner = "chat" if card_field in card.of_chat else "card"
+        reason = f"the {owner}'s text ({card_field}) instead of the preset's {title}"
+        found = source(_STAGE, "card field", card_field, f"{title} of the {owner}", reason)
         collection.override(identifier, text, expand, found)
 
 
@@ -288,12 +291,12 @@ def _own_prompts(texts: BuildTexts, preset: Preset, expand: Callable[[str], str]
             "scenario",
             formatted(card.scenario, preset.scenario_format),
             "card field",
-            CARD_OR_CHAT,
+            field_reason("scenario", card.of_chat),
         ),
         prompt("impersonate", expand(preset.impersonation_prompt), "preset", "asks the model to write as the user"),
         prompt("quietPrompt", texts.quiet_prompt, "quiet prompt", "asked for in this generation only"),
         prompt("groupNudge", expand(preset.group_nudge_prompt), "preset", "asks for the speaker of this turn only"),
-        prompt("bias", texts.bias, "bias", "the reply begins with it", role="assistant"),
+        prompt("bias", texts.bias, "bias", texts.bias_reason, role="assistant"),
     ]
 
 

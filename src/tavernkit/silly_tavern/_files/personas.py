@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number
@@ -42,17 +43,29 @@ def choose_persona(
     power_user = settings.source.get("power_user")
     stored: FrozenObject = power_user if isinstance(power_user, Mapping) else EMPTY_OBJECT
     live = ChosenPersona(settings.user_avatar, settings.username, settings.persona)
+    dropped = ""
     if avatars and live.avatar not in avatars:
         live = _switched(live, avatars[0], stored, "the first avatar: the one in use has no file")
     if isinstance(lock, str) and lock in avatars:
         return _switched(live, lock, stored, "the chat is locked to it")
+    if isinstance(lock, str) and lock:
+        dropped = f"; the chat's lock to {lock} does not count, there is no such file in User Avatars"
     connected = _connected(stored, connected_to) if connected_to else []
     if connected and (len(connected) == 1 or not stored.get("persona_allow_multi_connections")):
-        return _switched(live, connected[0], stored, f"connected to {connected_to}")
+        return _switched(live, connected[0], stored, f"connected to {connected_to}{dropped}")
+    if connected:
+        dropped += f"; {len(connected)} personas are connected to {connected_to}: SillyTavern asks which"
     default = stored.get("default_persona")
     if isinstance(default, str) and default:
-        return _switched(live, default, stored, "the default persona")
-    return live
+        return _switched(live, default, stored, f"the default persona{dropped}")
+    return _explained(live, f"{live.reason}{dropped}")
+
+
+def _explained(chosen: ChosenPersona, reason: str) -> ChosenPersona:
+    """Return a persona with the reason why it was chosen, and where its description is stored."""
+    name = f"{chosen.name} ({chosen.avatar})" if chosen.avatar else chosen.name
+    persona = replace(chosen.persona, reason=f"persona {name} of settings.json: {reason}")
+    return replace(chosen, persona=persona, reason=reason)
 
 
 def _connected(stored: FrozenObject, connected_to: str) -> list[str]:
@@ -70,14 +83,15 @@ def _connected(stored: FrozenObject, connected_to: str) -> list[str]:
 def _switched(live: ChosenPersona, avatar: str, stored: FrozenObject, reason: str) -> ChosenPersona:
     """Switch to an avatar: its stored name and description are used, unless it is already active."""
     if avatar == live.avatar:
-        return ChosenPersona(avatar, live.name, live.persona, reason)
+        return _explained(live, reason)
     names, descriptions = stored.get("personas"), stored.get("persona_descriptions")
     name = names.get(avatar) if is_mapping(names) else None
     if not isinstance(name, str) or not name:
         # An avatar without a name changes the picture only, as in SillyTavern.
-        return ChosenPersona(avatar, live.name, live.persona, reason)
+        return _explained(replace(live, avatar=avatar), reason)
     entry = descriptions.get(avatar) if is_mapping(descriptions) else None
-    return ChosenPersona(avatar, name, _described(entry if is_mapping(entry) else EMPTY_OBJECT), reason)
+    described = _described(entry if is_mapping(entry) else EMPTY_OBJECT)
+    return _explained(ChosenPersona(avatar, name, described), reason)
 
 
 def _described(entry: Mapping[str, object]) -> Persona:

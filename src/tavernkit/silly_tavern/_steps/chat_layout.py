@@ -34,7 +34,7 @@ from tavernkit.silly_tavern._chat_completion.prompt_collection import (
 )
 from tavernkit.silly_tavern._chat_completion.tools import reservation_text, tools_callable
 from tavernkit.silly_tavern._files.preset_prompts import PresetPrompt, never_sent
-from tavernkit.silly_tavern._provenance import title_of
+from tavernkit.silly_tavern._provenance import OWN_PERSONA, title_of
 from tavernkit.silly_tavern._state import SillyTavernState
 
 
@@ -118,6 +118,8 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
             quiet_prompt=state.quiet_prompt,
             bias=state.turn.bias,
             persona=persona.description if persona.place == IN_PROMPT else "",
+            persona_reason=persona.reason or OWN_PERSONA,
+            bias_reason=_bias_reason(state),
             entries_before=state.lore_sources.of(result.placement.before) if result is not None else (),
             entries_after=state.lore_sources.of(result.placement.after) if result is not None else (),
         )
@@ -126,6 +128,11 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
         merge_built_ins(collection, texts, context.active_preset, state.extensions, state.macros)
         override_by_card(collection, state.card, state.macros.with_original)
         state.pinned_groups = {prompt.identifier: prompt for prompt in collection if prompt.identifier not in own}
+
+
+def _bias_reason(state: SillyTavernState) -> str:
+    where = "a message (extra.bias)" if state.turn.bias_of_message else "the settings (user_prompt_bias)"
+    return f"the reply begins with it; from {where}"
 
 
 class InjectionStep(Step[SillyTavernState, NoConfig]):

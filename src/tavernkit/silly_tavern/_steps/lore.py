@@ -11,7 +11,7 @@ from tavernkit.prompt._context import FREEZE
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.silly_tavern._caching.placing import freeze_lore
 from tavernkit.silly_tavern._chat.authors_note import with_lore
-from tavernkit.silly_tavern._chat.card_fields import AT_DEPTH
+from tavernkit.silly_tavern._chat.card_fields import AT_DEPTH, TOP_OF_NOTE
 from tavernkit.silly_tavern._chat.core_chat import scan_messages
 from tavernkit.silly_tavern._chat.extension_prompts import (
     AUTHORS_NOTE,
@@ -22,6 +22,7 @@ from tavernkit.silly_tavern._chat.extension_prompts import (
     ExtensionPrompt,
 )
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern._provenance import OWN_PERSONA
 from tavernkit.silly_tavern._services import selected_books
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._world_info.placement import DepthGroup
@@ -41,7 +42,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
     def before(self, state: SillyTavernState) -> None:
         """Scan and place."""
         result = (state.context.lore_engine or state.services.lore_engine).scan(self.scan_input(state))
-        state.lore_sources = LoreSources(result)
+        state.lore_sources = LoreSources(result, selected_books(state.context, state.services))
         if state.context.lore == FREEZE and not state.context.skip_world_info_registration:
             result = freeze_lore(state, result)
         state.lore_result = result
@@ -151,12 +152,16 @@ def _place_persona(state: SillyTavernState) -> None:
         place = (IN_CHAT, persona.depth, persona.role)
         state.extensions.set(
             ExtensionPrompt(
-                PERSONA, persona.description, *place, scan=True, kind="persona", reason="the user's persona"
+                PERSONA, persona.description, *place, scan=True, kind="persona", reason=persona.reason or OWN_PERSONA
             )
         )
     note = state.extensions.get(AUTHORS_NOTE)
     if note is not None and state.note is not None and state.note.due:
-        _set_note(state, persona.around_note(note.value))
+        text = persona.around_note(note.value)
+        if text is not note.value:
+            above = "above" if persona.place == TOP_OF_NOTE else "below"
+            reason = f"{note.reason}; {above} it: {persona.reason or OWN_PERSONA}"
+            state.extensions.set(replace(note, value=text, reason=reason))
 
 
 def _unchanged(text: str, _depth: float | None) -> str:

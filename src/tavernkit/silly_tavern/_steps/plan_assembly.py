@@ -57,8 +57,8 @@ def make_blocks(
 def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache | None) -> Block:
     if cache is None or type(message.content) is not str or not _cacheable(message):
         return _new_block(slot, message, block_id)
-    speaker = message.source.get("name")
-    key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, speaker)
+    told = message.source.get("name"), message.source.get("reason")
+    key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, told)
     return cache.get_or_make(key, lambda: _new_block(slot, message, block_id))
 
 

@@ -25,6 +25,7 @@ from tavernkit.silly_tavern._chat.extension_prompts import (
     DEPTH_PROMPT,
     IN_CHAT,
     QUIET_PROMPT,
+    SUMMARY,
     ExtensionPrompt,
     ExtensionPrompts,
     SummarySettings,
@@ -43,6 +44,7 @@ from tavernkit.silly_tavern._provenance import CARD_FIELD
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import selected_books
 from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._steps.unused import report_unused
 from tavernkit.silly_tavern._world_info.selection import file_stem, list_entries
 
 SHOWN_MESSAGES = 100
@@ -115,9 +117,13 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
     _expand_first_message(state)
     user_messages = _prepare_core_chat(state, with_tools=with_tools)
     state.read_examples = read_examples
-    state.examples = state.read_examples(state, state.card.examples, ExampleBlock(()))
+    template = ExampleBlock(())
+    if "mes_example" in state.card.of_chat:
+        template = ExampleBlock((), reason="mes_example of the chat's header, instead of the card's")
+    state.examples = state.read_examples(state, state.card.examples, template)
     _search_vectors(state)
     _register_note(state, user_messages)
+    report_unused(state, with_tools=with_tools)
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
 
 
@@ -129,14 +135,16 @@ def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[Extens
         if not inject.scan and (reason := inject.hidden):
             state.omit(Omission("inject", inject.key, reason, inject.label))
     settings = context.settings.of_extension(MEMORY_EXTENSION)
+    known = state.services.chats.know(tuple(context.log.lines), with_tools=with_tools)
+    text, line = stored_summary(context.log.lines, (0, *known.summaries) if context.log.lines else ())
     if settings is None:
+        if text:
+            state.omit(Omission("summary", SUMMARY, "the extension Summarize is switched off", "Summary"))
         # The macro belongs to the extension: it is removed too, and stays in texts unexpanded.
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=None))
         return found
-    known = state.services.chats.know(tuple(context.log.lines), with_tools=with_tools)
-    text, line = stored_summary(context.log.lines, (0, *known.summaries) if context.log.lines else ())
     if not text and context.log.lines and context.log.lines[-1].extra.get("memory"):
-        state.omit(Omission("summary", "1_memory", "it is stored on the last message, which does not count"))
+        state.omit(Omission("summary", SUMMARY, "it is stored on the last message, which does not count", "Summary"))
     if text:
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=text))
         prompt = summary_prompt(text, line, SummarySettings.from_json(settings), state.macros)
@@ -292,7 +300,9 @@ def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> int:
     known = state.services.chats.know(chat, with_tools=with_tools)
     state.core, head = known.messages(chat[:1], generation_type=kind, with_tools=with_tools)
 
-    def file_text(message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
+    def file_text(
+        message: CoreMessage, files: Sequence[Mapping[str, object]]
+    ) -> tuple[str, Sequence[Mapping[str, object]]]:
         return attached_text(files, context.attachments, lambda file: _miss_file(state, message, file))
 
     state.services.chats.make_texts(
@@ -321,11 +331,12 @@ def _search_vectors(state: SillyTavernState) -> None:
     storage = VectorStorage(settings, results, state.macros, state.macros.with_macros, state.vector_calls)
     found: list[ExtensionPrompt | None] = []
     listed = data_bank(context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file)
-    if listed and not storage.on("enabled_files"):
-        reason = "Vector Storage for files is switched off, without it the Data Bank is not in the prompt"
-        state.omit(Omission("data bank", "data bank", reason, f"{len(listed)} files"))
     if storage.on("enabled_files"):
-        found.append(storage.put_data_bank(listed, state.core, context.attachments))
+        chunks = storage.put_data_bank(listed, state.core, context.attachments)
+        found.append(chunks)
+        if listed and chunks is None and context.vectors is not None:
+            reason = "nothing in it is similar to the newest messages"
+            state.omit(Omission("data bank", "data bank", reason, f"{len(listed)} files"))
         storage.replace_files(state.core, context.attachments)
     if storage.on("enabled_world_info"):
         books = selected_books(context, state.services)

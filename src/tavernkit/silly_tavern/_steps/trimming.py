@@ -44,7 +44,11 @@ def _unreached(entry: HistoryEntry, number: int, counter: MessageCounter) -> Evi
         role, text, source = entry.role, entry.content, injected_source(entry)
     else:
         line = entry.line
-        role, text, source = role_of(line), entry.text, message_source("compilation", entry.index, line.name)
+        role, text, source = (
+            role_of(line),
+            entry.text,
+            message_source("compilation", entry.index, line.name, additions=entry.additions),
+        )
     return EvictionRecord(
         block_id=f"{CHAT_HISTORY}-{number + 1}",
         token_count=counter.message(role, text),

@@ -49,7 +49,7 @@ def chat_message(message: CoreMessage) -> TextMessage:
         origin=Origin(
             id=f"{CHAT_HISTORY}-{message.index}",
             role=role_of(line),
-            source=message_source("injection", message.index, line.name),
+            source=message_source("injection", message.index, line.name, additions=message.additions),
             slot=CHAT_HISTORY,
             group="history",
         ),

@@ -19,7 +19,7 @@ from tavernkit.silly_tavern._context_template.story_string import (
     plain_story_string,
     render_story_string,
 )
-from tavernkit.silly_tavern._provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source, title_of
+from tavernkit.silly_tavern._provenance import CARD_FIELD, OWN_PERSONA, TITLES, field_reason, source, title_of
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._text_completion.messages import TextMessage
 from tavernkit.silly_tavern._text_completion.segments import Origin, Segment
@@ -46,8 +46,8 @@ _PARTS = {
     "system": (MAIN, "system prompt", "System Prompt", "the story string asks for it"),
     "description": ("charDescription", "card field", TITLES["charDescription"], CARD_FIELD),
     "personality": ("charPersonality", "card field", TITLES["charPersonality"], CARD_FIELD),
-    "scenario": ("scenario", "card field", TITLES["scenario"], CARD_OR_CHAT),
-    "persona": ("personaDescription", "persona", TITLES["personaDescription"], "the user's persona"),
+    "scenario": ("scenario", "card field", TITLES["scenario"], CARD_FIELD),
+    "persona": ("personaDescription", "persona", TITLES["personaDescription"], OWN_PERSONA),
     "anchorBefore": ("anchorBefore", "injection", "injections before the prompt", ""),
     "anchorAfter": ("anchorAfter", "injection", "injections after the prompt", ""),
     "mesExamples": (DIALOGUE_EXAMPLES, "card field", TITLES[DIALOGUE_EXAMPLES], "the story string asks for it"),
@@ -200,6 +200,10 @@ def _origin(state: SillyTavernState, parameter: str | None) -> Origin:
         parts = [prompt.source("pinned_groups") for prompt in anchored]
         found = source("pinned_groups", kind, identifier, title, reason, parts=parts)
         return Origin(identifier, "system", found, identifier)
+    if parameter == "scenario":
+        reason = field_reason("scenario", state.card.of_chat)
+    elif parameter == "persona":
+        reason = state.context.active_persona.reason or reason
     return Origin(identifier, "system", source("pinned_groups", kind, identifier, title, reason), identifier)
 
 

@@ -23,6 +23,7 @@ from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.explanation import Explainer, Explanation, tokens_needed
 from tavernkit.silly_tavern._world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, place
 from tavernkit.silly_tavern._world_info.scan import Pass, Scan
+from tavernkit.silly_tavern._world_info.selection import SelectedBooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +283,9 @@ def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
 class LoreSources:
     """The provenance of a scan's entries, looked up when a text needs it."""
 
-    def __init__(self, result: WorldInfoResult | None = None) -> None:
+    def __init__(self, result: WorldInfoResult | None = None, books: SelectedBooks | None = None) -> None:
         self._result = result
+        self._books = books
 
     def of(self, placed: Iterable[PlacedEntry | ExampleEntry]) -> list[FrozenJson]:
         """Return the entries of a text: which they are, what activated them, and the full reason."""
@@ -295,9 +297,17 @@ class LoreSources:
             "id": entry.identity,
             "name": entry.title,
             "book": entry.world,
+            "book_of": self._book_of.get(entry.world, ""),
             "cause": _cause(why) if why is not None else "",
             "reason": why.text if why is not None else "",
         }
+
+    @cached_property
+    def _book_of(self) -> Mapping[str, str]:
+        """Whose the books are by their names. Those that are active everywhere are nobody's."""
+        books = self._books or SelectedBooks()
+        owners = (("character", books.character), ("persona", books.persona), ("chat", books.chat))
+        return {book.name: owner for owner, listed in owners for book in listed}
 
     @cached_property
     def _explained(self) -> Mapping[str, Explanation]:
@@ -310,9 +320,10 @@ def lore_reason(entries: Iterable[object]) -> str:
     """Return the entries with their causes and books in one line; a book is named once for neighbouring entries."""
     listed = [each for each in entries if is_mapping(each)]
     parts: list[str] = []
-    for book, neighbours in groupby(listed, key=lambda each: each["book"]):
+    for (book, owner), neighbours in groupby(listed, key=lambda each: (each["book"], each.get("book_of"))):
         names = ", ".join(f"{each['name']} ({each['cause']})" for each in neighbours)
-        parts.append(f"{names} in {book}" if book else names)
+        where = f"{book}, the {owner}'s book" if owner else book
+        parts.append(f"{names} in {where}" if book else names)
     return "; ".join(parts)
 
 
