@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.bench_st_build import inputs as chat_inputs
 from benchmarks.bench_st_build import long_history
 from tavernkit.silly_tavern import Builder, ChatMessage, ContextTemplate, InstructTemplate, TextPlan
-from tavernkit.silly_tavern._context_template.handlebars.template import Template
+from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 
 CHATML = InstructTemplate(
     input_sequence="<|im_start|>user",

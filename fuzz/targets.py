@@ -32,7 +32,7 @@ from tavernkit.risu_ai._chat_templates.rendering import CompiledTemplate, Render
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tavernkit.risu_ai._triggers.lua.sandbox import standard_functions
-from tavernkit.silly_tavern._context_template.handlebars.template import Template
+from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
 from tavernkit.testing._trigger_host import ScriptedTriggerHost
 from tavernkit.vibe_tavern._directives.parser import parse_json

@@ -122,7 +122,7 @@ INNER = {
     "tavernkit.silly_tavern._chat.card_fields.IN_PROMPT",
     "tavernkit.silly_tavern._chat.vector_storage.CHAT_COLLECTION",
     "tavernkit.silly_tavern._chat.vector_storage.EXTENSION",
-    "tavernkit.silly_tavern._context_template.handlebars.template.Template",
+    "tavernkit.silly_tavern._context_template.handlebars.rendering.Template",
     "tavernkit.silly_tavern._files.attached_files.AttachedFiles",
     "tavernkit.silly_tavern._chat_completion.tools.read_tools",
     "tavernkit.silly_tavern._conversation.chat_state.ChatState",

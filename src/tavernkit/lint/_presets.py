@@ -67,7 +67,7 @@ def lint_risu_preset(data: bytes, name: str) -> Iterator[Finding]:
 
 def lint_context_template(value: Mapping[str, object]) -> Iterator[Finding]:
     """Check a context template: the story string is Handlebars."""
-    from tavernkit.silly_tavern._context_template.handlebars.template import Template
+    from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 
     story = value.get("story_string")
     if not isinstance(story, str):

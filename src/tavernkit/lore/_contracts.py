@@ -87,3 +87,16 @@ class LoreEngine(Protocol[InputT_contra, ResultT_co]):
     def scan(self, scan_input: InputT_contra) -> ResultT_co:
         """Scan the chat of ``scan_input`` (each platform has its own)."""
         ...
+
+
+LISTED_KEYS = 5
+"""How many keys a reason names."""
+
+
+def no_key_found(keys: Sequence[str]) -> str:
+    """Return the reason of an entry none of whose keys was found."""
+    if not keys:
+        return "it has no keys"
+    shown = ", ".join(repr(key) for key in keys[:LISTED_KEYS])
+    more = f" and {len(keys) - LISTED_KEYS} more" if len(keys) > LISTED_KEYS else ""
+    return f"no key was found ({shown}{more})"

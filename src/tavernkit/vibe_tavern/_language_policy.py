@@ -10,9 +10,8 @@ from tavernkit._text import language_tag
 from tavernkit._text.blank import trim_blanks
 from tavernkit._text.coerce import boolean
 from tavernkit.errors import ConfigError
-from tavernkit.vibe_tavern._options import OptionReader, names
+from tavernkit.vibe_tavern._options import OptionReader, is_blank, names
 from tavernkit.vibe_tavern._section_options import LanguagePolicyOptions
-from tavernkit.vibe_tavern._whitespace import is_blank
 
 PolicyTextBuilder: TypeAlias = Callable[[str, str | None, Sequence[str]], str]
 """Gets the language, the style hint and the special tags; returns the text, or a blank text for none."""

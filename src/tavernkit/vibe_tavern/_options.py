@@ -190,3 +190,8 @@ def _are_names(value: object) -> bool:
 
 def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, str) and not trim_blanks(value))
+
+
+def is_blank(value: object) -> bool:
+    """Return True if a value is None or blank text."""
+    return value is None or (isinstance(value, str) and not trim_blanks(value))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.silly_tavern._context_template.handlebars import limits
-from tavernkit.silly_tavern._context_template.handlebars.template import Template
+from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
 PARAMETERS = {"description": "A baker.", "persona": "", "scenario": "Rain", "blank": " ", "char": "Vesna"}

@@ -10,9 +10,8 @@ from typing import Literal
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenJson
 from tavernkit.budget._report import TrimReport
-from tavernkit.lore._contracts import LoreRow
+from tavernkit.lore._contracts import LoreRow, no_key_found
 from tavernkit.lore._trimming import lore_trim_report, over_budget
-from tavernkit.lore._wording import no_key_found
 from tavernkit.prompt._block import Omission
 from tavernkit.risu_ai._lorebook.entry import LorebookEntry
 from tavernkit.risu_ai._lorebook.keys import KeyHit, LiteralKeys

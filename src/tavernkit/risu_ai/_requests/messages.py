@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
-from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, thaw
+from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, is_sequence, thaw
 from tavernkit.dialects._openai import convert
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
@@ -16,6 +17,7 @@ from tavernkit.risu_ai._cbs.models import model_info
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai._requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
@@ -214,3 +216,34 @@ def _mistral(body: Sequence[JsonObject]) -> list[JsonObject]:
         else:
             found.append({**message, "role": "user" if role == "function" else role, "content": content})
     return found
+
+
+_ESCAPES = {"n": "\n", "r": "\r", "\\": "\\"}
+_ESCAPED = re.compile(r"\\([nr\\])")
+
+
+def with_bias(rules: RequestRules, character: RisuCharacter | None, expand: Callable[[str], str]) -> RequestRules:
+    """Return the rules with all weights for a chat: those of the settings, then those of the character.
+
+    Args:
+        rules: The rules of the model.
+        character: The character of the chat.
+        expand: Expands macros in the texts; escaped line ends and backslashes are unescaped after that.
+    """
+    rows = [*_rows(rules.setting("bias")), *_rows(None if character is None else character.raw.get("bias"))]
+    if not rows:
+        return rules
+    return replace(rules, bias=tuple((_unescape(expand(text)), weight) for text, weight in rows))
+
+
+def _rows(value: object) -> list[tuple[str, float]]:
+    rows = value if is_sequence(value) else ()
+    return [
+        (row[0], row[1])
+        for row in rows
+        if is_sequence(row) and len(row) > 1 and isinstance(row[0], str) and isinstance(row[1], (int, float))
+    ]
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)

@@ -16,8 +16,8 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._triggers.budget import Budget
 from tavernkit.risu_ai._triggers.host import HostRefusedError, TriggerHost
 from tavernkit.risu_ai._triggers.limits import TriggerLimits
+from tavernkit.risu_ai._triggers.program import acting_character
 from tavernkit.risu_ai._triggers.result import EventLog, Reloads, StoredState, TriggerEvent
-from tavernkit.risu_ai._triggers.selection import acting_character
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError
 from tavernkit.risu_ai._triggers.variables import ScriptState
 from tavernkit.risu_ai.errors import TriggerError

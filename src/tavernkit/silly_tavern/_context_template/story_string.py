@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
-from tavernkit.silly_tavern._context_template.handlebars.rendering import Piece
-from tavernkit.silly_tavern._context_template.handlebars.template import Template
+from tavernkit.silly_tavern._context_template.handlebars.rendering import Piece, Template
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._instruct.template import InstructTemplate
 

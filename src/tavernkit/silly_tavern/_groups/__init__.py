@@ -2,9 +2,7 @@
 
 from tavernkit.silly_tavern._groups.activation import ActivationInput, MissingGroupMemberError, activate
 from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards
-from tavernkit.silly_tavern._groups.decision import reconcile
-from tavernkit.silly_tavern._groups.group import Group, GroupMember
-from tavernkit.silly_tavern._groups.group_chat import GroupChat
+from tavernkit.silly_tavern._groups.group import Group, GroupChat, GroupMember, reconcile
 
 __all__ = [
     "ActivationInput",

@@ -10,8 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._text.traced import join, substitute
 from tavernkit.silly_tavern._chat.authors_note import DepthPrompt, depth_prompt_of
-from tavernkit.silly_tavern._groups.group import GroupMember
-from tavernkit.silly_tavern._groups.group_chat import GroupChat
+from tavernkit.silly_tavern._groups.group import GroupChat, GroupMember
 
 START = "<START>"
 _FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)

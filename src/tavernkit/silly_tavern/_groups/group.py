@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
@@ -24,6 +26,7 @@ from tavernkit.cards._character import Character
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.silly_tavern._limits import MAX_GROUP_BYTES
 
 ActivationStrategy: TypeAlias = Literal["natural", "list", "manual", "pooled"]
@@ -192,3 +195,67 @@ _FIELDS = (
     ("join_suffix", "generation_mode_join_suffix", _same),
 )
 _ALWAYS = frozenset(ours for ours, _, _ in _FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChat:
+    """A group with the members whose cards are known, in order; ``speaker`` is an avatar."""
+
+    group: Group
+    members: tuple[GroupMember, ...] = ()
+    speaker: str | None = None
+
+    @classmethod
+    def of(cls, group: Group, cards: Mapping[str, Character], speaker: str | None = None) -> GroupChat:
+        """Find the members among cards by avatar; others are ignored."""
+        return cls(group, tuple(GroupMember(each, cards[each]) for each in group.members if each in cards), speaker)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The members' names."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def names_not_muted(self) -> tuple[str, ...]:
+        """The names of the members who are not muted."""
+        muted = frozenset(self.group.disabled_members)
+        return tuple(member.name for member in self.members if member.avatar not in muted)
+
+    @property
+    def joins_cards(self) -> bool:
+        """True if the members' cards are joined; otherwise only the speaker's is used."""
+        return self.group.generation_mode != "swap" and bool(self.group.members)
+
+    def heard(self, *, with_muted: bool) -> list[GroupMember]:
+        """Return the members whose cards are used: always the speaker's, muted ones only on request."""
+        muted = frozenset[str]() if with_muted else frozenset(self.group.disabled_members) - {self.speaker}
+        return [member for member in self.members if member.avatar not in muted]
+
+
+def settings_fingerprint(group: Group) -> str:
+    """SHA-256 of the settings that decide who speaks and how cards are joined, for traces."""
+    return _digest(
+        group.members,
+        group.disabled_members,
+        group.activation_strategy,
+        group.generation_mode,
+        group.allow_self_responses,
+        group.join_prefix,
+        group.join_suffix,
+    )
+
+
+def _digest(*values: object) -> str:
+    return hashlib.sha256(json.dumps(values, default=list).encode()).hexdigest()
+
+
+def reconcile(given: GroupDecision | None, computed: GroupDecision | None, warn: Warn) -> GroupDecision | None:
+    """Return the application's decision; warn if the group's rules decide differently."""
+    if given is None or computed is None:
+        return given or computed
+    if tuple(given.activated) != tuple(computed.activated):
+        warn(
+            f"group decision mismatch: the application chose {list(given.activated)}, "
+            f"the {computed.strategy or 'unknown'} strategy gives {list(computed.activated)}; the application's is used"
+        )
+    return given

@@ -6,8 +6,7 @@ from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._groups.activation import ActivationInput, activate
-from tavernkit.silly_tavern._groups.decision import reconcile
-from tavernkit.silly_tavern._groups.group import GroupMember
+from tavernkit.silly_tavern._groups.group import GroupMember, reconcile
 
 
 def decide(context: SillyTavernContext, warn: Warn) -> GroupDecision:

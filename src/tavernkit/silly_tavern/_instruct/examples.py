@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import added
 from tavernkit.silly_tavern._chat.card_fields import START, ExampleTurn, read_block
-from tavernkit.silly_tavern._instruct.names import replace_name
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._instruct.template import InstructTemplate, replace_name
 
 _START_LINE = re.compile(f"{START}\n", re.IGNORECASE | re.ASCII)
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim, trim_end, trim_start
 from tavernkit._text.traced import added, join
-from tavernkit.silly_tavern._instruct.names import NOBODY, replace_name
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._instruct.template import NOBODY, InstructTemplate, replace_name
 
 ANY, FIRST, LAST = 0, 1, 2
 """Which sequence a message gets: its speaker's usual one, that of the oldest message, or that of the newest."""

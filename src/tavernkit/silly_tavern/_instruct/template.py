@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import truthy
-from tavernkit._text.traced import added
+from tavernkit._text.traced import added, substitute
 from tavernkit._values import Json, JsonObject
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern._files.template_file import TemplateFile
@@ -126,3 +128,22 @@ class InstructTemplate(TemplateFile):
     def separator(self) -> str:
         """The separator between a sequence and its text."""
         return added("\n", "wrap") if self.wrap else ""
+
+
+NOBODY = "System"
+"""The default name of a message."""
+
+NAME_MACRO = ("name",)
+"""The macro that expansion must leave in a sequence."""
+
+_NAME = "{{name}}"
+_ANY_CASE = re.compile(r"\{\{name\}\}", re.IGNORECASE | re.ASCII)
+
+
+def replace_name(text: str, name: str) -> str:
+    """Put a name into a sequence. ``$&`` and similar patterns in it are special, as in a JavaScript replacement."""
+    if "{{" not in text or _NAME not in text.lower():
+        return text
+    if type(text) is not str and "$" not in name:
+        return substitute(_ANY_CASE, lambda _found: name or NOBODY, text, kind="expanded", name="name")
+    return JSRegex.compile(r"\{\{name\}\}", "gi").replace(text, name or NOBODY)

@@ -16,7 +16,7 @@ from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
-from tavernkit.silly_tavern._groups.group_chat import GroupChat
+from tavernkit.silly_tavern._groups.group import GroupChat
 from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore

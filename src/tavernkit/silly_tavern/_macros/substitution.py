@@ -8,7 +8,7 @@ from typing import cast
 
 from tavernkit._text.traced import substitute
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern._instruct.names import NAME_MACRO
+from tavernkit.silly_tavern._instruct.template import NAME_MACRO
 from tavernkit.silly_tavern._macros.call import reporter
 from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment

@@ -39,7 +39,7 @@ from tavernkit.silly_tavern._chat.vector_storage import VectorResults, VectorSto
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern._chat_completion.tools import tools_supported
 from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards
-from tavernkit.silly_tavern._groups.decision import settings_fingerprint
+from tavernkit.silly_tavern._groups.group import settings_fingerprint
 from tavernkit.silly_tavern._provenance import CARD_FIELD
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import selected_books

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tavernkit._text.traced import join
+from tavernkit._values import EMPTY_OBJECT
 from tavernkit.prompt._pipeline import NoConfig, Step
+from tavernkit.silly_tavern._chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern._chat_completion.prompt_collection import DIALOGUE_EXAMPLES
+from tavernkit.silly_tavern._instruct.examples import ExampleNames, format_examples
+from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._steps.lore import LoreStep, scan_input
 from tavernkit.silly_tavern._steps.plan_assembly import put_greeting
-from tavernkit.silly_tavern._steps.prepare import PrepareStep
+from tavernkit.silly_tavern._steps.prepare import PrepareStep, group_names
 from tavernkit.silly_tavern._steps.trimming import count_trimmed
 from tavernkit.silly_tavern._text_completion.chat import expand_late_texts, place_in_chat, write_chat
-from tavernkit.silly_tavern._text_completion.entries import write_entries
+from tavernkit.silly_tavern._text_completion.guidance import Guidance
 from tavernkit.silly_tavern._text_completion.planning import plan_text
-from tavernkit.silly_tavern._text_completion.preparation import begin_draft, read_example_texts
+from tavernkit.silly_tavern._text_completion.segments import Origin, Segment
 from tavernkit.silly_tavern._text_completion.trimming import trim_text
 from tavernkit.silly_tavern._world_info.scan_input import ScanInput
+from tavernkit.silly_tavern._world_info.selection import file_stem
 
 
 class TextPrepareStep(PrepareStep):
@@ -124,3 +133,83 @@ class TextTrimmingStep(Step[SillyTavernState, NoConfig]):
         """Report or trim."""
         trim_text(state)
         count_trimmed(state)
+
+
+def read_example_texts(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
+    """Read example dialogue into blocks of text."""
+    heading = START_LINE if state.context.active_instruct.enabled else example_heading(state)
+    return [replace(template, text=block) for block in split_examples(text, heading)]
+
+
+def example_heading(state: SillyTavernState) -> str:
+    """Return the line above each block of example dialogue."""
+    separator = state.context.active_context_template.example_separator
+    return state.macros(separator) + "\n" if separator else ""
+
+
+def begin_draft(state: SillyTavernState) -> None:
+    """Start the draft: what the rest of the build writes and counts with."""
+    context, draft = state.context, state.draft
+    if context.active_instruct.enabled:
+        draft.formatter = InstructFormatter(
+            context.active_instruct,
+            context.user_name,
+            context.character_name,
+            state.macros.sequence,
+            in_group=context.group is not None,
+        )
+    draft.limit = context.max_context - context.max_response
+    settings = context.settings.of_extension("cfg") or EMPTY_OBJECT
+    guidance = Guidance.of(context.metadata, settings, file_stem(context.avatar_file))
+    if guidance.in_use:
+        positive, negative = state.macros(guidance.positive), state.macros(guidance.negative)
+        draft.guidance = Guidance(guidance.scale, positive, negative, guidance.depth)
+        draft.limit -= max(state.text_counter.text(positive), state.text_counter.text(negative))
+
+
+def write_entries(state: SillyTavernState) -> None:
+    """Write the examples, then choose the system prompt."""
+    draft = state.draft
+    draft.raw_examples = join("", (block.text for block in state.examples))
+    draft.examples = _examples(state)
+    draft.system = _system_prompt(state)
+
+
+def _examples(state: SillyTavernState) -> list[Segment]:
+    context, formatter = state.context, state.draft.formatter
+    texts = [block.text for block in state.examples]
+    written = [[text] for text in texts]
+    if formatter is not None and texts:
+        names = ExampleNames(
+            user=context.user_name,
+            character=context.character_name,
+            members=group_names(state),
+            in_group=context.group is not None,
+            written_user=context.user_name,
+            written_character=context.character_name,
+        )
+        written = format_examples(texts, formatter.template, names, example_heading(state), formatter.expand)
+    segments: list[Segment] = []
+    for number, (block, pieces) in enumerate(zip(state.examples, written, strict=True)):
+        segments += [Segment(text, _origin(block, number, piece)) for piece, text in enumerate(pieces)]
+    return segments
+
+
+def _origin(block: ExampleBlock, number: int, piece: int) -> Origin:
+    return Origin(
+        id=f"{DIALOGUE_EXAMPLES} {number}-{piece}",
+        role="system",
+        source=block.source("entries", number),
+        slot=DIALOGUE_EXAMPLES,
+        group="examples",
+    )
+
+
+def _system_prompt(state: SillyTavernState) -> str:
+    """Return the card's own if preferred, else that of the settings. Instruct mode expands it a second time."""
+    setting, macros = state.context.active_system_prompt, state.macros
+    if not setting.enabled:
+        return ""
+    own = state.card.system_prompt
+    text = macros.with_original(own, setting.content) if own else macros.card(setting.content)
+    return macros.with_original(text, setting.content) if state.draft.formatter is not None else text

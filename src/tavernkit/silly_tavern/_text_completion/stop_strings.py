@@ -11,8 +11,7 @@ from tavernkit._text.js_values import trim
 from tavernkit._values import is_list
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
-from tavernkit.silly_tavern._instruct.names import NOBODY, replace_name
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._instruct.template import NOBODY, InstructTemplate, replace_name
 
 
 def template_stop_strings(

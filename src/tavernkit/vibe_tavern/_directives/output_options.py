@@ -14,8 +14,7 @@ from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, Dire
 from tavernkit.vibe_tavern._directives.schema import SCHEMA_NAME
 from tavernkit.vibe_tavern._directives.validator import PayloadValidator
 from tavernkit.vibe_tavern._limits import MAX_DIRECTIVES_BYTES
-from tavernkit.vibe_tavern._options import positive_integer
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank, positive_integer
 
 
 @dataclass(frozen=True, kw_only=True)

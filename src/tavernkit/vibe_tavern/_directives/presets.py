@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from tavernkit._values import deep_merge, is_mapping
+from tavernkit.vibe_tavern._capabilities import provider_id
 from tavernkit.vibe_tavern._directives.config import DEFAULT_REPAIRS, MODES
 from tavernkit.vibe_tavern._options import merge_names
-from tavernkit.vibe_tavern._providers import provider_id
 
 Options = dict[str, object]
 

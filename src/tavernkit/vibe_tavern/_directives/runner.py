@@ -20,11 +20,10 @@ from tavernkit.vibe_tavern._directives.parser import parse_json
 from tavernkit.vibe_tavern._directives.schema import response_format
 from tavernkit.vibe_tavern._directives.validator import validate
 from tavernkit.vibe_tavern._limits import SAMPLE_CHARACTERS
-from tavernkit.vibe_tavern._options import section
+from tavernkit.vibe_tavern._options import is_blank, section
 from tavernkit.vibe_tavern._output_tags.transform import transform
 from tavernkit.vibe_tavern._prompt_runner import PromptResult, PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern._runner_config import RunnerConfig, refuse_reserved
-from tavernkit.vibe_tavern._whitespace import is_blank
 
 ENVELOPE_INSTRUCTIONS: Final = """\
 Answer with exactly one JSON object, without Markdown and without code fences.

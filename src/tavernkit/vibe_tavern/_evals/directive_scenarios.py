@@ -12,7 +12,7 @@ from tavernkit.vibe_tavern._directives.presets import merge
 from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern._directives.runner import DirectivesResult, DirectivesRunner
 from tavernkit.vibe_tavern._evals.lab import Lab, ScenarioOutcome
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank
 
 MAX_TOKENS: Final = 600
 SYSTEM: Final = "You are the assistant of an application. What the application should do goes into directives."

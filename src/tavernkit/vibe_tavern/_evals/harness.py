@@ -36,9 +36,8 @@ from tavernkit.vibe_tavern._evals.lab import STRATEGIES, Lab, Scenario, Scenario
 from tavernkit.vibe_tavern._evals.language_scenarios import LANGUAGE_SCENARIOS, drifted, language_shape
 from tavernkit.vibe_tavern._evals.report import EvalReport, RunRecord
 from tavernkit.vibe_tavern._evals.tool_scenarios import TOOL_SCENARIOS
-from tavernkit.vibe_tavern._options import names
+from tavernkit.vibe_tavern._options import is_blank, names
 from tavernkit.vibe_tavern._prompt_runner import PromptRunner, elapsed_ms
-from tavernkit.vibe_tavern._whitespace import is_blank
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (*TOOL_SCENARIOS, *DIRECTIVE_SCENARIOS, *LANGUAGE_SCENARIOS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tavernkit._values import EMPTY_OBJECT, thaw_object
 from tavernkit.cards._character import Character, Participant
 from tavernkit.vibe_tavern._liquid_macros.render import OnError, render_liquid
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank
 
 if TYPE_CHECKING:
     from tavernkit.vibe_tavern._context import VibeTavernState

@@ -17,7 +17,7 @@ from tavernkit.vibe_tavern._liquid_macros import list_filters, random_filters, t
 from tavernkit.vibe_tavern._liquid_macros.engine import MacroContext, Run
 from tavernkit.vibe_tavern._liquid_macros.numbers import to_number, to_text
 from tavernkit.vibe_tavern._liquid_macros.operands import given
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank
 
 Filter: TypeAlias = Callable[..., object]
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from tavernkit.vibe_tavern._limits import MAX_DATE_FORMAT_CHARACTERS
 from tavernkit.vibe_tavern._liquid_macros.numbers import to_number
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_FROM = 10**11

@@ -10,9 +10,8 @@ from tavernkit._text import language_tag
 from tavernkit._text.coerce import boolean
 from tavernkit._values import FrozenObject, JsonObject
 from tavernkit.errors import ConfigError
-from tavernkit.vibe_tavern._options import option_name
+from tavernkit.vibe_tavern._options import is_blank, option_name
 from tavernkit.vibe_tavern._output_tags.markup import FoundTag, find_tags, read_attributes, write_tag
-from tavernkit.vibe_tavern._whitespace import is_blank
 
 LANG_SPANS: Final = "lang_spans"
 """The built-in sanitizer."""

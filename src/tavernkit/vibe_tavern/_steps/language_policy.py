@@ -10,7 +10,7 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._pipeline import Step
 from tavernkit.vibe_tavern._context import VibeTavernState
 from tavernkit.vibe_tavern._language_policy import LanguagePolicyConfig, canonical_language, policy_text
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank
 
 
 class LanguagePolicy(Step[VibeTavernState, LanguagePolicyConfig]):

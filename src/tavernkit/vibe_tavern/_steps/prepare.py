@@ -7,10 +7,9 @@ from tavernkit.budget._estimator import TokenEstimator
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.vibe_tavern._context import VibeTavernState
-from tavernkit.vibe_tavern._options import OptionReader
+from tavernkit.vibe_tavern._options import OptionReader, is_blank
 from tavernkit.vibe_tavern._section_options import TokenEstimationOptions
 from tavernkit.vibe_tavern._token_estimation import canonical_model_hint, estimator
-from tavernkit.vibe_tavern._whitespace import is_blank
 
 
 class Prepare(Step[VibeTavernState, NoConfig]):

@@ -11,10 +11,10 @@ from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._message import Message
 from tavernkit.vibe_tavern import _events as events
+from tavernkit.vibe_tavern._options import is_blank
 from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern._output_tags.transform import transform
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptRunner
-from tavernkit.vibe_tavern._whitespace import is_blank
 
 SUFFIX: Final = "Tool use is over. Answer the user now from the tool results above and ask for no further tools."
 """The end of the system text in the extra request."""

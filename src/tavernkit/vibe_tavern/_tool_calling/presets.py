@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tavernkit._values import deep_merge, is_mapping
+from tavernkit.vibe_tavern._capabilities import provider_id
 from tavernkit.vibe_tavern._options import merge_names
-from tavernkit.vibe_tavern._providers import provider_id
 
 LIST_OPTIONS: Final = (
     "tool_allowlist",

@@ -14,6 +14,7 @@ from tavernkit.prompt._plan import Plan
 from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern import _events as events
 from tavernkit.vibe_tavern._limits import SAMPLE_CHARACTERS
+from tavernkit.vibe_tavern._options import is_blank
 from tavernkit.vibe_tavern._output_tags.transform import transform
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptResult, PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
@@ -22,7 +23,6 @@ from tavernkit.vibe_tavern._tool_calling.execution import ToolExecution, ToolRes
 from tavernkit.vibe_tavern._tool_calling.final_stream import final_stream, stream_system_text
 from tavernkit.vibe_tavern._tool_calling.history import CARRIED_KEYS
 from tavernkit.vibe_tavern._tool_calling.registry import ToolRegistry
-from tavernkit.vibe_tavern._whitespace import is_blank
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 
 

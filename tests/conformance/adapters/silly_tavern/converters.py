@@ -5,8 +5,8 @@ from typing import Any
 
 from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_cohere, convert_xai
 from tavernkit.silly_tavern.providers._config import SillyTavernConfig
-from tavernkit.silly_tavern.providers._converters import caching, openrouter
-from tavernkit.silly_tavern.providers._converters.claude import convert_claude
+from tavernkit.silly_tavern.providers._converters import openrouter
+from tavernkit.silly_tavern.providers._converters.claude import cache_at_depth, convert_claude
 from tavernkit.silly_tavern.providers._converters.claude_text import convert_claude_text
 from tavernkit.silly_tavern.providers._converters.google import convert_google
 from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError, ToolArgumentsError
@@ -94,7 +94,7 @@ FUNCTIONS: dict[str, Function] = {
     "convertMistralMessages": lambda g, n, c: convert_mistral(g["messages"], names=n, config=c),
     "convertXAIMessages": lambda g, n, c: convert_xai(g["messages"], names=n),
     "convertTextCompletionPrompt": lambda g, n, c: to_text_prompt(g["messages"]),
-    "cachingAtDepthForClaude": lambda g, n, c: caching.cache_at_depth(g["messages"], g["depth"], g["ttl"]),
+    "cachingAtDepthForClaude": lambda g, n, c: cache_at_depth(g["messages"], g["depth"], g["ttl"]),
     "cachingAtDepthForOpenRouterClaude": lambda g, n, c: openrouter.cache_at_depth(g["messages"], g["depth"], g["ttl"]),
     "cachingSystemPromptForOpenRouter": lambda g, n, c: openrouter.cache_system_prompt(g["messages"], g.get("ttl")),
     "calculateClaudeBudgetTokens": lambda g, n, c: claude_budget(

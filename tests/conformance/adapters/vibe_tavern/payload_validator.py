@@ -7,7 +7,7 @@ from typing import Any
 
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern._directives.validator import PayloadValidator
-from tavernkit.vibe_tavern._whitespace import is_blank
+from tavernkit.vibe_tavern._options import is_blank
 from tests.conformance.adapters.vibe_tavern.errors import raised
 
 

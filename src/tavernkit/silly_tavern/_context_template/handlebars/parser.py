@@ -6,8 +6,7 @@ import re
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import number_to_string
-from tavernkit.silly_tavern._context_template.handlebars.errors import template_error
-from tavernkit.silly_tavern._context_template.handlebars.lexer import Token, tokens
+from tavernkit.silly_tavern._context_template.handlebars.lexer import Token, template_error, tokens
 from tavernkit.silly_tavern._context_template.handlebars.limits import MAX_NESTING, MAX_TEMPLATE_CHARS
 from tavernkit.silly_tavern._context_template.handlebars.nodes import (
     NO_STRIP,

@@ -9,17 +9,28 @@ from tavernkit.silly_tavern._macros.builtin import (
     extension,
     flow,
     instruct,
-    outlets,
     random,
     state,
     time,
     utility,
     variable,
 )
-from tavernkit.silly_tavern._macros.registry import MacroRegistry
+from tavernkit.silly_tavern._macros.registry import MacroArgument, MacroRegistry
 
 SUBJECTS = (utility, flow, random, card, chat, time, variable, instruct, state, extension)
 """The modules of the macros that SillyTavern itself has."""
+
+OUR_OWN = MacroRegistry()
+"""Macros that SillyTavern does not have."""
+
+OUR_OWN.register(
+    "slot",
+    utility.outlet,
+    args=(MacroArgument("key"),),
+    category="utility",
+    description="The same as {{outlet}}: text of the World Info outlet with this key.",
+    example="{{slot::lore}}",
+)
 
 
 def silly_tavern_registry(*, warn: Warn = log_warning) -> MacroRegistry:
@@ -30,6 +41,6 @@ def silly_tavern_registry(*, warn: Warn = log_warning) -> MacroRegistry:
 def default_registry(*, warn: Warn = log_warning) -> MacroRegistry:
     """Return the macros of SillyTavern and the few that this library adds."""
     registry = silly_tavern_registry(warn=warn)
-    for definition in outlets.macros:
+    for definition in OUR_OWN:
         registry.add(definition)
     return registry

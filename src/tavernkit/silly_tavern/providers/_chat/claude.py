@@ -6,8 +6,7 @@ from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.silly_tavern.providers._chat.models import Claude, claude_traits
 from tavernkit.silly_tavern.providers._chat.page_body import Made, PageBody
 from tavernkit.silly_tavern.providers._chat.schemas import flatten_schema
-from tavernkit.silly_tavern.providers._converters.caching import cache_at_depth, cache_mark
-from tavernkit.silly_tavern.providers._converters.claude import convert_claude
+from tavernkit.silly_tavern.providers._converters.claude import cache_at_depth, cache_mark, convert_claude
 from tavernkit.silly_tavern.providers._converters.messages import Messages, function_of, present
 from tavernkit.silly_tavern.providers._converters.reasoning import claude_budget
 

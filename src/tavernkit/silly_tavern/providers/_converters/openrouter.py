@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tavernkit._text.js_values import to_string
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.silly_tavern.providers._config import DEFAULT_CONFIG, SillyTavernConfig
-from tavernkit.silly_tavern.providers._converters.caching import cache_mark, turns_at_depth
+from tavernkit.silly_tavern.providers._converters.claude import cache_mark, turns_at_depth
 from tavernkit.silly_tavern.providers._converters.messages import Messages, copied, part_url, tool_calls
 
 _DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
