@@ -111,7 +111,7 @@ class OptionReader:
         """Read a whole number."""
         value = self.get(key)
         read = integer(value)
-        if read is None and not _is_missing(value):
+        if read is None and not is_blank(value):
             self._refuse(key, "a whole number")
         return read
 
@@ -123,7 +123,7 @@ class OptionReader:
     def positive_number(self, key: str) -> float | None:
         """Read a number above zero."""
         value = self.get(key)
-        if _is_missing(value):
+        if is_blank(value):
             return None
         if not isinstance(value, (int, float, str)) or isinstance(value, bool):
             self._refuse(key, "a number")
@@ -145,7 +145,7 @@ class OptionReader:
     def choice(self, key: str, known: tuple[str, ...], *, default: str) -> str:
         """Read one of a few names; the error's code is the option's name in capitals."""
         value = self.get(key)
-        if _is_missing(value):
+        if is_blank(value):
             return default
         name = option_name(value) if isinstance(value, str) else ""
         if name not in known:
@@ -186,10 +186,6 @@ def _are_names(value: object) -> bool:
     if value is None or isinstance(value, str):
         return True
     return is_sequence(value) and all(isinstance(each, str) for each in value)
-
-
-def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not trim_blanks(value))
 
 
 def is_blank(value: object) -> bool:
