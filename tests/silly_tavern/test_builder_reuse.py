@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import tavernkit
+from benchmarks import bench_st_build
 from tavernkit.budget import TokenEstimator
 from tavernkit.budget._tokenizers import BundledTokenizer
 from tavernkit.cards import Character, User
@@ -13,6 +18,10 @@ from tavernkit.silly_tavern import Builder, ChatMessage, Preset, WorldBook
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern._world_info.engine import CompiledBooks
 from tavernkit.stores import InMemoryVariablesStore
+
+MOST_FILES = 80
+MOST_CALLS = 7_000
+"""Of a next turn of the benchmark: 300 messages, 200 lore entries, 16k context."""
 
 BOOK = {"entries": {"0": {"uid": 0, "key": ["tower"], "content": "The tower is old."}}}
 
@@ -108,3 +117,25 @@ def test_macros_in_messages_are_expanded_each_turn() -> None:
         variables.set("coins", coins)
         plan = reused.build(history=[line], message="Hm.", variables=variables)
         assert f"Bel has {coins} coins." in [message.content for message in plan.messages]
+
+
+def test_a_next_turn_passes_through_few_files_and_functions() -> None:
+    reused = Builder(**bench_st_build.inputs())
+    history: list[ChatMessage] = bench_st_build.inputs()["history"]
+    for turn in range(2):
+        plan = reused.build(history=history, message=f"And the {turn}th door?")
+        history = [*plan.chat, ChatMessage(name="Lyra", mes=f"The {turn}th lantern is lit.")]
+    package = str(Path(tavernkit.__file__).parent)
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            calls.append(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        reused.build(history=history, message="And the last door?")
+    finally:
+        sys.setprofile(None)
+    assert len({*calls}) <= MOST_FILES
+    assert len(calls) <= MOST_CALLS
