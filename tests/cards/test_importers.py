@@ -27,7 +27,7 @@ from tests.conformance import runner
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
-def imported(name: str, **options: Any) -> st.Imported:
+def imported(name: str, **options: Any) -> st.ImportedCard:
     return st.import_file((FILES / name).read_bytes(), name.rpartition(".")[2], now=NOW, **options)
 
 

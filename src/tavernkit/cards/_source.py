@@ -177,6 +177,17 @@ def stem(source: FileContent) -> str:
     return "" if isinstance(source, bytes) else Path(source).stem
 
 
+def file_type_of(source: FileContent, file_type: str) -> str:
+    """Return the type of a file in lower case: the one that is given, or the ending of its path.
+
+    Raises ``ConfigError`` if neither says it.
+    """
+    found = file_type or ("" if isinstance(source, bytes) else Path(source).suffix)
+    if not found:
+        raise ConfigError("file_type is missing: say which kind of file this is, for example 'png' or 'json'")
+    return found.removeprefix(".").lower()
+
+
 def read_all(source: Source, max_bytes: int, *, limit: str, what: str) -> bytes:
     """Read a whole source, if it is not larger than a limit."""
     if source.size > max_bytes:

@@ -13,22 +13,6 @@ from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._message import Message
 
-KNOWN_INSERTION_POINTS = (
-    "relative",
-    "in_chat",
-    "before_char_defs",
-    "after_char_defs",
-    "before_example_messages",
-    "after_example_messages",
-    "top_of_an",
-    "bottom_of_an",
-    "outlet",
-)
-"""Insertion points with a fixed meaning. Any other name is allowed."""
-
-KNOWN_BUDGET_GROUPS = ("system", "examples", "lore", "history", "custom", "default")
-"""Budget groups that the trimmer knows. Any other name is allowed."""
-
 
 def _new_id() -> str:
     return str(uuid.uuid4())

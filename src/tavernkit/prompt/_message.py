@@ -15,9 +15,6 @@ SendDate: TypeAlias = date | int | float | str
 
 _NOTHING = (None,) * 6
 
-KNOWN_ROLES = ("system", "user", "assistant", "tool", "function")
-"""The roles dialects know. Any other name is allowed and passed on."""
-
 
 @dataclass(frozen=True, slots=True)
 class Message:

@@ -1,3 +1,4 @@
+from tavernkit.cards._risu_ai import ImportedCard as ImportedCard
 from tavernkit.prompt._group_decision import GroupDecision as GroupDecision
 from tavernkit.risu_ai._builder import Builder as Builder
 from tavernkit.risu_ai._builder import build as build
@@ -19,6 +20,8 @@ from tavernkit.risu_ai._chat_templates import ChatTemplate as ChatTemplate
 from tavernkit.risu_ai._context import RisuAIContext as RisuAIContext
 from tavernkit.risu_ai._conversation.chat import Chat as Chat
 from tavernkit.risu_ai._files.card_import import character_from_card as character_from_card
+from tavernkit.risu_ai._files.card_import import export_charx as export_charx
+from tavernkit.risu_ai._files.card_import import import_card as import_card
 from tavernkit.risu_ai._files.chat_file import ChatFile as ChatFile
 from tavernkit.risu_ai._files.chat_file import ChatFileError as ChatFileError
 from tavernkit.risu_ai._files.chat_file import chat_variables as chat_variables

@@ -1,3 +1,5 @@
+from tavernkit.cards._silly_tavern import ImportedCard as ImportedCard
+from tavernkit.cards._silly_tavern.archives import ImportedFile as ImportedFile
 from tavernkit.prompt._group_decision import GroupDecision as GroupDecision
 from tavernkit.silly_tavern._builder import Builder as Builder
 from tavernkit.silly_tavern._builder import build as build
@@ -20,6 +22,8 @@ from tavernkit.silly_tavern._chat_completion.tools import Tool as Tool
 from tavernkit.silly_tavern._context import SillyTavernContext as SillyTavernContext
 from tavernkit.silly_tavern._context_template.template import ContextTemplate as ContextTemplate
 from tavernkit.silly_tavern._conversation.chat import Chat as Chat
+from tavernkit.silly_tavern._files.card_import import export_card as export_card
+from tavernkit.silly_tavern._files.card_import import import_card as import_card
 from tavernkit.silly_tavern._files.chat_file import ChatFile as ChatFile
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata as ChatMetadata
 from tavernkit.silly_tavern._files.data_folder import DataFolder as DataFolder

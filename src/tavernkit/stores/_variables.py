@@ -12,8 +12,6 @@ from tavernkit._values import FrozenJson, Json, JsonObject, freeze, freeze_objec
 
 LOCAL = "local"
 GLOBAL = "global"
-CORE_SCOPES = (LOCAL, GLOBAL)
-"""The scopes every store has. Others belong to a platform, which decides how long they exist."""
 
 
 @runtime_checkable

@@ -2,14 +2,14 @@
 
 from tavernkit.cards._risu_ai.errors import ImportRefusedError, ImportThrewError
 from tavernkit.cards._risu_ai.exporting import export_charx
-from tavernkit.cards._risu_ai.importing import RISU_LIMITS, RisuImport, import_file
+from tavernkit.cards._risu_ai.importing import RISU_LIMITS, ImportedCard, import_file
 from tavernkit.cards._risu_ai.lorebook import RisuLore, book_from_lorebook, convert_character_book
 
 __all__ = [
     "RISU_LIMITS",
     "ImportRefusedError",
     "ImportThrewError",
-    "RisuImport",
+    "ImportedCard",
     "RisuLore",
     "book_from_lorebook",
     "convert_character_book",

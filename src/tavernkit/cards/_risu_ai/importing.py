@@ -63,14 +63,21 @@ def asset_path(data: bytes, ext: str = "png") -> str:
 
 
 @dataclass(slots=True)
-class RisuImport:
-    """A character as RisuAI would keep it, and the assets it would store, by their path."""
+class ImportedCard:
+    """What RisuAI stores of an imported card."""
 
     character: JsonObject
+    """The character, as it is in a save."""
     assets: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """The content of its assets, by their path in a save."""
 
     def store(self, data: bytes, file_name: str = "") -> str:
-        """Store an asset; its path is a hash of its content."""
+        """Store an asset and return its path, which is a hash of its content.
+
+        Args:
+            data: The content.
+            file_name: The name that it had; only the ending counts.
+        """
         ext = posixpath.splitext(file_name)[1].removeprefix(".") or "png"
         path = asset_path(data, ext)
         self.assets[path] = data
@@ -79,7 +86,7 @@ class RisuImport:
 
 def import_file(
     file_name: str, data: bytes, *, new_id: Callable[[], str] = lambda: str(uuid.uuid4()), limits: Limits = RISU_LIMITS
-) -> RisuImport:
+) -> ImportedCard:
     """Import a file as RisuAI 2026.1 does; its file extension selects the reader.
 
     Raises ``ImportRefusedError`` where RisuAI shows a message, ``ImportThrewError`` where it throws.
@@ -88,7 +95,7 @@ def import_file(
     read = _READERS.get(ending)
     if read is None:
         raise ImportRefusedError(f"RisuAI does not import {ending or 'files without an ending'}")
-    imported = RisuImport({"chaId": new_id()})
+    imported = ImportedCard({"chaId": new_id()})
     read(data, imported, limits)
     return imported
 
@@ -102,7 +109,7 @@ def _parse(data: bytes, limits: Limits, *, in_progress: bool = False) -> Json:
         raise ImportThrewError(str(error), error="SyntaxError", in_progress=in_progress) from error
 
 
-def _read_json(data: bytes, imported: RisuImport, limits: Limits) -> None:
+def _read_json(data: bytes, imported: ImportedCard, limits: Limits) -> None:
     card = _parse(data, limits)
     if not is_object(card):
         raise ImportRefusedError("the JSON is not a character card")
@@ -117,7 +124,7 @@ def _read_json(data: bytes, imported: RisuImport, limits: Limits) -> None:
 _OFF_SPEC = (("char_name", "name"), ("char_persona", "description"), ("char_greeting", "first_mes"))
 
 
-def _read_png(data: bytes, imported: RisuImport, limits: Limits) -> None:
+def _read_png(data: bytes, imported: ImportedCard, limits: Limits) -> None:
     cards: dict[str, bytes] = {}
     assets: dict[str, bytes] = {}
     for keyword, text in read_texts(data, limits):
@@ -144,7 +151,7 @@ def _read_png(data: bytes, imported: RisuImport, limits: Limits) -> None:
     imported.character |= from_card(card, assets, imported.store)
 
 
-def _read_charx(data: bytes, imported: RisuImport, limits: Limits) -> None:
+def _read_charx(data: bytes, imported: ImportedCard, limits: Limits) -> None:
     try:
         archive = open_archive(BytesSource(data), limits, ignore)
         member = archive.find(CARD)
@@ -215,7 +222,7 @@ class _Members(Mapping[str, bytes]):
         return len(self._members)
 
 
-_READERS: Mapping[str, Callable[[bytes, RisuImport, Limits], None]] = {
+_READERS: Mapping[str, Callable[[bytes, ImportedCard, Limits], None]] = {
     ".json": _read_json,
     ".png": _read_png,
     ".charx": _read_charx,

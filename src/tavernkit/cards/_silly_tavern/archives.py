@@ -32,7 +32,9 @@ class ImportedFile:
     """A file that an import writes into the user's directory."""
 
     path: str
+    """Where it is written, in the user's directory."""
     data: bytes
+    """Its content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,15 @@ from tavernkit.cards.errors import JsonError
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """The outcome of an import."""
+class ImportedCard:
+    """What SillyTavern stores of an imported card."""
 
     file_name: str
+    """The name of the character's file, without ``.png``."""
     card: JsonObject
+    """The card, as it is in the picture."""
     png: bytes
+    """The picture with the card, for the folder ``characters``."""
     files: tuple[ImportedFile, ...] = ()
     """Sprites, backgrounds and other pictures, by their path in the user's directory."""
     chats: tuple[tuple[str, tuple[JsonObject, ...]], ...] = ()
@@ -60,7 +63,7 @@ def import_file(
     preserved_name: str | None = None,
     taken: Container[str] = (),
     limits: Limits = DEFAULT_LIMITS,
-) -> Imported:
+) -> ImportedCard:
     """Import a file as SillyTavern 1.19 does.
 
     Raises ``ImportRefusedError`` where it answers HTTP 400, and any other error of this library where it answers
@@ -74,7 +77,7 @@ def import_file(
     file_name = wanted if preserved_name else free_name(wanted, taken)
     chunks = _picture(draft.picture, limits)
     png = write_card_text(chunks, json_stringify(draft.card), limits)
-    return Imported(file_name, draft.card, png, draft.files, draft.chats)
+    return ImportedCard(file_name, draft.card, png, draft.files, draft.chats)
 
 
 def export_card(png: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:

@@ -1,12 +1,20 @@
-"""Converts a card to RisuAI's character as its importer does, without storing assets."""
+"""Imports and exports cards as RisuAI does, and converts them to its characters without storing assets."""
 
 from __future__ import annotations
 
-from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tavernkit._arguments import checked
+from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw, thaw_object
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
+from tavernkit.cards._limits import Limits
+from tavernkit.cards._risu_ai import RISU_LIMITS, ImportedCard, import_file
+from tavernkit.cards._risu_ai import export_charx as exported
 from tavernkit.cards._risu_ai.character import from_card, from_off_spec
 from tavernkit.cards._risum import Module
+from tavernkit.cards._source import FileContent, file_type_of, read_file
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._lorebook.imports import migrate_entries
@@ -89,3 +97,34 @@ def _add_assets(character: JsonObject, assets: list[Json]) -> None:
         elif kind == "icon" and name == "main":
             character["image"] = uri
     character |= {"emotionImages": emotions, "additionalAssets": additional}
+
+
+@checked
+def import_card(source: FileContent, *, file_type: str = "", limits: Limits = RISU_LIMITS) -> ImportedCard:
+    """Import a card as RisuAI does: the character that it keeps, and the assets that it stores.
+
+    To read a card for prompts, use ``tavernkit.load()``, which repairs more and keeps what RisuAI drops.
+
+    Args:
+        source: The file: its path or its content.
+        file_type: ``png``, ``json``, ``charx``, ``jpg`` or ``jpeg``; by default, the ending of the path.
+        limits: Limits on sizes, by default close to RisuAI's own.
+
+    Raises:
+        InvalidCardError: RisuAI refuses the file, or fails on it.
+        FileFormatError: The file cannot be read, or exceeds a limit.
+    """
+    kind = file_type_of(source, file_type)
+    return import_file(f"card.{kind}", read_file(source, limits.max_file_bytes, limit="max_file_bytes"), limits=limits)
+
+
+@checked
+def export_charx(character: RisuCharacter, read_asset: Callable[[str], bytes], *, now: datetime | None = None) -> bytes:
+    """Write a character as the CHARX file that RisuAI exports.
+
+    Args:
+        character: The character.
+        read_asset: Returns the content of an asset, by the path that the character has for it.
+        now: The time of the export; by default, the current time.
+    """
+    return exported(thaw_object(character.raw), read_asset, now=int((now or datetime.now(UTC)).timestamp()))

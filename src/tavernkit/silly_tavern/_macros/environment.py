@@ -62,9 +62,6 @@ TEXT_COMPLETION_API = "textgenerationwebui"
 CHAT_COMPLETION_API = "openai"
 """The ``main_api`` of chat completion."""
 
-_CHECKED_APART = ("chat", "variables", "timezone", "random")
-"""Fields whose values can have many classes: checks of all others depend on the class alone."""
-
 NO_INSTRUCT = InstructTemplate.off()
 NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
 NO_SEPARATORS = ContextTemplate(example_separator="", chat_start="")
