@@ -439,3 +439,14 @@ def test_explain_tells_tokens_of_every_source(tavernkit: Tavernkit) -> None:
     costs = told["source_map"]["costs"]
     assert sum(cost["tokens"] for cost in costs) == sum(block["tokens"] for block in told["blocks"])
     assert any(row.get("tokens") for row in told["lore"] if row["active"])
+
+
+def test_explain_says_which_tokenizer_stood_in(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    preset = tmp_path / "preset.json"
+    preset.write_text(json.dumps({"chat_completion_source": "claude", "claude_model": "claude-sonnet-4"}))
+    asked = ["explain", str(CARD), "--preset", str(preset), "--message", "Hi"]
+    note = "cl100k_base is used instead of claude: counts may be off by 8 % on average"
+    assert note in " ".join(tavernkit(*asked).out.split())
+    assert json.loads(tavernkit(*asked, "--json").out)["counting_note"].startswith(note)
+    tavernkit(*asked, "--html", str(tmp_path / "page.html"))
+    assert note in (tmp_path / "page.html").read_text("utf-8")

@@ -88,6 +88,8 @@ class Overview:
     """The tokens of each entry in the prompt, by its id, if sources were requested."""
     hints: Sequence[str] = ()
     """Suggestions."""
+    counting_note: str = ""
+    """How far token counts may be off, if another tokenizer stood in for the model's."""
 
     def to_dict(self) -> JsonObject:
         """The same, ready for ``json``."""
@@ -115,6 +117,7 @@ class Overview:
             "hints": list(self.hints),
             "total_tokens": self.total_tokens,
             "budget_tokens": self.budget_tokens,
+            "counting_note": self.counting_note,
         }
         if self.source_map is not None:
             overview["source_map"] = self.source_map.to_dict()
@@ -159,6 +162,7 @@ def overview(plan: Plan, *, sources: bool = False) -> Overview:
         source_map=source_map,
         lore_tokens=tokens_of_lore(source_map, lore) if source_map is not None else {},
         hints=explanation.hints,
+        counting_note=explanation.counting_note,
     )
 
 

@@ -84,6 +84,8 @@ def token_bar(view: Overview) -> RenderableType:
     if view.budget_tokens is not None:
         free = max(view.budget_tokens - view.total_tokens, 0)
         total.append(f" of {view.budget_tokens}, {free} free", style="dim")
+    if view.counting_note:
+        total.append(f"\n{view.counting_note}", style="yellow")
     return Group(total, bar, Padding(legend, (0, 0, 0, 2)))
 
 
