@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tavernkit.embeddings import IndexItem, LocalEmbedder, VectorIndex
+from tavernkit.embeddings import IndexItem, LocalEmbedder, OpenAIEmbedder, VectorIndex
 from tavernkit.embeddings import _index as index
 from tavernkit.errors import ConfigError
 
@@ -126,6 +126,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(ConfigError, match=r"tavernkit\[fastembed\]"):
         LocalEmbedder()
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ConfigError, match="pip install openai"):
+        OpenAIEmbedder("any")
 
 
 def test_a_collection_that_grew_is_read_again() -> None:

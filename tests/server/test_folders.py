@@ -52,6 +52,22 @@ async def test_a_folder_of_cards_is_offered_and_read_again(start: StartApp, tmp_
         assert changed == {"aria": 1, "bel": 2, "bel-other": 1}
 
 
+async def test_other_files_in_a_folder_are_no_problem(start: StartApp, tmp_path: Path) -> None:
+    write(tmp_path / "bel.json", CARD)
+    (tmp_path / "bad.png").write_bytes(b"no card")
+    for name in ("notes.txt", "Bel.state.json", "bel.tavern.yaml", "report.html", "tavernkit-data/kept.db"):
+        write(tmp_path / name, {})
+    async with start(characters=tmp_path, data=tmp_path / "tavernkit-data") as client:
+        folders = client.service.folders
+        (warning,) = (await folders.read(tmp_path)).warnings
+        assert warning.startswith("bad.png is left out: ")
+        before = folders._signature()
+        write(tmp_path / "tavernkit-data" / "kept.db", {"turn": 1})
+        assert folders._signature() == before
+        write(tmp_path / "cid.json", CARD)
+        assert folders._signature() != before
+
+
 async def test_changes_are_picked_up(start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served_folders, "WATCH_SECONDS", 0.01)
     folder = tmp_path / "cards"

@@ -43,7 +43,7 @@ class OpenAIEmbedder:
             client: Your own ``openai.OpenAI``, instead of the two above.
 
         Raises:
-            ConfigError: If the batch size is not positive.
+            ConfigError: The batch size is not positive, or the ``openai`` package is not installed.
         """
         require("model", model, str)
         if batch_size < 1:
@@ -51,7 +51,13 @@ class OpenAIEmbedder:
         self.model = model
         self._batch_size = batch_size
         if client is None:
-            client = importlib.import_module("openai").OpenAI(base_url=base_url, api_key=api_key)
+            try:
+                package = importlib.import_module("openai")
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    "OpenAIEmbedder needs the openai package: pip install openai", code="EXTRA_MISSING"
+                ) from error
+            client = package.OpenAI(base_url=base_url, api_key=api_key)
         self._client = cast("_Client", client)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:

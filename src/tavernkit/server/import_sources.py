@@ -12,6 +12,7 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.cards import load, parse_json
+from tavernkit.conversation._stores import STATE_SUFFIX
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.file_marks import digest_of
@@ -143,17 +144,19 @@ def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
     return work_below(content, warn)
 
 
-def work_below(content: Path, warn: Warn) -> list[Work]:
+def work_below(content: Path, warn: Warn, *, every: bool = True) -> list[Work]:
     """Yield the items of a folder: a SillyTavern data folder, or any files.
 
     Args:
         content: The folder.
         warn: Called with problems.
+        every: Also yield files whose names say that they are something else, so that they are reported.
     """
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
         return list(_data_folder(st.DataFolder(root, warn=warn), warn))
-    paths = sorted(files_below(content), key=lambda path: (_may_be_chat(path), path))
+    files = (path for path in files_below(content) if every or _may_be_item(path))
+    paths = sorted(files, key=lambda path: (_may_be_chat(path), path))
     return [(str(path.relative_to(content)), _reading(path, path.relative_to(content), warn)) for path in paths]
 
 
@@ -164,6 +167,11 @@ def _folders(content: Path) -> Iterator[Path]:
 
 def _reading(path: Path, name: Path, warn: Warn) -> Callable[[], Found]:
     return lambda: _any_file(name, path.read_bytes(), warn)
+
+
+def _may_be_item(path: Path) -> bool:
+    """Return False for files that are not cards, books, presets, modules or chats by their names."""
+    return path.suffix.lower() in _SUFFIXES and not path.name.lower().endswith(_OTHER_FILES)
 
 
 def _may_be_chat(path: Path) -> bool:
@@ -199,8 +207,11 @@ def _json_kind(value: object) -> Kind:
 _BY_SUFFIX: tuple[tuple[tuple[str, ...], Kind], ...] = (
     ((".risup", ".risupreset"), "preset"),
     ((".risum",), "module"),
-    ((".png", ".charx", ".webp", ".jpg", ".jpeg", ".yaml", ".yml", ".byaf"), "character"),
+    ((".png", ".apng", ".charx", ".webp", ".jpg", ".jpeg", ".yaml", ".yml", ".byaf"), "character"),
 )
+_SUFFIXES = frozenset((".json", ".jsonl", *(suffix for suffixes, _ in _BY_SUFFIX for suffix in suffixes)))
+_OTHER_FILES = (STATE_SUFFIX, ".tavern.yaml", ".tavern.yml", ".lore.yaml", ".lore.yml")
+"""Endings of files that conversations and the tests of cards have next to them."""
 _BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("spec",), "character"),
     (("promptTemplate", "formatingOrder", "prompts", "prompt_order"), "preset"),

@@ -28,7 +28,8 @@ class ServedFolders:
     """Adds the files of folders to the library. A changed file becomes a new version; removed files stay here."""
 
     def __init__(self, config: ServerConfig, database: Database) -> None:
-        self._folders = [path for path in (config.characters, config.from_sillytavern) if path is not None]
+        self._folders = [path.absolute() for path in (config.characters, config.from_sillytavern) if path is not None]
+        self._data = config.data.absolute()
         self._database = database
         self._owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
         self._watch = config.watch
@@ -68,7 +69,7 @@ class ServedFolders:
         """Record a file that the service itself has written, so that it is not read again."""
         with suppress(OSError):
             stat = path.stat()
-            self._seen[str(path)] = (stat.st_mtime_ns, stat.st_size)
+            self._seen[str(path.absolute())] = (stat.st_mtime_ns, stat.st_size)
 
     async def _watching(self) -> None:
         while True:
@@ -87,9 +88,10 @@ class ServedFolders:
         """Return a signature that changes with the folder."""
         found: dict[str, tuple[int, int]] = {}
         for folder in self._folders:
+            own = {folder / OWN_FOLDER, self._data} - {folder, *folder.parents}
             for path in files_below(folder):
-                if path.relative_to(folder).parts[0] == OWN_FOLDER:
-                    continue  # our own files there
+                if not own.isdisjoint(path.parents):
+                    continue  # our own files, which change with every turn
                 with suppress(OSError):
                     stat = path.stat()
                     found[str(path)] = (stat.st_mtime_ns, stat.st_size)
@@ -99,14 +101,15 @@ class ServedFolders:
 
 
 async def import_below(database: Database, progress: Progress, folder: Path) -> None:
-    """Store everything in a folder; files that cannot be imported are reported and left out.
+    """Store everything in a folder; cards and other files that cannot be imported are reported and left out.
 
     Args:
         database: The database.
         progress: Records what was done.
         folder: The folder.
     """
-    await import_work(database, progress, await asyncio.to_thread(work_below, folder, progress.warn))
+    work = await asyncio.to_thread(work_below, folder, progress.warn, every=False)
+    await import_work(database, progress, work)
 
 
 async def import_work(database: Database, progress: Progress, work: Sequence[tuple[str, Callable[[], Found]]]) -> None:

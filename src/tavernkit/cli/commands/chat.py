@@ -31,12 +31,12 @@ HELP = """\
 /impersonate       let the model write your next message
 /edit [N] TEXT     replace the text of a line (the last by default)
 /lines             the lines of the chat with their numbers
-/undo              take back what was done last
+/undo              undo the last operation
 /branch [N]        continue in a copy that ends with a line (the last by default)
 /speak NAME        let a member of the group speak
 /explain           where the last prompt came from
-/why ENTRY         why a lore entry was in it or not
-/save [FILE]       where the chat is saved, or save a copy
+/why ENTRY         why a lore entry was in the prompt or not
+/save [FILE]       show where the chat is saved, or save a copy
 /help              this list
 /quit              end
 
