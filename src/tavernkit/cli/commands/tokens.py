@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
-
-from tavernkit.budget._tokenization import Tokenization
-from tavernkit.cli.terminal import visible
 
 _LOOKED_AT = 8192
 """How many bytes decide if a file is text."""
@@ -84,21 +80,3 @@ def _refuse_binary(path: Path) -> None:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("tokens")(tokens)
-
-
-_STYLES = ("black on light_sky_blue1", "black on khaki1", "black on light_pink1", "black on pale_green1")
-
-
-def coloured_tokens(text: str, tokenized: Tokenization) -> Text:
-    """Return the text with coloured tokens, or separated by bars without colour."""
-    if tokenized.offsets is None:
-        return Text(visible(text))
-    shown = Text()
-    end = 0
-    for number, (start, stop) in enumerate(tokenized.offsets):
-        if start < end:
-            continue  # the remaining bytes of a character that is already shown
-        shown.append("|" if number else "", style="dim")
-        shown.append(visible(text[start:stop]), style=_STYLES[number % len(_STYLES)])
-        end = stop
-    return shown
