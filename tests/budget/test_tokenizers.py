@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tavernkit.budget import TOKENIZER_NAMES, get_tokenizer, tokenizer_for_model
+from tavernkit.budget import _adapters as adapters
 from tavernkit.budget import _tokenizers as tokenizers
 from tavernkit.budget._families import family_of, family_or_default
 from tavernkit.budget._tokenizers import WORD_VOCABULARIES
@@ -62,6 +63,35 @@ def test_counts_stay_exact_when_the_remembered_words_are_forgotten(monkeypatch: 
     tokenizer = get_tokenizer("llama2")
     text = "one two three four five six\nseven eight\nnine ten\n" * 3
     assert tokenizer.count(text) == len(tokenizer.encode(text)) == tokenizer.count(text)
+
+
+@pytest.mark.parametrize("name", ["llama2", "gemma3", "cl100k_base"])
+def test_a_very_long_text_is_never_given_to_the_engine_as_a_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One word of 26 million characters took gigabytes, and the engine ends the process if there are none."""
+    tokenizer = get_tokenizer(name)
+    words, word = "several words of a text " * 400, "xq" * 5000
+    exact = [tokenizer.count(text) for text in (words, word)]
+    monkeypatch.setattr(tokenizers, "MAX_PART_CHARACTERS", 1000)
+    longest = 0
+
+    def encode(text: str) -> list[int]:
+        nonlocal longest
+        longest = max(longest, len(text))
+        return tokenizer._core.encode_ordinary(text)
+
+    watched = tokenizers.BundledTokenizer(name, tokenizer._core, 0)
+    watched._ordinary = encode
+    watched._flat = None
+    assert watched.count(words) == exact[0]
+    assert abs(watched.count(word) - exact[1]) <= 10
+    assert 0 < longest <= 1000
+
+
+def test_of_a_very_long_text_only_the_count_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters, "MAX_PART_CHARACTERS", 10)
+    assert adapters.ModelAdapter().tokenize("a b", None).ids == [64, 293]
+    long = adapters.ModelAdapter().tokenize("a b c d e f g", None)
+    assert (long.ids, long.token_count) == (None, 7)
 
 
 @pytest.mark.parametrize("name", TOKENIZER_NAMES)

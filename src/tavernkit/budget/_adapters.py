@@ -10,9 +10,9 @@ from typing import Protocol, cast
 from tavernkit._values import JsonObject, LRUCache
 from tavernkit.budget._families import DEFAULT_TOKENIZER, Family, family_or_default
 from tavernkit.budget._file_tokenizer import load_file_tokenizer
-from tavernkit.budget._limits import MODEL_CACHE_SIZE
+from tavernkit.budget._limits import MAX_PART_CHARACTERS, MODEL_CACHE_SIZE
 from tavernkit.budget._tokenization import Tokenization, byte_token_offsets
-from tavernkit.budget._tokenizers import get_tokenizer
+from tavernkit.budget._tokenizers import count_in_parts, get_tokenizer
 
 DEFAULT_CHARS_PER_TOKEN = 4.0
 """The usual rule of thumb for English."""
@@ -55,8 +55,13 @@ class ModelAdapter:
         return get_tokenizer(self._family(model_hint).tokenizer).count(text)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return ids and the text of each token, and offsets if the tokens are byte-level."""
+        """Return ids and the text of each token, and offsets if the tokens are byte-level.
+
+        Of a very long text only the count is returned.
+        """
         tokenizer = get_tokenizer(self._family(model_hint).tokenizer)
+        if len(text) > MAX_PART_CHARACTERS:
+            return Tokenization(backend="splintr", token_count=tokenizer.count(text), details=self.describe(model_hint))
         ids = tokenizer.encode(text)
         pieces = [tokenizer.token_bytes(token_id) for token_id in ids]
         return Tokenization(
@@ -94,7 +99,10 @@ class FileAdapter:
         return load_file_tokenizer(self.path).count(text)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return ids, tokens and character offsets."""
+        """Return ids, tokens and character offsets; of a very long text the count."""
+        if len(text) > MAX_PART_CHARACTERS:
+            count = self.estimate(text, model_hint)
+            return Tokenization(backend="hf_tokenizers", token_count=count, details=self.describe(model_hint))
         return load_file_tokenizer(self.path).tokenize(text)
 
     def describe(self, model_hint: str | None) -> JsonObject:
@@ -131,10 +139,14 @@ class TiktokenAdapter:
 
     def estimate(self, text: str, model_hint: str | None) -> int:
         """Return the number of tokens."""
-        return len(self._encoding(model_hint)[0].encode_ordinary(text))
+        encode = self._encoding(model_hint)[0].encode_ordinary
+        return count_in_parts(text, lambda part: len(encode(part)))
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
-        """Return ids."""
+        """Return ids; of a very long text the count."""
+        if len(text) > MAX_PART_CHARACTERS:
+            count = self.estimate(text, model_hint)
+            return Tokenization(backend="tiktoken", token_count=count, details=self.describe(model_hint))
         ids = self._encoding(model_hint)[0].encode_ordinary(text)
         return Tokenization(backend="tiktoken", token_count=len(ids), ids=ids, details=self.describe(model_hint))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, cast
 from tavernkit._values import LRUCache, is_object
 from tavernkit.budget._limits import FILE_TOKENIZER_CACHE_SIZE
 from tavernkit.budget._tokenization import Tokenization
-from tavernkit.budget._tokenizers import without_lone_surrogates
+from tavernkit.budget._tokenizers import count_in_parts, without_lone_surrogates
 
 
 class FileTokenizer:
@@ -29,7 +29,7 @@ class FileTokenizer:
 
     def count(self, text: str) -> int:
         """Return the number of tokens."""
-        return len(self._encode(text).ids)
+        return count_in_parts(text, lambda part: len(self._encode(part).ids))
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids."""

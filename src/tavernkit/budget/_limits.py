@@ -20,3 +20,6 @@ CACHED_TEXTS = 20_000
 
 CACHED_TEXT_CHARACTERS = 1_024
 """Longer lines and words are counted again each time."""
+
+MAX_PART_CHARACTERS = 500_000
+"""Characters of a text that are counted at once; longer texts are counted in parts."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tavernkit.budget._families import family_or_default
-from tavernkit.budget._limits import CACHED_TEXT_CHARACTERS, CACHED_TEXTS
+from tavernkit.budget._limits import CACHED_TEXT_CHARACTERS, CACHED_TEXTS, MAX_PART_CHARACTERS
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,13 +89,18 @@ class BundledTokenizer:
         self._core = core
         self._ordinary = core.encode_ordinary
         self._flat = core.encode_flat if core.family == "BPE" else None
-        self._lines = _LineCounts(self.encode) if name in WORD_VOCABULARIES else None
+        self._lines = _LineCounts(self._count_part) if name in WORD_VOCABULARIES else None
         self._markers = tuple(sorted({token[:_MARKER_LENGTH] for token in core.special_tokens()}))
 
     def count(self, text: str) -> int:
         """Return the number of tokens."""
         if self._lines is not None:
             return self._lines.count(text)
+        if len(text) > MAX_PART_CHARACTERS:
+            return count_in_parts(text, self._count_part)
+        return self._count_part(text)
+
+    def _count_part(self, text: str) -> int:
         # encode_flat makes no list of ids, which halves the time, but it recognises special tokens: in
         # byte-level vocabularies we know them all; SentencePiece vocabularies do not list all of theirs.
         if self._flat is None:
@@ -157,15 +162,15 @@ class _LineCounts(dict[str, int]):
     space that it had in the text. Text after a line feed has no space before it, so the line feed is counted with it.
     """
 
-    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+    def __init__(self, count: Callable[[str], int]) -> None:
         super().__init__()
-        self._encode = encode
-        self._words = _WordCounts(encode)
+        self._count = count
+        self._words = _WordCounts(count)
 
     def count(self, text: str) -> int:
         """Return the number of tokens."""
         if _SPACE_MARK in text:  # it represents a space and would be cut off
-            return len(self._encode(text))
+            return count_in_parts(text, self._count)
         if "\n" not in text:
             return self._words.count(text)
         first, *others = text.split("\n")
@@ -178,9 +183,9 @@ class _LineCounts(dict[str, int]):
 
 
 class _WordCounts(dict[str, int]):
-    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+    def __init__(self, count: Callable[[str], int]) -> None:
         super().__init__()
-        self._encode = encode
+        self._count = count
 
     def count(self, line: str) -> int:
         if line[:1] != " " and line[-1:] != " " and "  " not in line:
@@ -190,7 +195,7 @@ class _WordCounts(dict[str, int]):
         return sum(map(self.__getitem__, words[:-1] if ends_in_space else words)) + ends_in_space
 
     def __missing__(self, word: str) -> int:
-        return _remember(self, word, len(self._encode(word)))
+        return _remember(self, word, count_in_parts(word, self._count))
 
 
 def _remember(counts: dict[str, int], text: str, count: int) -> int:
@@ -199,6 +204,26 @@ def _remember(counts: dict[str, int], text: str, count: int) -> int:
             counts.clear()
         counts[text] = count
     return count
+
+
+def count_in_parts(text: str, count: Callable[[str], int]) -> int:
+    """Return the number of tokens of a text; if it is very long, of its parts, which may have one more or less each.
+
+    Tokenizers take more than a hundred bytes per character, and end the process if there are none.
+    """
+    return count(text) if len(text) <= MAX_PART_CHARACTERS else sum(map(count, _parts(text)))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Cut a text before spaces, where most vocabularies have no tokens, or anywhere if there are none."""
+    start = 0
+    while len(text) - start > MAX_PART_CHARACTERS:
+        latest = start + MAX_PART_CHARACTERS
+        space = text.rfind(" ", start + MAX_PART_CHARACTERS // 2, latest)
+        end = latest if space < 0 else space
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 _loaded: dict[str, BundledTokenizer] = {}

@@ -18,7 +18,12 @@ from ahocorasick_rs import AhoCorasick, MatchKind
 from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
 from tavernkit.budget._file_tokenizer import load_file_tokenizer
-from tavernkit.budget._tokenizers import BundledTokenizer, get_tokenizer, without_lone_surrogates
+from tavernkit.budget._tokenizers import (
+    BundledTokenizer,
+    count_in_parts,
+    get_tokenizer,
+    without_lone_surrogates,
+)
 from tavernkit.errors import Warn
 
 BYTES_A_TOKEN = 3.35
@@ -289,7 +294,7 @@ def _file_counter(path: Path) -> Callable[[str], int]:
     if path.suffix != ".model":
         return load_file_tokenizer(path).count
     model = _sentencepiece(str(path))
-    return lambda text: len(model.encode(without_lone_surrogates(text)))
+    return lambda text: count_in_parts(text, lambda part: len(model.encode(without_lone_surrogates(part))))
 
 
 class _SentencePiece(Protocol):
