@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import zipfile
@@ -14,7 +15,7 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.examples import example_path
-from tavernkit.server import served_folders
+from tavernkit.server import ServerConfig, backups, served_folders
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 
@@ -146,6 +147,51 @@ async def test_lists_of_sessions_can_be_narrowed(start: StartApp, tmp_path: Path
     }
 
 
+async def test_an_exported_archive_can_be_imported(start: StartApp, tmp_path: Path) -> None:
+    """It has folders for characters and chats as a data folder has, but also much that a data folder lacks."""
+    first, second = ({"db": f"sqlite:///{tmp_path / name}", "data": tmp_path} for name in ("one.db", "two.db"))
+    script = {"scriptName": "quiet", "findRegex": "!", "replaceString": ".", "placement": [2], "id": "q"}
+    async with start(ScriptedModel("One.", "Two.", "Three.", "Four."), **first) as client:
+        bel = await client.post("/api/characters", files={"file": ("bel.json", json.dumps(CARD).encode())})
+        group = {"name": "Crew", "members": ["aria", bel.json()["id"]]}
+        persona = {"name": "Mira", "description": "A sailor."}
+        for kind, value in (("groups", group), ("personas", persona)):
+            made = await client.post(f"/api/{kind}", json=value)
+            assert made.status_code == 201, made.text
+        assert (await client.put("/api/settings", json={"trim_sentences": True})).status_code == 200
+        assert (await client.put("/api/regex", json=[script])).status_code == 200
+        risu = {"platform": "risu_ai"}
+        for model, more in (("bel", {}), ("group:crew", {}), ("bel", risu)):
+            body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+            options = {"tavernkit": {"session": f"{model} {len(more)}", **more}}
+            reply = await client.post(CHAT, json={**body, **options})
+            assert reply.status_code == 200, reply.text
+        before = await everything(client)
+    archive = tmp_path / "archive without a suffix"
+    counts = await asyncio.to_thread(backups.export_all, ServerConfig.model_validate(first), archive)
+    assert counts["session"] == 3
+    told = await asyncio.to_thread(backups.import_path, ServerConfig.model_validate(second), archive)
+    assert told["warnings"] == []
+    async with start(**second) as client:
+        assert await everything(client) == before
+
+
+async def everything(client: Client) -> dict[str, Any]:
+    """What clients see of a library and its sessions."""
+    kinds = ("characters", "books", "presets", "personas", "groups")
+    found = {kind: {each["id"] for each in (await client.get(f"/api/{kind}")).json()["data"]} for kind in kinds}
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    texts = {
+        (each["platform"], each["character"], each["group"]): [
+            line["content"] for line in (await client.get(f"/api/sessions/{each['id']}/messages")).json()["data"]
+        ]
+        for each in sessions
+    }
+    group = json.loads((await client.get("/api/groups/crew/file")).content)
+    settings = {path: (await client.get(path)).json() for path in ("/api/settings", "/api/regex")}
+    return {**found, "sessions": texts, "members": group["members"], **settings}
+
+
 def test_the_database_by_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +219,8 @@ def test_the_database_by_the_command_line(
     assert "2 items" in run("backup", str(tmp_path / "backup.zip"))
     assert "2 items" in run("restore", str(tmp_path / "backup.zip"), data="two")
     assert json.loads(run("keys", "--json", data="two"))[0]["id"] == made["id"]
-    assert "not empty" in refused("restore", str(tmp_path / "backup.zip"), data="two")
+    said = refused("restore", str(tmp_path / "backup.zip"), data="two")
+    assert said == "error: the database is not empty: restore into a new one\n"
     assert "backup" in refused("restore", str(tmp_path / "all.zip"), data="three")
     assert "revoked" in run("keys", "--revoke", made["id"], data="two")
     assert "there is no" in refused("import", str(tmp_path / "nothing.png"))

@@ -127,3 +127,9 @@ async def test_no_request_is_wrong_in_a_way_that_the_server_does_not_tell(
 async def _all_imports(client: Client) -> None:
     for task in list(client.service.imports._tasks):
         await task
+
+
+async def test_a_body_that_is_no_object_is_called_the_body(client: Client) -> None:
+    answer = await client.post("/api/groups", json="not an object")
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"].startswith("the body: ")

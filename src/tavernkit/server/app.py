@@ -203,8 +203,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "body")
+    said = f"{where}: {first['msg']}" if where else f"the body: {first['msg']}"
     status = 400 if request.url.path.startswith("/v1/") else 422
-    refusal = ServiceError(status, f"{where}: {first['msg']}", code="invalid_request", param=where or None)
+    refusal = ServiceError(status, said, code="invalid_request", param=where or None)
     return await _service_error(request, refusal)
 
 

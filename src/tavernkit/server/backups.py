@@ -23,7 +23,7 @@ from tavernkit.server.chat_files import chat_file
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
-from tavernkit.server.import_sources import find_work, save_work
+from tavernkit.server.import_sources import EXPORT_MARK, find_work, save_work
 from tavernkit.server.keys import ADMIN_OWNER, LOCAL, Allowance, KeyInfo, Keys, Scope
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.served_folders import import_below, import_work
@@ -115,6 +115,7 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
             return {"session": 1}
         counts: dict[str, int] = {}
         with _written(target) as archive:
+            archive.writestr(EXPORT_MARK, json.dumps({"version": __version__}))
             async with database.read() as connection:
                 for kind in KINDS:
                     for info in await all_items(connection, kind):
@@ -192,6 +193,8 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                             for rows in _batches(_unpacked(json.loads(line)) for line in file if line.strip()):
                                 await connection.execute(insert(table), rows)
                                 counts[table.name] = counts.get(table.name, 0) + len(rows)
+        except ConfigError:
+            raise
         except (zipfile.BadZipFile, KeyError, ValueError, OSError, RecursionError) as error:
             raise ConfigError(f"{source}: not a backup of TavernKit: {error}", code="INVALID_BACKUP") from error
         return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -19,13 +19,15 @@ from tavernkit.server.file_marks import digest_of
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
 from tavernkit.server.item_files import NewItem, persona_item, read_item, unused_body
-from tavernkit.server.library import RISU_AI, SILLY_TAVERN, StoredPersona, read_persona, read_scripts
+from tavernkit.server.library import CHAT_SETTINGS, RISU_AI, SILLY_TAVERN, StoredPersona, read_persona, read_scripts
 from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
-from tavernkit.server.storage.items import Kind, slug
+from tavernkit.server.storage.items import KINDS, Kind, slug
 from tavernkit.server.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
 from tavernkit.silly_tavern._files.attached_files import AttachedFiles
 from tavernkit.silly_tavern._files.folder_files import CHATS, GROUP_CHATS
 
+EXPORT_MARK = "tavernkit-export.json"
+"""A file that only archives of ``tavernkit server export`` have."""
 ROOT_MARKS = ("settings.json", "characters")
 RISU_CHATS = ("risuChat", "risuAllChats")
 
@@ -136,28 +138,96 @@ def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
     upload = folder / "upload"
     if is_save(upload, filename):
         return save_work(upload, warn)
-    if not filename.lower().endswith(".zip"):
-        name = Path(filename.replace("\\", "/")).name
+    name = Path(filename.replace("\\", "/")).name
+    if not _is_archive(upload, name):
         return [(filename, lambda: _any_file(Path(name), upload.read_bytes(), warn))]
     content = folder / "content"
     unpack(upload, content)
     return work_below(content, warn)
 
 
+def _is_archive(file: Path, name: str) -> bool:
+    """Return True for a ZIP file of files, whatever its name; a card may be a ZIP file too."""
+    lower = name.lower()
+    if lower.endswith(".zip"):
+        return True
+    if lower.endswith(tuple(suffix for suffixes, _ in _BY_SUFFIX for suffix in suffixes)):
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(ZIP_START)) == ZIP_START
+
+
 def work_below(content: Path, warn: Warn, *, every: bool = True) -> list[Work]:
-    """Yield the items of a folder: a SillyTavern data folder, or any files.
+    """Yield the items of a folder: an archive of ours, a SillyTavern data folder, or any files.
 
     Args:
         content: The folder.
         warn: Called with problems.
         every: Also yield files whose names say that they are something else, so that they are reported.
     """
+    if (content / EXPORT_MARK).is_file():
+        return list(_export(content, warn))
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
         return list(_data_folder(st.DataFolder(root, warn=warn), warn))
     files = (path for path in files_below(content) if every or _may_be_item(path))
     paths = sorted(files, key=lambda path: (_may_be_chat(path), path))
     return [(str(path.relative_to(content)), _reading(path, path.relative_to(content), warn)) for path in paths]
+
+
+def _export(content: Path, warn: Warn) -> Iterator[Work]:
+    """Yield the items of an archive of ours: its folders are kinds, its files have the ids that others refer to."""
+    files: dict[str, list[Path]] = {kind: sorted((content / f"{kind}s").glob("*")) for kind in KINDS}
+    characters = {path.stem: path.name for path in files["character"]}
+    groups = {path.stem for path in files["group"]}
+    readable: tuple[Kind, ...] = ("character", "book", "preset", "persona", "module")
+    for kind in readable:
+        for path in files[kind]:
+            name = f"{kind}s/{path.name}"
+            yield name, lambda kind=kind, path=path: read_item(kind, path.name, path.read_bytes())
+    for path in files["regex"]:
+        yield f"regexs/{path.name}", lambda path=path: FoundScripts(read_scripts(_json(path, warn)))
+    for platform, (kind, item_id) in CHAT_SETTINGS.items():
+        path = content / f"{kind}s" / f"{item_id}.json"
+        if path.is_file():
+            yield f"{kind}s/{path.name}", lambda path=path, of=platform: _exported_settings(path, of, warn)
+    for path in files["group"]:
+        yield f"groups/{path.name}", lambda path=path: FoundGroup(path.stem, _group(path, characters, warn))
+    if files["folder"] or files["file"]:
+        warn("settings and files of imported data folders are left out: import those folders again, or use a backup")
+    for path in files_below(content / "chats"):
+        name = str(path.relative_to(content))
+        yield name, lambda path=path: _exported_chat(path, characters, groups, warn)
+
+
+def _json(path: Path, warn: Warn) -> Json:
+    return parse_json(path.read_bytes(), what=path.name, warn=warn)
+
+
+def _object(path: Path, warn: Warn) -> JsonObject:
+    value = _json(path, warn)
+    return value if is_object(value) else {}
+
+
+def _exported_settings(path: Path, platform: str, warn: Warn) -> FoundSettings:
+    return FoundSettings(chosen_settings(_object(path, warn), platform), platform)
+
+
+def _group(path: Path, characters: Mapping[str, str], warn: Warn) -> st.Group:
+    """Read a group whose members are ids, and return it with their files' names."""
+    group = st.Group.from_json(_object(path, warn))
+    return group.replace(
+        members=tuple(characters.get(each, each) for each in group.members),
+        disabled_members=tuple(characters.get(each, each) for each in group.disabled_members),
+    )
+
+
+def _exported_chat(path: Path, characters: Mapping[str, str], groups: Collection[str], warn: Warn) -> Found:
+    owner = path.parent.name
+    found = _any_file(Path(owner, path.name), path.read_bytes(), warn)
+    if isinstance(found, FoundChat):
+        return FoundGroupChat(owner, found.file) if owner in groups else replace(found, avatar=characters.get(owner))
+    return found
 
 
 def _folders(content: Path) -> Iterator[Path]:
@@ -203,6 +273,9 @@ def _json_kind(value: object) -> Kind:
                 return kind
     return "character"
 
+
+ZIP_START = b"PK\3\4"
+"""The first bytes of a ZIP file."""
 
 _BY_SUFFIX: tuple[tuple[tuple[str, ...], Kind], ...] = (
     ((".risup", ".risupreset"), "preset"),

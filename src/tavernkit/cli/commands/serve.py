@@ -341,7 +341,13 @@ def usage(
     elif not rows:
         show("nothing was used")
     else:
-        show(table(*rows[0], rows=[[_cell(value) for value in row.values()] for row in rows]))
+        columns = [_heading(name, value) for name, value in rows[0].items()]
+        show(table(*columns, rows=[[_cell(value) for value in row.values()] for row in rows]))
+
+
+def _heading(name: str, value: object) -> str:
+    """Return the heading of a column: numbers and days are on the right, and never in two lines."""
+    return f">{name.removesuffix('_tokens')}" if name == "day" or not isinstance(value, str) else name
 
 
 def _cell(value: object) -> str:
