@@ -97,7 +97,7 @@ def _option(parameter: Any) -> tuple[str, str, str]:
     else:
         shown = ", ".join(f"`{flag}`" for flag in sorted(flags, key=len, reverse=True))
         if parameter.metavar:
-            shown += f" `{parameter.metavar}`"
+            shown += " " + " or ".join(f"`{each}`" for each in parameter.metavar.strip("<>").split("|"))
     return shown, _default(parameter.default), parameter.help or ""
 
 

@@ -21,6 +21,12 @@ def test_what_a_page_links_to_is_there(page: Path) -> None:
     assert [link for link in sorted(inside) if not _leads_somewhere(page, link)] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_in_tables_contains_no_bars(page: Path) -> None:
+    """GitHub needs a backslash before them, which the pages would show."""
+    assert not re.findall(r"`[^`\n]*\\\|[^`\n]*`", page.read_text(encoding="utf-8"))
+
+
 def test_the_readme_shows_studio_and_the_report() -> None:
     shown = {
         Path(source).stem for _, source in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")) if source
