@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
@@ -45,7 +46,7 @@ class TurnInputs:
         """Return True if everything except the chat and the lore is the same."""
         if not _same(self.more, other.more):
             return False
-        for name in _names(self.context):
+        for name in _names(type(self.context)):
             mine, others = getattr(self.context, name), getattr(other.context, name)
             # Settings that the application does not pass are made again for every build.
             if not _same(mine, others) and not (name == "settings" and mine == others):
@@ -88,6 +89,7 @@ class KnownTexts:
 
     def __init__(self) -> None:
         self._last: _LastMap | None = None
+        self._compared: tuple[TurnInputs, _LastMap, bool] | None = None
         self.lines: Mapping[int, KnownLine] = {}
         """Lines that were in the plan of the last map, by the ids of their blocks."""
 
@@ -97,8 +99,17 @@ class KnownTexts:
         Args:
             inputs: What their plan was built from; None if nothing can be known.
         """
-        last = self._last
-        return last.forms if last is not None and inputs is not None and last.inputs.same(inputs) else {}
+        last = self._last_with(inputs) if inputs is not None else None
+        return last.forms if last is not None else {}
+
+    def _last_with(self, inputs: TurnInputs) -> _LastMap | None:
+        """Return the last map if it was made from the same inputs; a map asks more than once."""
+        last, compared = self._last, self._compared
+        if last is None:
+            return None
+        if compared is None or compared[0] is not inputs or compared[1] is not last:
+            self._compared = compared = inputs, last, last.inputs.same(inputs)
+        return last if compared[2] else None
 
     def find(self, inputs: TurnInputs, blocks: Blocks) -> dict[int, KnownText]:
         """Return traced texts of blocks, by the ids of these.
@@ -107,8 +118,8 @@ class KnownTexts:
             inputs: What their plan was built from.
             blocks: The blocks whose texts are wanted.
         """
-        last = self._last
-        if last is None or not last.inputs.same(inputs):
+        last = self._last_with(inputs)
+        if last is None:
             return {}
         same_lore = _same(last.inputs.lore, inputs.lore) and last.slots == _slots(blocks)
         found: dict[int, KnownText] = {}
@@ -172,8 +183,8 @@ class KnownTexts:
             texts[key] = KnownText(text, known.depends, often=True) if known is not None and same else None
         kept = [origin for origin in given if origin.kind in STEADY_KINDS]
         found = {key: known for key, known in texts.items() if known is not None}
-        last = self._last
-        if last is not None and last.inputs.same(inputs):
+        last = self._last_with(inputs)
+        if last is not None:
             # What has no room in one turn may come back in another.
             others = [(key, known) for key, known in last.texts.items() if not isinstance(key[0], int)]
             found = {key: known for key, known in others if key not in texts and not known.depends} | found
@@ -198,7 +209,8 @@ def _slots(blocks: Blocks) -> set[object]:
     return {place for _, _, place in blocks if not isinstance(place, int)}
 
 
-def _names(context: Context) -> list[str]:
+@cache
+def _names(context: type[Context]) -> Sequence[str]:
     return [each.name for each in dataclasses.fields(context) if each.name not in _OF_THE_TURN]
 
 

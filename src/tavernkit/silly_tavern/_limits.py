@@ -22,6 +22,9 @@ HISTORY_MEMORIES = 256
 REMEMBERED_LINES = 200_000
 """Of how many lines, of all chats together, a builder knows what it has read."""
 
+TRACED_BOOKS = 16
+"""Books whose entries' places are kept for source maps."""
+
 TRACED_ENTRIES = 4096
 """Of how many lore entries a builder keeps the texts for the next source map."""
 

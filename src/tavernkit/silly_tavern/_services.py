@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tavernkit._text.traced import Origin
 from tavernkit._values import IdentityCache, Json, JsonObject, LRUCache
@@ -24,6 +24,7 @@ from tavernkit.silly_tavern._limits import (
     HISTORY_CACHE_BYTES,
     HISTORY_MEMORIES,
     MACRO_REGISTRIES,
+    TRACED_BOOKS,
     TRACED_DIALOGUES,
     TRACED_ENTRIES,
 )
@@ -62,6 +63,8 @@ class Services:
         """For source maps: texts of the last one."""
         self.entry_texts: IdentityCache[tuple[str, Sequence[Origin]]] = IdentityCache(TRACED_ENTRIES)
         """For source maps: traced texts of lore entries."""
+        self.entry_places: IdentityCache[Mapping[int, tuple[object, int, str]]] = IdentityCache(TRACED_BOOKS)
+        """For source maps: the entries of books by their ids, with their numbers and keys."""
         self.dialogues: IdentityCache[Sequence[tuple[ExampleMessage, ...]]] = IdentityCache(TRACED_DIALOGUES)
         """For source maps: example dialogue that was read before."""
         self.traced = TracedCopies()

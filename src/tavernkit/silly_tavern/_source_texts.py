@@ -329,7 +329,6 @@ class EntryTexts:
     def __init__(self, context: SillyTavernContext, services: Services) -> None:
         self._context = context
         self._services = services
-        self._places: dict[int, tuple[WorldBook, int, str]] | None = None
 
     def __call__(self, entry: Entry) -> str:
         """Return the text of an entry, without its decorators."""
@@ -352,18 +351,21 @@ class EntryTexts:
 
     def _place(self, entry: Entry) -> tuple[str, str]:
         """Return the book of an entry and its place there; for a card's own book, the place in the card."""
-        if self._places is None:
-            self._places = {
-                id(raw): (book, index, key)
-                for book in selected_books(self._context, self._services).books
-                for index, (key, raw) in enumerate(book.raw_entries())
-            }
-        found = self._places.get(id(entry.raw))
-        if found is None:
-            return entry.world, f"/{entry.uid}/content"
-        book, index, key = found
         card = self._context.card
-        if card is not None and book is self._services.embedded_book(card):
-            home = fields_home(card.raw)[1] if card.raw else "/data"
-            return book.name, f"{home}/character_book/entries/{index}/content"
-        return book.name, f"/entries/{escaped(key)}/content"
+        for book in selected_books(self._context, self._services).books:
+            raw, index, key = self._entries_of(book).get(id(entry.raw), (None, 0, ""))
+            if raw is not entry.raw:
+                continue
+            if card is not None and book is self._services.embedded_book(card):
+                home = fields_home(card.raw)[1] if card.raw else "/data"
+                return book.name, f"{home}/character_book/entries/{index}/content"
+            return book.name, f"/entries/{escaped(key)}/content"
+        return entry.world, f"/{entry.uid}/content"
+
+    def _entries_of(self, book: WorldBook) -> Mapping[int, tuple[object, int, str]]:
+        places = self._services.entry_places
+        known = places.get(book)
+        if known is None:
+            entries = enumerate(book.raw_entries())
+            known = places.put({id(raw): (raw, index, key) for index, (key, raw) in entries}, book)
+        return known
