@@ -13,13 +13,11 @@ from tavernkit.cards import load, save
 from tavernkit.studio import Studio
 from tavernkit.studio._opening import open_studio
 from tavernkit.studio._studio import DIALECTS
-from tests.browser.studio_page import PHONE, StudioPage, both, files_of, order, serving
+from tests.browser.studio_page import DESK, PHONE, StudioPage, both, files_of, order, serving
 from tests.browser.webdriver import Browser
 
 pytestmark = pytest.mark.browser
 
-LETTERS = "calm as the sea can be on some nights"
-"""What is typed until a keystroke was quick enough: a machine that is busy with other things is slow now and then."""
 HOSTILE = "</p><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">{{char}}"
 
 
@@ -41,18 +39,21 @@ def test_blocks_are_coloured_by_source_and_counted(page: StudioPage) -> None:
     assert browser.run("return location.hash + location.search") in {"", "#/write", "#/prompt"}
 
 
+@both()
 def test_a_sentence_says_where_it_came_from_and_opens_there(page: StudioPage) -> None:
     words = page.named(".words", "Forty, weathered")
+    page.browser.run("arguments[0].scrollIntoView({block: 'center'})", words.reference)
     page.browser.point(words)
     page.wait_for_text("#origin", "word for word")
     assert "Aria" in page.browser.one("#origin").text
     assert page.browser.one("#origin mark").text.startswith("Forty, weathered")
+    text = words.text.strip()
     words.click()
     page.wait_for("return document.activeElement?.classList.contains('editor')")
-    assert page.selected().strip() == words.text.strip()
+    assert page.selected().strip() == text
 
 
-@pytest.mark.parametrize("page", [(PHONE, None)], indirect=True)
+@both()
 def test_a_tap_shows_the_source_and_its_button_opens_it(page: StudioPage) -> None:
     words = page.named(".words", "ninety steps high")
     page.browser.run("arguments[0].scrollIntoView({block: 'center'})", words.reference)
@@ -61,7 +62,8 @@ def test_a_tap_shows_the_source_and_its_button_opens_it(page: StudioPage) -> Non
     page.click_text("#origin button", "Open in the editor")
     page.wait_for("return document.activeElement?.classList.contains('editor')")
     assert page.selected().startswith("Tidewatch stands on")
-    assert page.browser.run("return document.querySelector('#part').selectedOptions[0].text").startswith("Lore")
+    chosen = page.browser.one("[aria-current=true]" if page.wide else "#part option:checked").text
+    assert "tidewatch" in chosen
 
 
 @both()
@@ -81,18 +83,9 @@ def test_sentences_are_reached_with_the_keyboard_alone(page: StudioPage) -> None
 @both()
 def test_the_prompt_follows_a_keystroke(page: StudioPage) -> None:
     page.part("Description")
-    milliseconds = 9999
-    for letter in LETTERS:
-        plan = page.browser.run("return document.documentElement.dataset.painted ?? ''")
-        page.write("Description", letter)
-        page.wait_for("return (document.documentElement.dataset.painted ?? '') !== arguments[0]", plan)
-        page.go("Prompt")
-        milliseconds = int(page.browser.one("#latency").attribute("data-ms") or "9999")
-        if milliseconds <= 150:
-            break
-        page.part("Description")
-    assert milliseconds <= 150
+    assert page.quickest("Description", 150) <= 150
     page.wait_for_prompt("most people.c")
+    assert page.browser.one("#latency").attribute("data-ms")
     page.tab("changes")
     assert page.browser.all(".change.changed ins")
 
@@ -115,17 +108,7 @@ def large_book(folder: Path) -> None:
 def test_the_prompt_follows_in_a_book_of_10_000_entries(large_book: None, page: StudioPage) -> None:
     page.part("tidewatch")
     assert len(page.browser.all(".entry")) < 40
-    milliseconds = 9999
-    for letter in LETTERS:
-        plan = page.browser.run("return document.documentElement.dataset.painted ?? ''")
-        page.write("Content", letter)
-        page.wait_for("return (document.documentElement.dataset.painted ?? '') !== arguments[0]", plan)
-        page.go("Prompt")
-        milliseconds = int(page.browser.one("#latency").attribute("data-ms") or "9999")
-        page.part("tidewatch")
-        if milliseconds <= 300:
-            break
-    assert milliseconds <= 300
+    assert page.quickest("Content", 300) <= 300
     page.browser.one("input[type=search]").type("Entry 7777")
     page.wait_for("return document.querySelectorAll('.entry').length === 1")
 
@@ -407,9 +390,11 @@ def test_prompts_are_moved_by_keyboard_and_switched_off(page: StudioPage) -> Non
     page.wait_for("return document.querySelector('.notices').textContent.includes('now 3 of')")
     page.browser.one("input[aria-label='Main Prompt is on']").click()
     page.wait_for_prompt("next reply in a story", there=False)
+    page.tab("changes")
+    page.wait_for_text(".change.removed del", "next reply in a story")
 
 
-@pytest.mark.parametrize("page", [(PHONE, None)], indirect=True)
+@both()
 def test_prompts_are_moved_with_buttons(page: StudioPage) -> None:
     page.part("Prompts")
     before = order(page)
@@ -633,7 +618,9 @@ def test_a_hostile_card_stays_text(hostile_files: None, page: StudioPage) -> Non
     page.wait_for("return !document.querySelector('dialog')")
 
 
-def test_without_its_token_the_page_asks_for_a_key(browser: Browser, folder: Path) -> None:
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_without_its_token_the_page_asks_for_a_key(browser: Browser, folder: Path, size: tuple[int, int]) -> None:
+    browser.resize(*size)
     with serving(open_studio(files_of(folder))) as address:
         browser.open("about:blank")
         browser.open(address.partition("#")[0])
@@ -643,3 +630,29 @@ def test_without_its_token_the_page_asks_for_a_key(browser: Browser, folder: Pat
         browser.one("input[type=password]").type("the-token")
         browser.keys("enter")
         browser.wait(lambda: browser.all(".block"))
+
+
+ASKED_BY_ANOTHER = """
+const [address, done] = arguments;
+const headers = {Authorization: 'Bearer the-token', 'Content-Type': 'application/json'};
+const answer = (options) => fetch(address + 'api/studio/build', {method: 'POST', body: '{}', ...options})
+  .then(async (each) => `${each.status} ${(await each.text()).length > 0}`, (error) => error.name);
+Promise.all([answer({headers}), answer({mode: 'no-cors'})]).then(done);
+"""
+
+
+def test_another_page_in_the_browser_gets_nothing(browser: Browser, tmp_path: Path, folder: Path) -> None:
+    other = tmp_path / "other.html"
+    other.write_text("<!doctype html><iframe></iframe>", encoding="utf-8")
+    studio = open_studio(files_of(folder))
+    with serving(studio) as address:
+        base = address.partition("#")[0]
+        browser.open(other)
+        assert browser.run_async(ASKED_BY_ANOTHER, base) == ["TypeError", "TypeError"]
+        # Nor is it shown in a frame of another page, where clicks could be stolen.
+        browser.run("document.querySelector('iframe').src = arguments[0]", address)
+        browser.wait(lambda: any("frame-ancestors" in error for error in browser.errors()))
+        assert studio.last is None
+        browser.open(base)
+        assert browser.run_async(ASKED_BY_ANOTHER, base) == ["200 true", "401 true"]
+        browser.open("about:blank")

@@ -90,11 +90,26 @@ def test_a_reply_streams_in_and_stop_keeps_what_has_come(page: StudioPage) -> No
     page.write("Your message", "Tell me.")
     page.browser.keys("ctrl+enter")
     page.wait_for_text(".message.coming .text", "Well, let me think")
+    assert page.browser.one(".message.user:nth-last-child(2) .text").text == "Tell me."
     # Nothing else can be done to the chat meanwhile.
     assert not page.browser.all(".message footer button")
+    # Other views can, and the reply goes on coming.
+    page.write("Your message", "And then?")
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for_prompt("She hums.")
+    page.go("Talk")
+    page.wait_for_text(".message.coming .text", "Well, let me think")
+    assert page.editor("Your message").text == "And then?"
     page.browser.one("#stop").click()
     page.wait_for("return document.querySelector('#send') && !document.querySelector('.message.coming')")
     page.wait_for_text(".message:last-child .text", "Well, let me think")
+    # The newest line is in sight.
+    bottom = "return arguments[0].getBoundingClientRect().bottom"
+    last, chat = (page.browser.one(each).reference for each in (".message:last-child", ".messages"))
+    assert page.browser.run(bottom, last) <= page.browser.run(bottom, chat)
+    page.wait_for_prompt("She hums.")
+    page.go("Talk")
     page.click_text(".composer button", "Take back the last turn")
     page.wait_for("return document.querySelectorAll('.message').length === 5")
 
@@ -183,3 +198,30 @@ def test_a_group_talks_in_rounds_and_uses_tools(page: StudioPage) -> None:
     page.wait_for("return document.querySelector('#send')")
     names = page.browser.run("return [...document.querySelectorAll('.message header strong')].map(e => e.textContent)")
     assert sorted(names[-2:]) == ["Aria", "Luna"]
+
+
+def group_with_a_slow_model(folder: Path) -> Studio:
+    """A group in which the second to speak never ends."""
+    group_with_tools(folder)
+    model = ScriptedModel("So it is.", Hang(after=("Well,", " let me think")))
+    choice = ModelChoice(id="slow", label="Slow", make=lambda: model)
+    return open_studio(files_of(folder), models=[choice])
+
+
+@both(group_with_a_slow_model)
+def test_the_replies_of_a_round_stream_in_one_after_the_other(page: StudioPage) -> None:
+    page.open_file(page.folder / "luna.json")
+    page.part("Next turn")
+    for name in ("Aria", "Luna"):
+        page.click_text("fieldset .check", name)
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.speak').length === 2")
+    page.write("Your message", "Aria? Luna?")
+    page.browser.keys("ctrl+enter")
+    page.wait_for_text(".message.coming .text", "let me think")
+    texts = "return [...document.querySelectorAll('.message.coming .text')].map(e => e.textContent)"
+    assert page.browser.run(texts) == ["So it is.", "Well, let me think"]
+    page.browser.one("#stop").click()
+    page.wait_for("return document.querySelector('#send') && !document.querySelector('.message.coming')")
+    shown = "return [...document.querySelectorAll('.message')].slice(-2).map(e => e.querySelector('.text').textContent)"
+    assert page.browser.run(shown) == ["So it is.", "Well, let me think"]

@@ -57,7 +57,12 @@ def test_versions_and_programs_are_compared(page: StudioPage) -> None:
     page.go("Compare")
     page.wait_for_text(".sides ins", "She hums.")
     page.choose("#pair", "SillyTavern and RisuAI")
+    # At no time do the new names stand over the old texts.
+    page.wait_for("return !document.querySelector('.sides ins') || !document.body.innerText.includes('As edited')")
     page.wait_for_text(".sides th", "RisuAI")
+    assert not page.browser.run(
+        "return [...document.querySelectorAll('.sides ins')].some(e => e.textContent === ' She hums.')"
+    )
     page.wait_for_text("#compare-result", "differ")
 
 
@@ -106,6 +111,15 @@ def test_macros_cbs_and_regex_are_tried(page: StudioPage) -> None:
     page.write("Text", "cab a", instead=True)
     page.wait_for_text("#regex-output", "c<a> <a>")
     assert [mark.text for mark in page.browser.all(".output mark")] == ["ab", "a"]
+    # What was typed is still there after a look at the prompt.
+    page.go("Prompt")
+    page.go("Playground")
+    page.wait_for_text("#regex-output", "c<a> <a>")
+    # RisuAI's patterns have no slashes; the example is in its language.
+    page.choose("#engine", "RisuAI")
+    page.write("Text", "*She nods.* Yes.", instead=True)
+    page.write("Replace by", "_$1_", instead=True)
+    page.wait_for_text("#regex-output", "_She nods._ Yes.")
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])

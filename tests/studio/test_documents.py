@@ -93,6 +93,24 @@ def test_true_is_not_one_and_the_order_of_keys_counts(page: Page) -> None:
     assert [edit.op for edit in edits_between("x", {"a": 1, "b": 2}, {"b": 2, "a": 1})] == ["replace"]
 
 
+def test_the_difference_of_a_long_chat_shows_the_lines_around_each_change(open_files: OpenFiles, folder: Path) -> None:
+    lines = [{"name": "Ann", "is_user": True, "mes": f"Line {number}."} for number in range(600)]
+    header = (folder / "chat.jsonl").read_text("utf-8").splitlines()[0]
+    (folder / "chat.jsonl").write_text("\n".join([header, *map(json.dumps, lines)]), "utf-8")
+    page = open_files()
+    page.edit("chat-1", "/messages/10/mes", "Another line.", build=False)
+    page.edit("chat-1", "/messages/-", {"name": "Aria", "mes": "The last line."}, op="add", build=False)
+    shown = page.get("/documents/chat-1/difference")["unified"]
+    assert [line for line in shown if line.startswith("@@")] == ["@@ /messages/10 @@", "@@ /messages/600 @@"]
+    assert [line for line in shown if line[0] in "-+"][:2] == ['-  "mes": "Line 10."', '+  "mes": "Another line."']
+    assert '+  "mes": "The last line."' in shown
+    # A difference that is longer than what is shown says so.
+    page.edit("chat-1", "/messages", [{**line, "mes": "x"} for line in lines], build=False)
+    shown = page.get("/documents/chat-1/difference")["unified"]
+    assert len(shown) == 2001
+    assert shown[-1].endswith("more lines @@")
+
+
 def test_values_must_not_be_nested_too_deeply(page: Page) -> None:
     deep: Any = "x"
     for _ in range(100):

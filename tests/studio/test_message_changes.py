@@ -19,7 +19,10 @@ def kinds(rows: Any) -> list[str]:
 def test_unlike_messages_are_not_one_that_changed() -> None:
     before = [("system", "You are Aria, a keeper."), ("system", "The lamp burns."), ("user", "Hello")]
     after = [("system", "Scene: a storm by the sea."), ("system", "The lamp burns low."), ("user", "Hello")]
-    assert kinds(message_changes(before, after)) == ["removed", "added", "changed", "same"]
+    rows: Any = message_changes(before, after)
+    assert kinds(rows) == ["removed", "added", "changed", "same"]
+    # Whoever sees the new prompt only still sees what is gone.
+    assert rows[0]["parts"] == [{"kind": "removed", "text": "You are Aria, a keeper."}]
 
 
 def test_a_single_message_in_the_place_of_another_is_changed() -> None:

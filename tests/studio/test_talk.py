@@ -13,9 +13,12 @@ import pytest
 from tavernkit.cards import Character
 from tavernkit.models import ModelError, ScriptedModel
 from tavernkit.models._script import Hang
+from tavernkit.studio._api_types import EditIn
+from tavernkit.studio._document import new_document
 from tavernkit.studio._opening import Opened, open_workspace
 from tavernkit.studio._studio import Studio
 from tavernkit.studio._talk import ModelChoice
+from tavernkit.studio.errors import StudioError
 from tests.studio.conftest import Page
 
 OpenFiles = Callable[..., Page]
@@ -136,10 +139,16 @@ def test_a_group_talks_in_rounds(page: Page, platform: str) -> None:
     page.post("/talk/model", model="scripted", script=["I speak.", "So do I."])
     told = page.get("/talk")
     assert [member["name"] for member in told["group"]] == ["Aria", "Luna"]
-    done = turn(page, text="Aria, Luna: who are you?")[-1][1]
+    events = turn(page, text="Aria, Luna: who are you?")
+    done = events[-1][1]
     said = [line["text"] for line in done["talk"]["lines"] if line["role"] == "assistant"]
     # In RisuAI chance decides who speaks up.
     assert said[-2:] == ["I speak.", "So do I."] if platform == "silly_tavern" else said[-1] in ("I speak.", "So do I.")
+    replies: dict[int, str] = {}
+    for name, data in events:
+        if name == "piece":
+            replies[data["reply"]] = replies.get(data["reply"], "") + data["text"]
+    assert [*replies.values()] == said[-len(replies) :]
     spoken = turn(page, "speak", "Luna")[-1]
     assert spoken[0] == "done"
     if platform == "silly_tavern":
@@ -183,6 +192,41 @@ async def test_a_reply_can_be_stopped_and_what_has_arrived_is_kept() -> None:
     assert stopping is not None
     assert await stopping
     assert found[-1][1]["talk"]["lines"][-1]["text"] == "Well then"
+
+
+async def test_what_is_edited_during_a_reply_is_kept_and_so_is_the_reply() -> None:
+    hanging = ModelChoice(id="slow", label="Slow", make=lambda: ScriptedModel(Hang(after=("Well", " then"))))
+    studio = Studio(open_workspace(Opened()), models=[hanging])
+    chat = studio.workspace.state.one("chat")
+    assert chat is not None
+    pieces = 0
+    stopping: asyncio.Task[bool] | None = None
+    async for name, _data in studio.talk.turn("send", "Hello?"):
+        pieces += name == "piece"
+        if stopping is None and pieces == 2:
+            edit = EditIn(document="card-1", op="replace", path="/data/description", value="Keeps bees.")
+            studio.edit([edit])
+            # Another view asks for the chat, and another chat is opened.
+            described: Any = studio.talk.describe()
+            assert (described["busy"], described["lines"][-1]["text"]) == (True, "Hello?")
+            other = studio.workspace.add(new_document("", "chat", "Other", chat.data, format_=chat.format))
+            for refused in (
+                lambda: studio.edit([EditIn(document=chat.id, op="replace", path="/messages", value=[])]),
+                studio.undo,
+                studio.redo,
+                lambda: studio.reload(chat.id),
+                lambda: studio.remove(chat.id),
+            ):
+                with pytest.raises(StudioError, match="still coming"):
+                    refused()
+            stopping = asyncio.create_task(studio.talk.stop())
+    assert stopping is not None
+    assert await stopping
+    kept: Any = studio.workspace.document(chat.id).data
+    assert [line["mes"] for line in kept["messages"]][-2:] == ["Hello?", "Well then"]
+    assert other.documents[0][0].data == chat.data
+    card: Any = studio.workspace.document("card-1").data
+    assert card["data"]["description"] == "Keeps bees."
 
 
 def test_keys_never_reach_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,13 +125,13 @@ async def edit(studio: TheStudio, body: EditsIn) -> Response:
 @router.post("/undo")
 async def undo(studio: TheStudio, body: StepIn) -> Response:
     """Take back the last step."""
-    return await _answer(studio, studio.workspace.undo(), build=body.build, since=body.since)
+    return await _answer(studio, studio.undo(), build=body.build, since=body.since)
 
 
 @router.post("/redo")
 async def redo(studio: TheStudio, body: StepIn) -> Response:
     """Redo the last undone step."""
-    return await _answer(studio, studio.workspace.redo(), build=body.build, since=body.since)
+    return await _answer(studio, studio.redo(), build=body.build, since=body.since)
 
 
 @router.post("/documents")
@@ -145,7 +145,7 @@ async def add(studio: TheStudio, body: DocumentIn) -> Response:
 @router.delete("/documents/{document_id}")
 async def remove(studio: TheStudio, document_id: str) -> Response:
     """Close a document; its file stays."""
-    return await _answer(studio, studio.workspace.remove(document_id), build=True)
+    return await _answer(studio, studio.remove(document_id), build=True)
 
 
 @router.post("/activate")
@@ -176,7 +176,7 @@ async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
 @router.post("/documents/{document_id}/reload")
 async def reload(studio: TheStudio, document_id: str) -> Response:
     """Read a document from its file again."""
-    return await _answer(studio, studio.workspace.reload(document_id), build=True)
+    return await _answer(studio, studio.reload(document_id), build=True)
 
 
 @router.get("/documents/{document_id}/download")

@@ -28,7 +28,7 @@ _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]:
     """Compare two lists of messages: for each, the kind of change, both positions, and the changed words."""
-    start, end = _ends(before, after)
+    start, end = shared_ends(before, after)
     rows: list[Json] = [_row("same", place, place) for place in range(start)]
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if len(old) + len(new) > MAX_MESSAGES:
@@ -47,7 +47,7 @@ def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]
 def text_changes(before: str, after: str) -> list[Json]:
     """Compare two texts: parts that are equal, removed and added."""
     old, new = _WORD.findall(before), _WORD.findall(after)
-    start, end = _ends(old, new)
+    start, end = shared_ends(old, new)
     parts: list[tuple[str, str]] = [("same", "".join(old[:start]))]
     old_middle, new_middle = old[start : len(old) - end], new[start : len(new) - end]
     if len(old_middle) + len(new_middle) > MAX_WORDS:
@@ -68,7 +68,7 @@ def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_ne
     rows: list[Json] = []
     at_old = at_new = 0
     for one, other in [*_alike(old, new), (len(old), len(new))]:
-        rows += [_row("removed", first_old + place, None) for place in range(at_old, one)]
+        rows += [_removed(old[place][1], first_old + place) for place in range(at_old, one)]
         rows += [_row("added", None, first_new + place) for place in range(at_new, other)]
         if one < len(old):
             parts = text_changes(old[one][1], new[other][1])
@@ -112,7 +112,7 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
     return 2 * (one & other).total() / total if total else 1.0
 
 
-def _ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+def shared_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
     """Return how many items at the start and at the end are equal."""
     most = min(len(old), len(new))
     start = 0
@@ -136,6 +136,11 @@ def _joined(parts: Sequence[tuple[str, str]]) -> list[Json]:
             rows.append({"kind": kind, "text": text})
         last = kind
     return rows
+
+
+def _removed(text: str, before: int) -> JsonObject:
+    """Return the row of a removed message, with its text: only the earlier prompt has it."""
+    return {**_row("removed", before, None), "parts": _joined([("removed", text)])}
 
 
 def _row(kind: str, before: int | None, after: int | None) -> JsonObject:

@@ -132,9 +132,50 @@ class Studio:
             edits: The edits as the page sends them.
             group: Consecutive edits of one group are one step.
             label: What undo calls the step.
+
+        Raises:
+            StudioError: An edit does not fit its document, or a reply is being added to this chat.
         """
+        for each in edits:
+            self.talk.check_free(each.document)
         made = [Edit(document=e.document, op=e.op, path=e.path, value=e.value, source=e.source) for e in edits]
         return self.workspace.edit(made, group=group, label=label)
+
+    def undo(self) -> Changed:
+        """Undo the last step, if there is one.
+
+        Raises:
+            StudioError: A reply is still streaming.
+        """
+        self.talk.check_free()
+        return self.workspace.undo()
+
+    def redo(self) -> Changed:
+        """Redo the last undone step, if there is one.
+
+        Raises:
+            StudioError: A reply is still streaming.
+        """
+        self.talk.check_free()
+        return self.workspace.redo()
+
+    def remove(self, document_id: str) -> Changed:
+        """Close a document, as one step. Its file stays.
+
+        Raises:
+            StudioError: A prompt needs the document, or a reply is being added to this chat.
+        """
+        self.talk.check_free(document_id)
+        return self.workspace.remove(document_id)
+
+    def reload(self, document_id: str) -> Changed:
+        """Read a document from its file again, as one step.
+
+        Raises:
+            StudioError: A reply is being added to this chat.
+        """
+        self.talk.check_free(document_id)
+        return self.workspace.reload(document_id)
 
     def make(self, kind: str | None, name: str) -> Changed:
         """Add a new document: a preset or template begins as the program's default, anything else empty.

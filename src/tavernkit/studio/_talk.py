@@ -82,6 +82,8 @@ class Talk:
         self._tools = _ReportingTools(tools)
         self._conversation: Conversation | None = None
         self._built_from: State | None = None
+        self._chat_id = ""
+        """The document that the conversation was opened with."""
         self._stream: ReplyStream | None = None
         self._busy = False
         self._seen: LRUCache[tuple[str, str], str] = LRUCache(MAX_SEEN)
@@ -145,11 +147,13 @@ class Talk:
             conversation = self._open()
             stream = self._stream = conversation.stream(text, kind=kind)
             try:
+                reply = 0  # a round of a group, or of tool calls, has several
                 async for piece in stream:
                     while not events.empty():
                         yield events.get_nowait()
                     if piece.text or piece.reasoning:
-                        yield "piece", {"text": piece.text, "reasoning": piece.reasoning}
+                        yield "piece", {"reply": reply, "text": piece.text, "reasoning": piece.reasoning}
+                    reply += piece.finish_reason is not None
                 turn = stream.turn
             except (TavernKitError, asyncio.CancelledError) as error:
                 stopped = isinstance(error, asyncio.CancelledError)
@@ -244,13 +248,19 @@ class Talk:
         """Make the next turn start a new conversation with the current documents."""
         self._conversation = None
 
-    def check_free(self) -> None:
-        """Raise if a reply is still streaming."""
-        if self._busy:
+    def check_free(self, document: str | None = None) -> None:
+        """Raise if a reply is still streaming.
+
+        Args:
+            document: Raise only if the reply is added to this document.
+        """
+        if self._busy and document in (None, self._chat_id):
             raise StudioError(409, "a reply is still coming: wait for it, or stop it", code="busy")
 
     def _open(self) -> Conversation:
-        """Return the conversation; a new one if documents have changed since it was made."""
+        """Return the conversation; a new one if documents have changed since it was made, but not during a reply."""
+        if self._stream is not None and self._conversation is not None:
+            return self._conversation
         state = self._studio.workspace.state
         if self._conversation is not None and self._built_from is not None and _same(self._built_from, state):
             return self._conversation
@@ -270,7 +280,7 @@ class Talk:
             store = MemoryStore(SavedChat(file=file_content(document)))
             chat = silly_tavern_chat(store, document.name, rest, given, builder=self._studio.inputs.base)
         self._conversation = Conversation(chat, model=model, tools=self._tools, undo_limit=0)
-        self._built_from = state
+        self._built_from, self._chat_id = state, document.id
         return self._conversation
 
     def _with_fitting_chat(self, state: State) -> State:
@@ -305,7 +315,7 @@ class Talk:
         """Copy the conversation's chat to the chat document, as one undo step."""
         workspace = self._studio.workspace
         before = workspace.state
-        document = self._chat_document(before)
+        document = workspace.document(self._chat_id)
         if not _same(self._built_from, before):  # somebody edited the documents during the reply
             self._conversation = None
         changed = workspace.change(document.id, chat_data(conversation.chat), f"{document.title}: {label}")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from tavernkit._values import Json, JsonObject, is_object
-from tavernkit.authoring import Change, diff_values
+from tavernkit.authoring import diff_values
 from tavernkit.conversation._atomic import write_atomically
+from tavernkit.studio._difference import difference_lines
 from tavernkit.studio._document import Document, Kind, digest_of, file_content, new_document, read_document
 from tavernkit.studio._patches import Edit, apply_edit, edits_between, same_json
 from tavernkit.studio.errors import StudioError
@@ -23,9 +22,7 @@ MAX_STEPS: Final = 500
 """How many steps can be undone."""
 MAX_DOCUMENTS: Final = 200
 MAX_DIFFERENCES: Final = 2000
-"""The maximum number of lines and changes shown in a difference."""
-MAX_COMPARED_LINES: Final = 2000
-"""Longer texts are not compared line by line."""
+"""The maximum number of changes listed in a difference."""
 
 SINGLE: Final[tuple[Kind, ...]] = (
     "card",
@@ -273,13 +270,12 @@ class Workspace:
             {"pointer": each.where, "kind": each.kind, "before": each.old, "after": each.new, "name": each.name}
             for each in changes[:MAX_DIFFERENCES]
         ]
-        lines: list[Json] = [line for each in changes for line in _unified(each)]
         return {
             "document": document.id,
             "changed": bool(changes),
             "conflict": self._conflict(document),
             "changes": listed,
-            "unified": lines[:MAX_DIFFERENCES],
+            "unified": [*difference_lines(changes)],
         }
 
     def save(self, document_id: str, *, overwrite: bool = False) -> tuple[Document, str | None]:
@@ -424,21 +420,3 @@ def _activated(state: State, document: Document, *, active: bool) -> State:
 def _label(document: Document, edit: Edit) -> str:
     last = [part for part in edit.path.split("/") if part and not part.isdecimal()]
     return f"{document.title}: {last[-1]}" if last else document.title
-
-
-def _unified(change: Change) -> Iterator[str]:
-    """Return a change as lines: its place, the removed and the added text."""
-    yield f"@@ {change.where} @@" + (f" {change.name}" if change.name else "")
-    if change.kind == "moved":
-        yield f" moved from place {change.old} to {change.new}"
-        return
-    old = [] if change.kind == "added" else _lines(change.old)
-    new = [] if change.kind == "removed" else _lines(change.new)
-    for line in difflib.ndiff(old, new) if len(old) + len(new) < MAX_COMPARED_LINES else ():
-        if not line.startswith("?"):
-            yield line[0] + line[2:]
-
-
-def _lines(value: Json) -> list[str]:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return text.split("\n")

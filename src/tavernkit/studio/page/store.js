@@ -54,6 +54,21 @@ export function useStudio() {
   return state;
 }
 
+/** @type {Map<string, any>} */
+const kept = new Map();
+
+/**
+ * State of a view that is still there when the view is opened again.
+ * @template T
+ * @param {string} name
+ * @param {T} initial
+ * @returns {[T, (value: T) => void]}
+ */
+export function useKept(name, initial) {
+  const [value, change] = useState(/** @type {T} */ (kept.has(name) ? kept.get(name) : initial));
+  return [value, (next) => (kept.set(name, next), change(() => next))];
+}
+
 /** @param {string | null | undefined} id @returns {Document | undefined} */
 export const documentOf = (id) => (id ? state.documents.get(id) : undefined);
 

@@ -1,9 +1,9 @@
 /** Two versions side by side, their differences marked. */
 
 import { post } from "../api.js";
-import { message, settled, useStudio } from "../store.js";
+import { message, settled, useKept, useStudio } from "../store.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { Parts, counted } from "../widgets.js";
+import { Empty, Parts, counted } from "../widgets.js";
 
 /** @typedef {import("../types").Build} Build */
 /** @typedef {import("../types").MessageChange} MessageChange */
@@ -28,7 +28,7 @@ const PAIRS = {
 
 export function Compare() {
   const { workspace, documents } = useStudio();
-  const [pair, setPair] = useState("saved");
+  const [wanted, setWanted] = useKept("pair", "saved");
   const [answer, setAnswer] = useState(/** @type {Answer | null} */ (null));
   const [failure, setFailure] = useState("");
   const swaps = [...documents.values()].flatMap((used) =>
@@ -39,6 +39,9 @@ export function Compare() {
       : [],
   );
 
+  const pair = PAIRS[wanted] || swaps.some(({ used, other }) => wanted === `${used.id} ${other.id}`) ? wanted : "saved";
+
+  useEffect(() => setAnswer(null), [pair]);
   useEffect(() => {
     const control = new AbortController();
     const [left, right] = sides(pair);
@@ -57,7 +60,7 @@ export function Compare() {
       <h2>Compare</h2>
       <label class="field">
         <span>What</span>
-        <select id="pair" onChange=${(/** @type {any} */ event) => setPair(event.target.value)}>
+        <select id="pair" onChange=${(/** @type {any} */ event) => setWanted(event.target.value)}>
           ${Object.entries(PAIRS).map(([id, { label }]) => html`<option value=${id} selected=${id === pair}>${label}</option>`)}
           ${swaps.map(
             ({ used, other }) =>
@@ -69,7 +72,7 @@ export function Compare() {
       </label>
     </header>
     ${failure && html`<p class="problem" role="alert">${failure}</p>`}
-    ${answer && html`<${Sides} answer=${answer} names=${names} />`}
+    ${answer ? html`<${Sides} answer=${answer} names=${names} />` : !failure && html`<${Empty} text="Comparing…" />`}
   </div>`;
 }
 

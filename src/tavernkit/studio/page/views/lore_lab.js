@@ -2,7 +2,7 @@
 
 import { offer, post } from "../api.js";
 import { Editor } from "../editor.js";
-import { attempt, message, reveal, settled, tell, useStudio } from "../store.js";
+import { attempt, message, reveal, settled, tell, useKept, useStudio } from "../store.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Empty, Tabs, counted } from "../widgets.js";
 import { LoreRows } from "./prompt_details.js";
@@ -12,7 +12,7 @@ import { LoreRows } from "./prompt_details.js";
 const PAUSE = 80;
 
 export function LoreLab() {
-  const [tab, setTab] = useState("text");
+  const [tab, setTab] = useKept("lab", "text");
   const tabs = [
     { id: "text", label: "A text" },
     { id: "chart", label: "The whole chat" },
@@ -28,8 +28,8 @@ export function LoreLab() {
 
 function Scan() {
   const { workspace } = useStudio();
-  const [text, setText] = useState("");
-  const [withChat, setWithChat] = useState(false);
+  const [text, setText] = useKept("scan", "");
+  const [withChat, setWithChat] = useKept("after the chat", false);
   const [found, setFound] = useState(
     /** @type {{active: number, total: number, tokens: number, budget: number, rows: LoreRow[]} | null} */ (null),
   );

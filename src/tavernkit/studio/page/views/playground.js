@@ -2,15 +2,15 @@
 
 import { post } from "../api.js";
 import { Editor } from "../editor.js";
-import { message, settled, turn, useStudio } from "../store.js";
+import { message, settled, turn, useKept, useStudio } from "../store.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Empty, Tabs, counted } from "../widgets.js";
 
 const PAUSE = 80;
 
 export function Playground() {
-  const [tab, setTab] = useState("macros");
-  const [engine, setEngine] = useState(turn().platform || "silly_tavern");
+  const [tab, setTab] = useKept("play", "macros");
+  const [engine, setEngine] = useKept("engine", turn().platform || "silly_tavern");
   const tabs = [
     { id: "macros", label: engine === "risu_ai" ? "CBS" : "Macros" },
     { id: "regex", label: "Regex scripts" },
@@ -28,7 +28,7 @@ export function Playground() {
     </header>
     <${Tabs} label="What to try" tabs=${tabs} chosen=${tab} choose=${setTab} controls="play-panel" />
     <div id="play-panel" role="tabpanel" aria-label=${tabs.find(({ id }) => id === tab)?.label}>
-      ${tab === "macros" ? html`<${Macros} engine=${engine} />` : html`<${Regex} engine=${engine} />`}
+      ${tab === "macros" ? html`<${Macros} engine=${engine} />` : html`<${Regex} key=${engine} engine=${engine} />`}
     </div>
   </div>`;
 }
@@ -61,7 +61,10 @@ function useAnswer(path, body) {
 
 /** @param {{engine: string}} props */
 function Macros({ engine }) {
-  const [text, setText] = useState("{{char}} looks at {{user}}.{{setvar::mood::calm}} The mood is {{getvar::mood}}.");
+  const [text, setText] = useKept(
+    "macros",
+    "{{char}} looks at {{user}}.{{setvar::mood::calm}} The mood is {{getvar::mood}}.",
+  );
   const [answer, failure] = useAnswer("/play/macros", { text, engine });
   const scopes = Object.entries(answer?.variables || {});
   const variables = scopes.flatMap(([scope, values]) =>
@@ -117,11 +120,14 @@ const Branch = ({ node }) =>
     }
   </li>`;
 
+// RisuAI's patterns have no slashes around them.
+const EXAMPLE = "\\*([^*]+)\\*";
+
 /** @param {{engine: string}} props */
 function Regex({ engine }) {
-  const [find, setFind] = useState("/\\*([^*]+)\\*/g");
-  const [replacement, setReplacement] = useState("_$1_");
-  const [text, setText] = useState("*She looks up.* You again.");
+  const [find, setFind] = useKept(`find ${engine}`, engine === "risu_ai" ? EXAMPLE : `/${EXAMPLE}/g`);
+  const [replacement, setReplacement] = useKept("replacement", "_$1_");
+  const [text, setText] = useKept("script text", "*She looks up.* You again.");
   const script = { findRegex: find, replaceString: replacement, trimStrings: [] };
   const [answer, failure] = useAnswer("/play/regex", { script, text, engine });
   const matches = answer?.matches || [];

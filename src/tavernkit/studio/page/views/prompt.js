@@ -1,6 +1,6 @@
 /** The prompt, live: its blocks in order, and where every sentence came from. */
 
-import { documentOf, latency, reveal, setValue, turn, useStudio } from "../store.js";
+import { documentOf, latency, reveal, setValue, turn, useKept, useStudio } from "../store.js";
 import { at } from "../patch.js";
 import { Fragment, html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Dot, Empty, Tabs, counted, placeName } from "../widgets.js";
@@ -21,7 +21,7 @@ const KINDS = {
 
 export function PromptView() {
   const { build, sources, waiting } = useStudio();
-  const [tab, setTab] = useState("blocks");
+  const [tab, setTab] = useKept("prompt", "blocks");
   if (!build) return html`<${Empty} text="Building…" />`;
   const { lore, left_out, changes } = build;
   const changed = changes && !changes.same ? changes.messages.filter(({ kind }) => kind !== "same").length : 0;

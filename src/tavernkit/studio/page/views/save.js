@@ -102,12 +102,6 @@ function Row({ id }) {
 const Unified = ({ lines }) =>
   html`<pre class="unified" tabindex="0" aria-label="Difference">
 ${lines.map((line) => {
-      const kind = /^(\+\+\+|---|@@)/.test(line)
-        ? "head"
-        : line[0] === "+"
-          ? "added"
-          : line[0] === "-"
-            ? "removed"
-            : "";
+      const kind = line.startsWith("@@") ? "head" : line[0] === "+" ? "added" : line[0] === "-" ? "removed" : "";
       return html`<span class=${kind}>${line}${"\n"}</span>`;
     })}</pre>`;

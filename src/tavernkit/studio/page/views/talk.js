@@ -1,95 +1,56 @@
 /** Talk with the character, and see what the model saw. */
 
-import { get, post, stream } from "../api.js";
+import { get, post } from "../api.js";
 import { Editor } from "../editor.js";
-import { attempt, merge, message, rebuild, settled, tell, useStudio } from "../store.js";
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { message, useKept, useStudio } from "../store.js";
+import { alter, ask, chooseModel, refresh, send, setDraft, stop, useTalking } from "../talking.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { Dialog, Empty, counted } from "../widgets.js";
 import { Blocks } from "./prompt.js";
 
 /** @typedef {import("../types").Talk} Talk */
 /** @typedef {import("../types").Line} Line */
+/** @typedef {import("../talking.js").Reply} Reply */
+
+const CHANGES_LAST_LINE = ["swipe", "regenerate", "continue"];
+// A chat that is scrolled up further than this stays where it is while a reply comes.
+const NEAR_THE_END = 60;
 
 export function TalkView() {
   const { workspace } = useStudio();
-  const [talk, setTalk] = useState(/** @type {Talk | null} */ (null));
-  const [text, setText] = useState("");
-  const [coming, setComing] = useState(/** @type {{kind: string, text: string, reasoning: string} | null} */ (null));
-  const [tools, setTools] = useState(/** @type {any[]} */ ([]));
-  const [failure, setFailure] = useState("");
+  const { talk, draft, coming, tools, failure, said } = useTalking();
   const [seen, setSeen] = useState(/** @type {string | null} */ (null));
-  const [said, setSaid] = useState("");
-  const end = useRef(/** @type {HTMLElement | null} */ (null));
-  const control = useRef(/** @type {AbortController | null} */ (null));
+  const chat = useRef(/** @type {HTMLElement | null} */ (null));
+  const following = useRef(true);
 
+  useEffect(() => void refresh(), [workspace.revision, workspace.active.chat, workspace.active.card]);
   useEffect(() => {
-    if (!coming) void attempt(async () => (await settled(), setTalk(await get("/talk"))));
-  }, [workspace.revision, workspace.active.chat, workspace.active.card]);
-  useEffect(() => end.current?.scrollTo({ top: end.current.scrollHeight }), [talk?.lines.length, coming?.text]);
-
-  /** @param {string} kind @param {string} [words] */
-  const ask = async (kind, words = "") => {
-    if (coming) return;
-    setFailure("");
-    setTools([]);
-    setComing({ kind, text: "", reasoning: "" });
-    control.current = new AbortController();
-    try {
-      await settled();
-      await stream(
-        "/talk/turn",
-        { kind, text: words },
-        (event, data) => {
-          if (event === "piece")
-            setComing(
-              (now) => now && { ...now, text: now.text + data.text, reasoning: now.reasoning + (data.reasoning || "") },
-            );
-          if (event === "tool") setTools((now) => [...now, data]);
-          if (event === "done") {
-            if (kind === "impersonate") setText(data.text);
-            else setSaid(data.text);
-          }
-          if (event === "error") setFailure(data.error.message);
-          if (data.talk) setTalk(data.talk);
-          if (data.edit) merge(data.edit, undefined, true);
-        },
-        control.current.signal,
-      );
-      await rebuild();
-    } catch (error) {
-      setFailure(message(error));
-    } finally {
-      setComing(null);
-    }
+    if (coming) following.current = true;
+    // The button that asked is gone: its user goes on at the reply.
+    else if (document.activeElement === document.body)
+      /** @type {HTMLElement | null | undefined} */ (
+        chat.current?.querySelector("li:last-child footer button")
+      )?.focus();
+  }, [coming === null]);
+  useLayoutEffect(() => {
+    if (following.current) chat.current?.scrollTo({ top: chat.current.scrollHeight });
+  }, [talk, coming]);
+  const follow = () => {
+    const { scrollHeight, scrollTop, clientHeight } = /** @type {HTMLElement} */ (chat.current);
+    following.current = scrollHeight - scrollTop - clientHeight < NEAR_THE_END;
   };
-  const send = () => {
-    const words = text.trim();
-    if (!words || coming) return;
-    setText("");
-    void ask("send", words);
-  };
-  /** @param {string} op @param {number} [index] @param {string} [words] */
-  const alter = (op, index, words) =>
-    attempt(async () => {
-      await settled();
-      const answer = await post("/talk/change", { op, index, text: words });
-      setTalk(answer.talk);
-      merge(answer.edit, undefined, true);
-      await rebuild();
-      if (op === "branch") tell("This is a branch now; the chat it came from is kept under Files.");
-    });
-  const stop = () => attempt(async () => void (await post("/talk/stop")));
 
   if (!talk) return html`<${Empty} text="Opening the chat…" />`;
   const last = talk.lines.at(-1);
-  const swiping = coming && (coming.kind === "swipe" || coming.kind === "regenerate" || coming.kind === "continue");
+  const replies = coming?.replies.filter(Boolean) || [];
+  const swiping = coming !== null && CHANGES_LAST_LINE.includes(coming.kind);
   return html`<div class="page talk">
     <header class="row">
       <h2>Talk</h2>
-      <${ModelChoice} talk=${talk} setTalk=${setTalk} />
-      ${talk.greeting && talk.greeting.choices.length > 1 && html`<${GreetingChoice} greeting=${talk.greeting} alter=${alter} />`}
+      <${ModelChoice} talk=${talk} />
+      ${talk.greeting && talk.greeting.choices.length > 1 && html`<${GreetingChoice} greeting=${talk.greeting} />`}
     </header>
-    <ol class="messages" aria-label="Chat" ref=${end}>
+    <ol class="messages" aria-label="Chat" ref=${chat} onScroll=${follow}>
       ${
         // RisuAI's greeting is not a line of the chat, but stands before them.
         talk.greeting?.text &&
@@ -104,26 +65,24 @@ export function TalkView() {
             key=${line.index}
             line=${line}
             last=${line === last}
-            coming=${swiping && line === last ? coming : null}
+            coming=${swiping && line === last ? { kind: coming.kind, text: replies.at(-1)?.text || "" } : null}
             busy=${coming !== null}
-            ask=${ask}
-            alter=${alter}
             look=${setSeen}
           />`,
       )}
       ${
+        coming?.kind === "send" &&
+        html`<li class="message user">
+          <p class="text" dir="auto">${coming.words}</p>
+        </li>`
+      }
+      ${
         coming &&
         !swiping &&
-        html`<li class=${`message ${coming.kind === "impersonate" ? "user" : "assistant"} coming`}>
-          ${
-            coming.reasoning &&
-            html`<details>
-              <summary>Thinking</summary>
-              <p dir="auto">${coming.reasoning}</p>
-            </details>`
-          }
-          <p class="text" dir="auto">${coming.text || "…"}</p>
-        </li>`
+        (replies.length ? replies : [{ text: "", reasoning: "" }]).map(
+          (reply) =>
+            html`<${ComingLine} reply=${reply} role=${coming.kind === "impersonate" ? "user" : "assistant"} />`,
+        )
       }
     </ol>
     ${tools.map(
@@ -137,26 +96,25 @@ export function TalkView() {
     ${failure && html`<p class="problem" role="alert">${failure}</p>`}
     <div class="composer">
       <${Editor}
-        value=${text}
-        onChange=${setText}
+        value=${draft}
+        onChange=${setDraft}
         onSubmit=${send}
         label="Your message"
         hint="Your message. Ctrl+Enter sends it."
         size="line"
       />
       <div class="row">
+        <button type="button" class="main" id=${coming ? "stop" : "send"} onClick=${coming ? stop : send}>
+          ${coming ? "Stop" : "Send"}
+        </button>
         ${
-          coming
-            ? html`<button type="button" class="main" id="stop" onClick=${stop}>Stop</button>`
-            : html`<button type="button" class="main" id="send" onClick=${send}>Send</button>
-                <button type="button" id="impersonate" onClick=${() => ask("impersonate")}>Impersonate</button>
-                ${talk.group?.map(
-                  ({ name }) =>
-                    html`<button type="button" class="speak" onClick=${() => ask("speak", name)}>
-                      ${name} speaks
-                    </button>`,
-                )}
-                ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Take back the last turn</button>`}`
+          !coming &&
+          html`<button type="button" id="impersonate" onClick=${() => ask("impersonate")}>Impersonate</button>
+            ${talk.group?.map(
+              ({ name }) =>
+                html`<button type="button" class="speak" onClick=${() => ask("speak", name)}>${name} speaks</button>`,
+            )}
+            ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Take back the last turn</button>`}`
         }
       </div>
     </div>
@@ -164,11 +122,26 @@ export function TalkView() {
   </div>`;
 }
 
+/** A reply that is still coming. @param {{reply: Reply, role: string}} props */
+const ComingLine = ({ reply, role }) =>
+  html`<li class=${`message ${role} coming`}>
+    <${Thinking} text=${reply.reasoning} />
+    <p class="text" dir="auto">${reply.text || "…"}</p>
+  </li>`;
+
+/** @param {{text: string}} props */
+const Thinking = ({ text }) =>
+  text &&
+  html`<details>
+    <summary>Thinking</summary>
+    <p dir="auto">${text}</p>
+  </details>`;
+
 /**
- * @param {{line: Line, last: boolean, coming: any, busy: boolean, ask: (kind: string, words?: string) => void,
- *   alter: (op: string, index?: number, words?: string) => void, look: (plan: string) => void}} props
+ * @param {{line: Line, last: boolean, coming: {kind: string, text: string} | null, busy: boolean,
+ *   look: (plan: string) => void}} props
  */
-function TalkLine({ line, last, coming, busy, ask, alter, look }) {
+function TalkLine({ line, last, coming, busy, look }) {
   const [editing, setEditing] = useState(/** @type {string | null} */ (null));
   const text = coming ? (coming.kind === "continue" ? line.text : "") + coming.text || "…" : line.text;
   const reply = line.role === "assistant";
@@ -184,23 +157,19 @@ function TalkLine({ line, last, coming, busy, ask, alter, look }) {
         // Both programs swipe the last reply only.
         reply &&
         last &&
-        !busy &&
         html`<span class="swipes" role="group" aria-label="Swipes">
-          <button type="button" class="quiet" aria-label="Earlier version" onClick=${() => alter("swipe_left")}>
-            ‹
-          </button>
+          <${Swipe}
+            label="Earlier version"
+            sign="‹"
+            allowed=${!busy && line.swipe > 0}
+            act=${() => alter("swipe_left")}
+          />
           <small>${line.swipe + 1}/${Math.max(1, line.swipes)}</small>
-          <button type="button" class="quiet" aria-label="Next version" onClick=${() => ask("swipe")}>›</button>
+          <${Swipe} label="Next version" sign="›" allowed=${!busy} act=${() => ask("swipe")} />
         </span>`
       }
     </header>
-    ${
-      line.reasoning &&
-      html`<details>
-        <summary>Thinking</summary>
-        <p dir="auto">${line.reasoning}</p>
-      </details>`
-    }
+    <${Thinking} text=${line.reasoning} />
     ${
       editing === null
         ? html`<p class="text" dir="auto">${text}</p>`
@@ -272,24 +241,33 @@ function TalkLine({ line, last, coming, busy, ask, alter, look }) {
   </li>`;
 }
 
+/**
+ * Not `disabled`: a button that is disabled while it has the focus would lose it.
+ * @param {{label: string, sign: string, allowed: boolean, act: () => void}} props
+ */
+const Swipe = ({ label, sign, allowed, act }) =>
+  html`<button
+    type="button"
+    class="quiet"
+    aria-label=${label}
+    aria-disabled=${allowed ? "false" : "true"}
+    onClick=${() => allowed && act()}
+  >
+    ${sign}
+  </button>`;
+
 /** Close a menu when something of it was chosen. @param {MouseEvent} event */
 function closeAfter(event) {
   if (event.target instanceof HTMLButtonElement) /** @type {HTMLDetailsElement} */ (event.currentTarget).open = false;
 }
 
-/** Which model answers; the scripted one can be told what to say. @param {{talk: Talk, setTalk: (talk: Talk) => void}} props */
-function ModelChoice({ talk, setTalk }) {
+/** Which model answers; the scripted one can be told what to say. @param {{talk: Talk}} props */
+function ModelChoice({ talk }) {
   const { workspace } = useStudio();
-  const [script, setScript] = useState("");
-  /** @param {string} model @param {string[] | null} lines */
-  const choose = (model, lines) =>
-    attempt(async () => {
-      setTalk(await post("/talk/model", { model, script: lines }));
-      if (lines) tell(`The scripted model says ${counted(lines.length, "reply", "replies")} in turn.`);
-    });
+  const [script, setScript] = useKept("script", "");
   return html`<label class="field">
       <span>Model</span>
-      <select id="model" onChange=${(/** @type {any} */ event) => choose(event.target.value, null)}>
+      <select id="model" onChange=${(/** @type {any} */ event) => chooseModel(event.target.value, null)}>
         ${workspace.models.map(({ id, label }) => html`<option value=${id} selected=${id === talk.model}>${label}</option>`)}
       </select>
     </label>
@@ -305,15 +283,17 @@ function ModelChoice({ talk, setTalk }) {
             onInput=${(/** @type {any} */ event) => setScript(event.target.value)}
           ></textarea>
         </label>
-        <button type="button" onClick=${() => choose("scripted", script.split("\n").filter(Boolean))}>Use it</button>
+        <button type="button" onClick=${() => chooseModel("scripted", script.split("\n").filter(Boolean))}>
+          Use it
+        </button>
       </details>`
     }`;
 }
 
 const EXCERPT = 60;
 
-/** @param {{greeting: NonNullable<Talk["greeting"]>, alter: (op: string, index?: number) => void}} props */
-const GreetingChoice = ({ greeting, alter }) =>
+/** @param {{greeting: NonNullable<Talk["greeting"]>}} props */
+const GreetingChoice = ({ greeting }) =>
   html`<label class="field">
     <span>Greeting</span>
     <select id="greeting" onChange=${(/** @type {any} */ event) => alter("greeting", event.target.selectedIndex)}>
