@@ -209,7 +209,7 @@ async def test_what_is_edited_during_a_reply_is_kept_and_so_is_the_reply() -> No
             # Another view asks for the chat, and another chat is opened.
             described: Any = studio.talk.describe()
             assert (described["busy"], described["lines"][-1]["text"]) == (True, "Hello?")
-            other = studio.workspace.add(new_document("", "chat", "Other", chat.data, format_=chat.format))
+            studio.workspace.add(new_document("", "chat", "Other", chat.data, format_=chat.format))
             for refused in (
                 lambda: studio.edit([EditIn(document=chat.id, op="replace", path="/messages", value=[])]),
                 studio.undo,
@@ -224,7 +224,9 @@ async def test_what_is_edited_during_a_reply_is_kept_and_so_is_the_reply() -> No
     assert await stopping
     kept: Any = studio.workspace.document(chat.id).data
     assert [line["mes"] for line in kept["messages"]][-2:] == ["Hello?", "Well then"]
-    assert other.documents[0][0].data == chat.data
+    other = studio.workspace.state.one("chat")
+    assert other is not None
+    assert (other.name, other.data) == ("Other", chat.data)
     card: Any = studio.workspace.document("card-1").data
     assert card["data"]["description"] == "Keeps bees."
 
