@@ -187,7 +187,7 @@ class RisuPlan(Plan):
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
-        """Return the strings at which a reply would start to speak for somebody else."""
+        """Return the strings with which a reply would begin to speak for another participant."""
         rules = self.text_rules
         return stop_texts(self.prompt_messages(), rules.character_name, user_name=rules.user_name).tags
 

@@ -37,7 +37,7 @@ from tavernkit.risu_ai._triggers.engine import TriggerEngine
 
 @dataclass(frozen=True, slots=True)
 class GatheredLore:
-    """The lore of a chat, compiled, and the settings it is scanned with. ``books`` are what it was made of."""
+    """The lore of a chat, compiled, and the settings it is scanned with. ``books`` are its sources."""
 
     compiled: CompiledLore
     settings: LorebookSettings

@@ -188,7 +188,7 @@ class RisuState(BuildState[RisuAIContext]):
         return self._edit(text, "editoutput", index, "")
 
     def edit_input(self, text: str) -> str:
-        """Run what the user wrote through Lua, CBS and the ``editinput`` scripts."""
+        """Run the user's message through Lua, CBS and the ``editinput`` scripts."""
         return self._edit(text, "editinput", -1, "")
 
     def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:

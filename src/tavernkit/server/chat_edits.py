@@ -134,7 +134,7 @@ def _refuse_impossible(line: ChatLine, change: LineChange) -> None:
 
 
 def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> ChatLine:
-    """A changed line on which no macro and no script runs.
+    """A changed line; no macros or scripts run on it.
 
     Args:
         chat: Its chat.

@@ -56,7 +56,7 @@ class Shelf(Protocol):
         ...
 
     async def changed(self, document: Document) -> bool:
-        """Return True if somebody else has changed a document since it was opened."""
+        """Return True if a document was changed elsewhere since it was opened."""
         ...
 
     async def write(self, document: Document, content: bytes) -> str | None:

@@ -259,10 +259,10 @@ class Studio:
 
         Args:
             document_id: The document.
-            overwrite: Overwrite changes by somebody else.
+            overwrite: Overwrite changes that were made elsewhere.
 
         Raises:
-            StudioError: Somebody else has changed it, or it cannot be written.
+            StudioError: It was changed elsewhere, or it cannot be written.
         """
         document = self.workspace.document(document_id)
         if not document.item:
@@ -277,7 +277,7 @@ class Studio:
         return self.workspace.mark_saved(document, content), kept
 
     async def difference(self, document_id: str) -> JsonObject:
-        """Return what saving would change, and whether somebody else has changed the document."""
+        """Return what saving would change, and whether the document was changed elsewhere."""
         document = self.workspace.document(document_id)
         changes = await asyncio.to_thread(self.workspace.difference, document_id)
         if document.item:

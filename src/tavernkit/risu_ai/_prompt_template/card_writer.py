@@ -51,7 +51,7 @@ UTILITY_TEMPLATE: Sequence[TemplateCard] = (
 """The template of utility bots, whatever the preset has."""
 
 END_CARD = SlotCard(type="postEverything")
-"""Put behind a template that has no such card."""
+"""Added after a template that has no such card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ CACHED_RESULTS = 1000
 _GROUP = re.compile(r"(?<!\$)\$([0-9]+)")
 
 RememberedTexts: TypeAlias = dict[Hashable, str]
-"""Results of scripts, by what they were made of."""
+"""Results of scripts, by what they depend on."""
 
 EditHook = Callable[[str, ScriptMode, int], str]
 """What runs before the scripts: Lua listeners and display triggers."""
@@ -78,7 +78,7 @@ class RegexScriptRunner:
             text: The text.
             mode: The kind of edit; scripts of other modes are skipped.
             scripts: The scripts, in order.
-            context: What the texts of scripts can ask about.
+            context: The data that the texts of scripts can read.
             index: The message's place in the chat, -1 for none.
             chat_role: The role of the message.
             before: Edits the text before the scripts do, in every mode but ``editprocess``.

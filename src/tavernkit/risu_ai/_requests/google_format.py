@@ -85,7 +85,7 @@ def _contents(messages: Sequence[PromptMessage], calls: ToolCalls) -> list[JsonO
 
 
 def _called(outcome: ToolOutcome) -> list[JsonObject]:
-    """A call, and what the tool gave, which goes out as the user's."""
+    """A tool call and its result, which is sent as the user's message."""
     call = google_part("functionCall", {"name": outcome.name, "args": outcome.arguments})
     response = google_part("functionResponse", {"name": outcome.name, "response": {"result": outcome.result}})
     return [{"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}]

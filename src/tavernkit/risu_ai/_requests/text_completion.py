@@ -102,7 +102,7 @@ def ooba_text(
 
 @dataclass(frozen=True, slots=True)
 class StopTexts:
-    """Where a model starts to speak for somebody else: ``tags`` end in a colon, ``all`` has the bare names too."""
+    """Where a model begins to speak for another speaker: ``tags`` end in a colon, ``all`` has the bare names too."""
 
     tags: tuple[str, ...]
     all: tuple[str, ...]
@@ -117,7 +117,7 @@ def stop_texts(messages: Sequence[PromptMessage], character_name: str, *, user_n
 
 
 def cut_reply(reply: str, messages: Sequence[PromptMessage], character_name: str, *, user_name: str) -> str:
-    """Cut a reply where somebody else starts to speak (RisuAI: unstringlizeChat); an uncut one stays untrimmed."""
+    """Cut a reply where another speaker begins (RisuAI: unstringlizeChat); an uncut one stays untrimmed."""
     tags = stop_texts(messages, character_name, user_name=user_name).tags
     if len(tags) > _MANY_TAGS:
         places = [*KeyIndex(tags).find(reply).values()]

@@ -12,7 +12,7 @@ from tavernkit._values import JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.risu_ai._cbs.delimited import replace_delimited
 
 ToolCalls = Mapping[str, Mapping[str, object]]
-"""Calls by the id in their mark: ``call`` is the model's, in OpenAI's shape, ``result`` what the tool gave."""
+"""Calls by the id in their mark: ``call`` is the model's, in OpenAI's shape, ``result`` is the tool's."""
 
 TOOL_CALL = "<tool_call>"
 _CLOSER = "</tool_call>"
@@ -26,7 +26,7 @@ def without_tool_calls(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """A call that a mark names, and what the tool gave."""
+    """A call that a mark names, and the tool's result."""
 
     id: str
     name: str
@@ -87,7 +87,7 @@ def tool_mark(call_id: str) -> str:
 
 
 def tool_messages(text: str, calls: ToolCalls) -> list[JsonObject]:
-    """The calls that a text names and what they gave, as messages in OpenAI's shape; unknown ones are left out."""
+    """The calls that a text names and their results, as messages in OpenAI's shape; unknown ones are left out."""
     found: list[JsonObject] = []
     for name in _MARK.findall(text) if TOOL_CALL in text else ():
         stored = calls.get(name)

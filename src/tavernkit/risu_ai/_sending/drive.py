@@ -142,7 +142,7 @@ async def _texts(pieces: AsyncGenerator[models.ReplyPiece]) -> AsyncGenerator[st
 
 
 async def _rest(first: str, texts: AsyncGenerator[str]) -> AsyncGenerator[str]:
-    """The pieces of a stream that has begun; one that breaks ends there, and what was said stays in the chat."""
+    """The pieces of a stream that has begun; one that breaks ends there, and its text stays in the chat."""
     try:
         async with aclosing(texts):
             yield first

@@ -115,7 +115,7 @@ class Operation:
         return shown_text(self._state_with_speaker(), index)
 
     def expand(self, text: str) -> str:
-        """Expand a text of the application's; what it would write is left in it."""
+        """Expand a text of the application; macros that would write variables stay in it."""
         return self._state_with_speaker().texts(text)
 
     def translated(self, text: str) -> str:

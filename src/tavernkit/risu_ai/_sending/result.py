@@ -1,4 +1,4 @@
-"""What a send came to."""
+"""The result of a send."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class TriggerResult:
     ``stored`` is what the application must store in any case: variables, character and persona are written at once.
     ``chat`` is the run's own copy of the chat: it is used only if the caller accepts it (``applied()``), and is
     unchanged unless the outcome is ``ok``. ``display_data`` is the edited text of a ``display`` or ``request``
-    run. ``trigger_id`` is the current trigger id that the run leaves behind.
+    run. ``trigger_id`` is the current trigger id after the run.
     """
 
     outcome: Outcome

@@ -148,7 +148,7 @@ def _message(item: Mapping[str, Json]) -> JsonObject | None:
         text = output if isinstance(output, str) else json.dumps(output)
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": text}
     if kind != "message":
-        return None  # reasoning and other items of ours that the client sends back
+        return None  # reasoning and other items from our answers that the client sends back
     content = item.get("content")
     parts: list[Json] = [_part(part) for part in content if is_object(part)] if is_list(content) else []
     return {"role": item.get("role", "user"), "content": parts if is_list(content) else content}

@@ -1,6 +1,6 @@
 """Lorebook effects of an older format: entries that were lists of name, text and whether they are active.
 
-Today's entries are objects, on which these effects find nothing.
+Current entries are objects, so these effects find nothing in them.
 """
 
 from __future__ import annotations
