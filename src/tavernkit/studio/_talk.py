@@ -143,6 +143,7 @@ class Talk:
         events: asyncio.Queue[Event] = asyncio.Queue()
         self._tools.report = events.put_nowait
         before = self._studio.workspace.state
+        conversation: Conversation | None = None
         try:
             conversation = self._open()
             stream = self._stream = conversation.stream(text, kind=kind)
@@ -178,8 +179,8 @@ class Talk:
             if self._stream is not None:
                 await self._stream.aclose()
                 self._stream = None
-            if self._conversation is not None:
-                self._write_back(self._conversation, "reply")
+            if conversation is not None and self._conversation is conversation:
+                self._write_back(conversation, "reply")
 
     async def stop(self) -> bool:
         """Stop the current reply; the text so far is kept."""
