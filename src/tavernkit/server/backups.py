@@ -83,10 +83,12 @@ def import_save(config: ServerConfig, path: Path) -> JsonObject:
     Raises:
         ConfigError: The save cannot be read.
     """
+    place = path.resolve()
 
     async def work(database: Database) -> JsonObject:
         await database.migrate()
-        progress = Progress(chats.new_id(), ADMIN_OWNER if config.keys_required else LOCAL.owner, path.parent)
+        owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
+        progress = Progress(chats.new_id(), owner, path.parent, save=place)
         try:
             found = await asyncio.to_thread(save_work, path, progress.warn)
         except ServiceError as error:

@@ -20,7 +20,8 @@ from tavernkit.server.stored_folders import FILE, file_id
 
 KEY = "file"
 """The key of the mark in the options of a session."""
-_INDEX = "chat-of-served"
+_SESSIONS = "chat-of-served"
+_ITEMS = "item-of-save"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +73,46 @@ async def set_mark(connection: AsyncConnection, chat: ChatState, mark: FileMark)
 
 async def note_session(connection: AsyncConnection, path: str, chat_id: str) -> None:
     """Record that a file was written for a session, so that it is not imported as another one."""
-    item_id = file_id(_INDEX, path)
-    await save_item(
-        connection,
-        FILE,
-        name=path,
-        platform="silly_tavern",
-        file=chat_id.encode(),
-        filename="session.txt",
-        item_id=item_id,
-    )
+    await _note(connection, _SESSIONS, path, chat_id)
 
 
 async def session_of(connection: AsyncConnection, path: str) -> str | None:
     """Return the session that a file was written for."""
-    ref = (FILE, file_id(_INDEX, path))
+    return await _noted(connection, _SESSIONS, path)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMark:
+    """What something in a save has become."""
+
+    item_id: str
+    digest: str
+    """The digest of its file when it was imported."""
+
+
+async def note_item(connection: AsyncConnection, name: str, mark: ItemMark) -> None:
+    """Record what something in a save has become, so that it is not imported as another item."""
+    await _note(connection, _ITEMS, name, f"{mark.digest} {mark.item_id}")
+
+
+async def item_of(connection: AsyncConnection, name: str) -> ItemMark | None:
+    """Return what something in a save has become."""
+    digest, _, item_id = (await _noted(connection, _ITEMS, name) or "").partition(" ")
+    return ItemMark(item_id, digest) if item_id else None
+
+
+async def _note(connection: AsyncConnection, index: str, name: str, value: str) -> None:
+    await save_item(
+        connection,
+        FILE,
+        name=name,
+        platform="silly_tavern",
+        file=value.encode(),
+        filename=f"{index}.txt",
+        item_id=file_id(index, name),
+    )
+
+
+async def _noted(connection: AsyncConnection, index: str, name: str) -> str | None:
+    ref = (FILE, file_id(index, name))
     return (await item_file(connection, *ref)).decode() if await infos(connection, [ref]) else None

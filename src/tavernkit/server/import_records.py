@@ -19,7 +19,16 @@ from tavernkit import silly_tavern as st
 from tavernkit._values import Json, JsonObject, thaw_object
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.file_marks import FileMark, risu_digest, session_of, set_mark
+from tavernkit.server.file_marks import (
+    FileMark,
+    ItemMark,
+    digest_of,
+    item_of,
+    note_item,
+    risu_digest,
+    session_of,
+    set_mark,
+)
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup
 from tavernkit.server.import_sources import (
     Found,
@@ -87,8 +96,10 @@ class Progress:
     more_warnings: int = 0
     served: bool = False
     """True if a folder is read again: unchanged files stay, changed ones become new versions."""
+    save: Path | None = None
+    """The save that is served: it is imported at each start, and its items become new versions."""
     seen: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """Names of the files of a served folder, by kind and id of their items."""
+    """Names of the files of a served folder or the parts of a served save, by kind and id of their items."""
 
     def warn(self, message: str) -> None:
         """Report what was left out or changed."""
@@ -182,6 +193,8 @@ async def _store_group(connection: AsyncConnection, progress: Progress, group: s
 
 async def _saved(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> ItemInfo:
     """Store an item; in a served folder, each file has its own item, and unchanged ones are skipped."""
+    if progress.save is not None:
+        return await _saved_of_save(connection, progress, name, item, progress.save)
     chosen: str | None = None
     if progress.served:
         ids = (slug(item.name), slug(f"{item.name} {Path(name).stem}"), slug(name))
@@ -190,6 +203,33 @@ async def _saved(connection: AsyncConnection, progress: Progress, name: str, ite
         known = (await infos(connection, [(item.kind, chosen)])).get((item.kind, chosen))
         if known is not None and await item_file(connection, item.kind, chosen) == item.file:
             return known
+    return await _new_version(connection, progress, item, chosen)
+
+
+async def _saved_of_save(
+    connection: AsyncConnection, progress: Progress, name: str, item: NewItem, save: Path
+) -> ItemInfo:
+    """Store an item of a served save; items that have been changed here stay."""
+    # Presets and personas of other saves may have the same name; everything else has an id.
+    key, number = f"{save}/{item.kind}/{item.name}" if item.kind in ("preset", "persona") else name, 1
+    while progress.seen.setdefault((item.kind, f"{key} {number}"), name) != name:
+        number += 1
+    key = f"{key} {number}"
+    mark, digest = await item_of(connection, key), digest_of(item.file)
+    known = (await infos(connection, [(item.kind, mark.item_id)])).get((item.kind, mark.item_id)) if mark else None
+    if mark is not None and known is not None:
+        if mark.digest == digest:
+            return known
+        if digest_of(await item_file(connection, item.kind, known.id)) != mark.digest:
+            progress.warn(f"{item.kind} {item.name!r} has changed in the save and here: it stays as it is here")
+            return known
+    saved = await _new_version(connection, progress, item, known.id if known is not None else None)
+    await note_item(connection, key, ItemMark(saved.id, digest))
+    return saved
+
+
+async def _new_version(connection: AsyncConnection, progress: Progress, item: NewItem, item_id: str | None) -> ItemInfo:
+    """Store an item, or a new version of it."""
     saved = await save_item(
         connection,
         item.kind,
@@ -197,7 +237,7 @@ async def _saved(connection: AsyncConnection, progress: Progress, name: str, ite
         platform=item.platform,
         file=item.file,
         filename=item.filename,
-        item_id=chosen,
+        item_id=item_id,
     )
     progress.count(item.kind)
     return saved

@@ -13,6 +13,7 @@ from tavernkit.errors import ConfigError, InvalidPresetError, LimitExceededError
 from tavernkit.risu_ai import Preset, PromptSettings
 from tavernkit.risu_ai._files.aes_gcm import SealBrokenError, seal, unseal
 from tavernkit.risu_ai._files.message_pack import pack, unpack
+from tavernkit.risu_ai._files.preset import preset_from_database
 from tavernkit.risu_ai._files.preset_file import KEY, NONCE, read_preset
 from tavernkit.risu_ai._limits import MAX_PRESET_BYTES
 from tavernkit.risu_ai._prompt_template.cards import ChatCard, PlainCard
@@ -147,3 +148,13 @@ def test_a_broken_seal_is_noticed():
 
 def test_undefined_values_of_a_packed_file_are_missing():
     assert unpack(b"\x82\xa1a\xd4\x00\x00\xa1b\x92\x01\xc7\x00\x00") == {"b": [1, None]}
+
+
+def test_keys_of_a_stored_preset_have_one_order() -> None:
+    own = {f"custom{number}": number for number in (7, 3, 9, 1, 8, 2)}
+    database = {**own, "mainPrompt": "M", "jailbreak": "J", "globalNote": "N", "aiModel": "gpt4o", "maxContext": 4000}
+    made = preset_from_database(database, {**own, "name": "Mine"})
+    assert list(made) == [
+        *("name", "mainPrompt", "jailbreak", "globalNote", "maxContext", "aiModel"),
+        *own,
+    ]

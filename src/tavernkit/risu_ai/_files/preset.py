@@ -321,9 +321,9 @@ def preset_from_database(database: Mapping[str, object], old: Mapping[str, objec
         database: RisuAI's database.
         old: The stored copy, whose name and picture stay.
     """
-    keys = {*_KEYS.values(), *_OTHER_KEYS, *old} - {"name", "image"}
-    live = {key: DATABASE_KEYS.get(key, key) for key in keys}
-    kept: JsonObject = {key: thaw(value) for key, value in old.items() if key not in keys}
+    keys = dict.fromkeys((*_KEYS.values(), *_OTHER_KEYS, *old))  # in this order, so that it makes the same file
+    live = {key: DATABASE_KEYS.get(key, key) for key in keys if key not in ("name", "image")}
+    kept: JsonObject = {key: thaw(value) for key, value in old.items() if key not in live}
     return kept | {key: thaw(database[name]) for key, name in live.items() if name in database}
 
 
