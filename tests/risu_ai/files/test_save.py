@@ -305,8 +305,8 @@ FOREIGN = {
     "one character": (b'{"chaId": "c1", "name": "Mira", "chats": []}', "one character of a database"),
     "chat as a page": (b'<!DOCTYPE html><div class="idat">{}</div>', "a web page"),
     "newer database": (MARK + b"\x0a" + pack({}), "a database of version 10"),
-    "junk": (b"\xffjunk", "unknown, and begins with the bytes ff 6a 75 6e 6b"),
-    "nothing": (b"", "the file is empty"),
+    "junk": (b"\xffjunk", "an unknown file that begins with the bytes ff 6a 75 6e 6b"),
+    "nothing": (b"", "this is an empty file"),
 }
 
 

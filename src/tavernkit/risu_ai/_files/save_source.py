@@ -81,7 +81,7 @@ def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[
 def _unknown(data: bytes) -> str:
     """Describe a file that could not be decoded, as far as its bytes show what it is."""
     if not data:
-        return "nothing: the file is empty"
+        return "an empty file"
     if is_text(data[:_LOOK]):
         return "a web page, perhaps a chat (`risu_ai.ChatFile.load`)" if data.lstrip()[:1] == b"<" else "a text"
     if data.startswith(MARK) and len(data) > len(MARK):
@@ -90,7 +90,7 @@ def _unknown(data: bytes) -> str:
         unpacked = foreign_json(parse(decompress(data, MAX_COLD_CHAT_BYTES)))
     except (CompressionError, ValueError):
         unpacked = ""
-    return unpacked or f"unknown, and begins with the bytes {data[:_SHOWN_BYTES].hex(' ')}"
+    return unpacked or f"an unknown file that begins with the bytes {data[:_SHOWN_BYTES].hex(' ')}"
 
 
 def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
