@@ -29,7 +29,10 @@ PRESET_KEYS = {
 """What of RisuAI's database a preset holds."""
 DATABASE_KEYS = {*NAMES["risu_ai"]}
 """What of it are settings of all chats."""
-SETTINGS = PERSONA_KEYS | PRESET_KEYS | DATABASE_KEYS | {"modules", "requestRetrys", "useStreaming", "useSayNothing"}
+SETTINGS = {
+    *(*PERSONA_KEYS, *PRESET_KEYS, *DATABASE_KEYS),
+    *("modules", "botPresets", "botPresetsId", "requestRetrys", "useStreaming", "useSayNothing"),
+}
 """What of RisuAI's database the service has. A turn may be streamed, and what fails is not sent again."""
 
 _MEMORY = "the service has a memory of its own (tests/server/test_memory.py)"
@@ -37,10 +40,7 @@ MISSING_SETTINGS: Mapping[str, str] = {
     "fallbackModels": "upstreams have fallbacks of their own",
     "fallbackWhenBlankResponse": "upstreams have fallbacks of their own",
     "inlayErrorResponse": "errors are answers of the API, not messages",
-    "igpPrompt": "there is no second request for pictures",
-    "botPresets": "each session names its preset; there is no list to switch in",
-    "botPresetsId": "each session names its preset; there is no list to switch in",
-    "presetChain": "each session names its preset; there is no list to switch in",
+    "presetChain": "each session names its preset, which nothing else changes",
     **dict.fromkeys(
         ("hypaModel", "hypaV3", "hypaV3Presets", "hypav2", "hypaAllocatedTokens", "hypaChunkSize"), _MEMORY
     ),
@@ -50,13 +50,9 @@ MISSING_SETTINGS: Mapping[str, str] = {
 """Settings of RisuAI's that the service does not have, and why."""
 
 MISSING_OPERATIONS: Mapping[str, str] = {
-    "auto": "a client asks for each round",
-    "display": "texts are shown as they are stored",
     "manual_trigger": "nothing can be clicked",
     "button": "nothing can be clicked",
-    "preset": "each session names its preset; there is no list to switch in",
     "advance_clock": "the clock is the server's",
-    "select_character": "a session has one character",
 }
 """Operations that the service does not have, and why."""
 
@@ -64,13 +60,12 @@ MISSING_FORMS: Mapping[str, str] = {
     "empty": "a message has a text; generate is RisuAI's reply without one",
     "command": "a text that begins with a slash is sent as it is",
     "files": "REST takes texts; pictures come with the OpenAI API (tests/server/test_risu_sessions.py)",
-    "added text": "continue takes no text",
     "abort": "a client stops a reply by leaving",
     "retries": "upstreams have retries of their own, so that a failed request is sent once",
+    "added text": "continue takes no text",
     "say nothing": "a reply is continued without words of the user's",
-    "all before": "messages are hidden one by one",
+    "all before": "messages are hidden one by one; allBefore also hides the greeting, which is no message",
     "dialog": "a trigger's dialog has nobody to answer it",
-    "bindedPersona": "a session names its persona",
     "clock": "the clock is the server's",
     "anthropic": "an upstream says which protocol its requests have",
 }
@@ -78,13 +73,9 @@ MISSING_FORMS: Mapping[str, str] = {
 
 DIFFERENT: Mapping[str, str] = {
     "0103": "the user's words are stored before a trigger can fail",
-    "0109": "characters are kept as cards, in which an entry's activationPercent is a probability",
-    "0128": "swipes belong to their message; RisuAI's arrows go on with those of another chat",
-    "0146": "output scripts run once for each reply, not once for each packet of it",
-    "0227": "the last reply of a round gets another beside it; RisuAI has the whole round again",
-    "0232": "output is cut once for each reply, not once for each packet of it",
-    "0190": "an edited reply is its swipe; RisuAI's arrow brings back the text before the edit",
-    "0192": "an edited reply is its swipe; RisuAI's arrow brings back the text before the edit",
+    "0128": "swipes belong to their message; RisuAI forgets them when another chat is opened",
+    "0258": "swipes belong to their message; RisuAI forgets them when another character is opened",
+    "0198": "what igpPrompt brings is added; RisuAI adds [object Object]",
     "0193": "a swipe that fails leaves the reply as it is",
 }
 """Cases in which the service does something else on purpose, and why."""
@@ -107,16 +98,14 @@ def missing(case: Any) -> set[str]:
             found.add("say nothing")
         if kind == "disable" and operation["value"] == "allBefore":
             found.add("all before")
+        if kind == "continue" and operation.get("text"):
+            found.add("added text")
         if kind in MISSING_OPERATIONS:
             found.add(kind)
         if kind == "send" and not operation["text"].strip():
             found.add("empty")
         if kind == "send" and operation["text"].startswith("/"):
             found.add("command")
-        if kind == "continue" and operation.get("text"):
-            found.add("added text")
-        if "bindedPersona" in operation.get("values", ()):
-            found.add("bindedPersona")
         if kind == "set_db":
             found |= set(operation["values"]) - PRESET_KEYS - DATABASE_KEYS - {"useSayNothing"}
         if any(alert[0] in ("input", "select", "confirm") for alert in step.get("alerts", ())):
@@ -141,6 +130,8 @@ class Replay:
         self.folder = folder
         self.page = 0
         self.chats: list[str] = []
+        self._selected = 0
+        self._others: dict[int, tuple[list[str], int]] = {}
 
     @property
     def base(self) -> str:
@@ -149,7 +140,7 @@ class Replay:
     async def begin(self) -> None:
         """Import the characters as a save, and open the first one's chats."""
         characters = [stored_character(each, index) for index, each in enumerate(self.given["characters"])]
-        self.raws = [thaw_object(each.raw) for each in characters]
+        self.raws = [_opened_before(thaw_object(each.raw)) for each in characters]
         stored: Any = self.raws[0]["chats"]
         for number, chat in enumerate(stored):
             chat.setdefault("id", f"{self.name}-{number}")
@@ -159,11 +150,8 @@ class Replay:
         job = await finished(self.client, {"file": ("backup.bin", path.read_bytes())})
         assert job["status"] == "done", job
         new = {kind: [each for each in await self._listed(kind) if each["id"] not in before] for kind in _KINDS}
-        self.owner = next(
-            each["id"]
-            for each in new["groups" if self.raws[0].get("type") == "group" else "characters"]
-            if each["name"] == self.raws[0]["name"]
-        )
+        self._owners = {each["name"]: each["id"] for kind in ("characters", "groups") for each in new[kind]}
+        self.owner = self._owners[self.raws[0]["name"]]
         for module in self.given["db"].get("modules", ()):
             file = risu_ai.write_module(risu_ai.RisuModule.from_json(module))
             await self._post("/api/modules", files={"file": (f"{module['id']}.risum", file)})
@@ -172,6 +160,7 @@ class Replay:
         variables = self.database.get("globalChatVariables", {})
         assert (await self.client.put(f"/api/variables{_RISU_AI}", json=variables)).is_success
         self.preset = await self._new_preset()
+        self._presets = {self.given["db"].get("botPresetsId", 0): self.preset}
         self.personas = await self._new_personas()
         imported = iter(sorted((each["created_at"], each["id"]) for each in new["sessions"] if self._is_owners(each)))
         for chat in stored:
@@ -186,6 +175,13 @@ class Replay:
                 answer = await self._turn("messages", content=operation["text"])
             case "continue" | "generate":
                 answer = await self._turn(kind)
+            case "auto":
+                for _ in range(operation["rounds"]):
+                    answer = await self._turn("generate")
+                    assert answer.is_success, answer.text
+                return
+            case "reroll" if self.raws[0].get("type") == "group":  # RisuAI has the whole round again
+                answer = await self._turn("regenerate")
             case "reroll" | "unreroll":
                 await self._swipe(1 if kind == "reroll" else -1, failed=failed)
                 return
@@ -205,6 +201,10 @@ class Replay:
                 shown = (await self._details()).get("fmIndex", -1) + (1 if operation["direction"] == "next" else -1)
                 # RisuAI counts from -1, the first message, and goes round.
                 answer = await self._change_details({"fmIndex": (shown + 1) % (len(greetings) + 1) - 1})
+            case "set_chat" if "bindedPersona" in operation["values"]:
+                ids = [each["id"] for each in self.given["db"]["personas"]]
+                persona = self.personas[ids.index(operation["values"]["bindedPersona"])]
+                answer = await client.patch(base, json={"persona": persona})
             case "set_chat":
                 answer = await self._change_details(operation["values"])
             case "set_db":
@@ -217,6 +217,16 @@ class Replay:
             case "persona":
                 self.persona = operation["index"]
                 answer = await client.patch(base, json={"persona": self.personas[operation["index"]]})
+            case "preset":
+                content = {**self._preset_content(), **self.given["db"]["botPresets"][operation["index"]]}
+                known = self._presets.get(operation["index"])
+                self.preset = self._presets[operation["index"]] = known or await self._new_preset(content)
+                answer = await client.patch(base, json={"preset": self.preset})
+            case "display":
+                return  # the service shows texts as they are stored
+            case "select_character":
+                await self._select(operation["index"])
+                return
             case "new_chat":
                 self.chats.insert(0, await self._new_session())
                 self.page = 0
@@ -271,11 +281,23 @@ class Replay:
         body["stream"] = bool(self.database.get("useStreaming"))
         return await self.client.post(f"{self.base}/{kind}", json=body)
 
-    async def _new_preset(self) -> str:
+    def _preset_content(self) -> dict[str, Any]:
         base = defaults()
         content = {**base["risu_defaults"], **base["db"], **self.database}
         content["regex"] = content.pop("presetRegex", [])
-        return await self._post("/api/presets", files={"file": (f"{self.name}.json", json.dumps(content))})
+        return content
+
+    async def _new_preset(self, content: Any = None) -> str:
+        file = json.dumps(content or self._preset_content())
+        return await self._post("/api/presets", files={"file": (f"{self.name}.json", file)})
+
+    async def _select(self, index: int) -> None:
+        """Open the chats of another character; each has sessions of its own."""
+        self._others[self._selected] = (self.chats, self.page)
+        self._selected, self.owner = index, self._owners[self.raws[index]["name"]]
+        if index not in self._others:
+            self._others[index] = ([await self._new_session()], 0)
+        self.chats, self.page = self._others[index]
 
     async def _new_personas(self) -> list[str]:
         """The personas, and which is in use."""
@@ -341,6 +363,13 @@ class Replay:
         raw = {key: value for key, value in self.raws[0].items() if key != "chats"}
         card = export_charx(with_kept_fields(raw), lambda _: placeholder_png(), now=0)
         return await self.client.put(f"/api/characters/{self.owner}", files={"file": ("card.charx", card)})
+
+
+def _opened_before(raw: Any) -> Any:
+    """A character as RisuAI keeps it: old lore entries are changed when a character is opened for the first time."""
+    for entry in raw.get("globalLore", ()):
+        entry.setdefault("bookVersion", 2)
+    return raw
 
 
 _KINDS = ("characters", "groups", "sessions")

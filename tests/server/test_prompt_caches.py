@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.models import Request
+from tavernkit.models import Reply, ReplyPiece, Request
 from tavernkit.models._script import usage
 from tavernkit.server import UpstreamConfig, load_config
 from tavernkit.server.prompt_caches import PromptCaches
@@ -75,6 +76,32 @@ async def test_an_upstream_may_say_it_for_all(start: StartApp) -> None:
         await say(client, "Tell me about Hern and the storm glass.")
         await say(client, "And what did you eat?")
     assert is_prefix(model)
+
+
+class RequestedModel(ScriptedModel):
+    """Keeps the last request as it is before it is written in a protocol."""
+
+    dialect = "anthropic"
+    last = Request(prompt="")
+
+    async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
+        self.last = request
+        return await super().send(request, on_delta=on_delta)
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+@pytest.mark.parametrize("strategy", ["cache", "reference"])
+async def test_requests_have_cache_marks_where_a_provider_needs_them(
+    start: StartApp, platform: str, strategy: str
+) -> None:
+    model = RequestedModel("Yes.", "No.")
+    async with start(model, upstreams={"scripted": {"dialect": "scripted", "cache_profile": "anthropic"}}) as client:
+        body = {"model": "aria", "tavernkit": {"platform": platform, **STABLE, "strategy": strategy}}
+        path = f"/api/sessions/{(await client.post('/api/sessions', json=body)).json()['id']}"
+        for text in ("Tell me about the storm glass. " * 300, "And what did you eat?"):
+            answer = await client.post(f"{path}/messages", json={"content": text})
+            assert answer.status_code == 200, answer.text
+    assert ("cache_control" in str(model.last.messages)) == (strategy == "cache")
 
 
 async def test_predicted_tokens_stand_beside_reported_ones(start: StartApp) -> None:

@@ -44,7 +44,7 @@ def test_whatever_is_left_out_has_a_reason() -> None:
         assert missing(case) <= {*MISSING_SETTINGS, *MISSING_OPERATIONS, *MISSING_FORMS}, case["id"]
     kinds = {each.get("type", "character") for case in cases() for each in case["input"]["characters"]}
     assert kinds == {"character", "group"}
-    assert len(cases()) >= 124
+    assert len(cases()) >= 143
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -86,6 +86,18 @@ async def test_what_a_trigger_asks_is_not_streamed_to_the_client(start: StartApp
     assert "the reply" in answer.text
     assert "a plan" not in answer.text
     assert "a rating" not in answer.text
+
+
+async def test_what_the_settings_want_added_to_a_reply_is_added(start: StartApp, tmp_path: Path) -> None:
+    case, model = case_of("-0198"), ScriptedModel("1", " A picture.", name="gpt-4o")
+    async with start(model, user_name="Ann") as client:
+        played = Replay(client, case, tmp_path)
+        await played.begin()
+        await client.post(f"{played.base}/messages", json={"content": "a"})
+        assert await played.stored() == [("user", "a"), ("char", "1 A picture.")]
+    assert [each["messages"] for each in model.requests] == [
+        each["messages"] for each in case["expected"]["steps"][0]["requests"]
+    ]
 
 
 async def test_a_card_may_ask_only_so_often_beside_the_chat(start: StartApp, tmp_path: Path) -> None:

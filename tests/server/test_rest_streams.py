@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import update
 
 from tavernkit.examples import example_path
-from tavernkit.models import ReplyPiece
+from tavernkit.models import ReplyPiece, Request
 from tavernkit.models._script import Disconnect
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.storage.tables import Chat
@@ -135,3 +139,56 @@ async def test_pieces_reach_a_client_one_by_one_without_a_task_for_each() -> Non
     asyncio.get_running_loop().set_task_factory(None)
     assert heard == [str(number) for number in range(50)]
     assert len(made) == 1
+
+
+class WaitingModel(ScriptedModel):
+    """Goes on when the client has the first piece."""
+
+    def __init__(self) -> None:
+        super().__init__(repeat_last=True)
+        self.heard = threading.Event()
+        self.was_heard = False
+
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
+        yield ReplyPiece(text="*One*")
+        self.was_heard = await asyncio.to_thread(self.heard.wait, 20)
+        yield ReplyPiece(text=" and *two*", finish_reason="stop")
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_pieces_reach_the_client_before_scripts_of_the_card_run(
+    loopback: Callable[..., AbstractContextManager[str]], platform: str
+) -> None:
+    model = WaitingModel()
+    card = json.loads(example_path("aria.json").read_text())
+    script = {"comment": "", "in": r"\*(\w+)\*", "out": "_$1_", "type": "editoutput", "flag": "g", "ableFlag": True}
+    card["data"].setdefault("extensions", {})["risuai"] = {"customScripts": [script]}
+    with loopback(model) as url:
+        async with httpx.AsyncClient(base_url=url) as client:
+            await client.put("/api/characters/aria", files={"file": ("aria.json", json.dumps(card))})
+            body = {"model": "aria", "tavernkit": {"platform": platform}}
+            path = f"/api/sessions/{(await client.post('/api/sessions', json=body)).json()['id']}"
+            said = {"content": "Hi", "stream": True}
+            async with client.stream("POST", f"{path}/messages", json=said) as reply:
+                async for line in reply.aiter_lines():
+                    if "*One*" in line:
+                        model.heard.set()
+            last = (await client.get(f"{path}/messages")).json()["data"][-1]
+    assert model.was_heard
+    expected = "_One_ and _two_" if platform == "risu_ai" else "*One* and *two*"
+    assert last["content"] == expected
+
+
+@pytest.mark.parametrize(("pieces", "runs"), [(3, 3), (2500, 193)])
+async def test_scripts_run_over_long_streams_only_so_often(start: StartApp, pieces: int, runs: int) -> None:
+    card = json.loads(example_path("aria.json").read_text())
+    code = "listenEdit('editOutput', function(id, v) setChatVar(id, 'n', (tonumber(getChatVar(id, 'n')) or 0) + 1) end)"
+    trigger = {"comment": "", "type": "start", "conditions": [], "effect": [{"type": "triggerlua", "code": code}]}
+    card["data"].setdefault("extensions", {})["risuai"] = {"triggerscript": [trigger]}
+    async with start(ScriptedModel(streamed(*["a "] * pieces))) as client:
+        await client.put("/api/characters/aria", files={"file": ("aria.json", json.dumps(card))})
+        body = {"model": "aria", "tavernkit": {"platform": "risu_ai"}}
+        path = f"/api/sessions/{(await client.post('/api/sessions', json=body)).json()['id']}"
+        await client.post(f"{path}/messages", json={"content": "Hi", "stream": True})
+        assert (await client.get(path)).json()["variables"] == {"n": runs + 1}  # the end is a piece as well
+        assert (await client.get(f"{path}/messages")).json()["data"][-1]["content"] == ("a " * pieces).strip()

@@ -19,7 +19,7 @@ from tavernkit.server.library import RISU_AI
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
-from tavernkit.server.swipes import swipes_of, with_swipe, with_text, without_swipe
+from tavernkit.server.swipes import swipes_of, with_first_swipe, with_swipe, with_text, without_swipe
 
 COPIED_AT_ONCE = 1000
 """How many messages of a branch are copied at a time."""
@@ -150,6 +150,10 @@ def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> Chat
         content = found[0][found[1]]
     if change.hidden is not None:
         native = {**native, ("disabled" if chat.selection.platform == RISU_AI else "is_system"): change.hidden}
+    is_reply = chat.selection.platform == RISU_AI and line.role == "assistant" and "metadata" not in native
+    if change.content is not None and is_reply:
+        # RisuAI's arrows bring back the reply as the model gave it.
+        return replace(line, content=content, native={**with_first_swipe(native, line.content), "data": content})
     return with_content(chat, line, native, content)
 
 

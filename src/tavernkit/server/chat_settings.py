@@ -54,6 +54,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "autoContinueMinTokens",
         "removeIncompleteResponse",
         "banCharacterset",
+        "igpPrompt",
     ),
 }
 """What of SillyTavern's ``power_user`` and of RisuAI's database shapes prompts or replies; presets hold the rest."""

@@ -89,10 +89,17 @@ class QuietListener(_Around):
 
 
 class TimedListener(_Around):
-    """Measures how long a model takes."""
+    """Measures how long a model takes, and hears what it says."""
 
-    def __init__(self, inner: Listener) -> None:
+    def __init__(self, inner: Listener, heard: list[str] | None = None) -> None:
+        """Wrap a client.
+
+        Args:
+            inner: The client.
+            heard: Receives the pieces of the text.
+        """
         super().__init__(inner)
+        self._heard = heard
         self._began = time.perf_counter()
         self.first: float | None = None
         """Seconds until the first piece."""
@@ -106,6 +113,8 @@ class TimedListener(_Around):
         """Receive a piece."""
         if self.first is None:
             self.first = self.seconds
+        if self._heard is not None and isinstance(piece, ReplyPiece) and piece.text:
+            self._heard.append(piece.text)
         await self._inner.piece(piece)
 
 

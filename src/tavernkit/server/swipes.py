@@ -40,6 +40,16 @@ def without_swipe(native: JsonObject, number: int) -> JsonObject:
     return {**native, keys[0]: listed, keys[1]: min(shown - (number < shown), len(listed) - 1), **fewer}
 
 
+def with_first_swipe(native: JsonObject, text: str) -> JsonObject:
+    """Return a RisuAI message with its swipes; without any, its text is the first.
+
+    Args:
+        native: The message.
+        text: Its current text.
+    """
+    return native if RISU_SWIPES in native else {**native, RISU_SWIPES: [text], RISU_SWIPE: 0}
+
+
 def with_new_swipe(native: JsonObject, shown: str, text: str) -> JsonObject:
     """Return the message with a new current swipe; the caller sets its text.
 

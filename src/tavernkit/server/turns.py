@@ -192,7 +192,9 @@ class Turns:
         asked = 0.0
         speakers = 0
 
-        async def ask(wanted: Request, *, speaker: str | None = None, quiet: bool = False) -> Reply:
+        async def ask(
+            wanted: Request, *, speaker: str | None = None, quiet: bool = False, heard: list[str] | None = None
+        ) -> Reply:
             nonlocal asked, speakers
             hearer = QuietListener(listener) if quiet else listener
             if speaker is not None:
@@ -203,7 +205,7 @@ class Turns:
             for upstream, conditions in route:
                 if last is not None and failed not in conditions:
                     continue
-                timed = TimedListener(hearer)
+                timed = TimedListener(hearer, heard)
                 try:
                     return await self._asked(upstream, wanted, timed, opened)
                 except (ModelError, ServiceError) as error:

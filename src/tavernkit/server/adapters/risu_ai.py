@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import risu_ai
@@ -11,7 +11,7 @@ from tavernkit._turns import OnPiece, Turn, TurnKind
 from tavernkit._values import JsonObject, LRUCache
 from tavernkit.cards import User
 from tavernkit.errors import TavernKitError
-from tavernkit.models import ModelError, Reply, Request
+from tavernkit.models import ModelError, Reply, ReplyPiece, Request
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
@@ -32,7 +32,7 @@ from tavernkit.server.adapters.turn import (
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
-from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
+from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS, MAX_SCRIPTED_PIECES
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.stores import InMemoryVariablesStore
@@ -56,7 +56,7 @@ class RisuAdapter:
     def __init__(self, build_executor: BuildExecutor) -> None:
         self._build_executor = build_executor
         self._services = risu_ai.Builder().services
-        self._builders: LRUCache[tuple[object, ...], tuple[risu_ai.Builder, bool]] = LRUCache(CACHED_BUILDERS)
+        self._builders: LRUCache[tuple[object, ...], _Made] = LRUCache(CACHED_BUILDERS)
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
         """Return the number of greetings; empty ones count, because RisuAI refers to them by index."""
@@ -112,23 +112,23 @@ class RisuAdapter:
         refuse_without_reply(given, "swipe", "regenerate", "continue")
         sent = lines.pop().content if lines and lines[-1].id == given.pending else ""
         key = (given.cast.key, given.memory)
-        builder, may_ask = self._builders.get_or_make(key, lambda: self._make_builder(given.cast, memory=given.memory))
+        made = self._builders.get_or_make(key, lambda: self._make_builder(given.cast, memory=given.memory))
 
         async def work(function: Callable[[], T], /) -> T:
             return await self._build_executor.run(given.size, function)
 
+        host.edits_replies, host.work = made.edits_replies, work
         chat = risu_ai.Chat(
             host=host,
-            builder=builder,
+            builder=made.builder,
             run_tools=False,
-            work=None if may_ask else work,
+            work=None if made.may_ask else work,
             session=("session", given.chat_id, given.cast.key),
             **_inputs(given, lines),
         )
         return chat, sent
 
-    def _make_builder(self, cast: Cast, *, memory: bool) -> tuple[risu_ai.Builder, bool]:
-        """Return the builder of a cast, and True if triggers or memory may ask a model during a build."""
+    def _make_builder(self, cast: Cast, *, memory: bool) -> _Made:
         modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
         preset = _preset(cast)
         # All modules are available; the character and the chat decide which are active.
@@ -156,9 +156,24 @@ class RisuAdapter:
         if memory:
             owner = dataclasses.replace(context.owner, raw={**context.owner.raw, "supaMemory": True})
             inputs = {"character": owner, "settings": with_newest_summaries(settings), "memory": risu_ai.MemoryModels()}
-            return builder.replace(**inputs), True
-        cards = any(each.raw.get("triggerscript") for each in (context.owner, *context.members))
-        return builder, cards or any(module.raw.get("trigger") for module in modules)
+            builder = builder.replace(**inputs)
+        cards = (context.owner, *context.members)
+        triggers = any(each.raw.get("triggerscript") for each in cards) or any(
+            each.raw.get("trigger") for each in modules
+        )
+        scripts = any(each.raw.get("customscript") for each in cards) or any(each.raw.get("regex") for each in modules)
+        return _Made(builder, may_ask=memory or triggers, edits_replies=triggers or scripts or bool(preset.regex))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Made:
+    """The builder of a cast."""
+
+    builder: risu_ai.Builder
+    may_ask: bool
+    """True if triggers or memory may ask a model during a build."""
+    edits_replies: bool
+    """True if triggers or scripts may change replies."""
 
 
 def _owner_of(cast: Cast) -> risu_ai.RisuCharacter | None:
@@ -211,6 +226,9 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
 class _Host(TurnHost):
     """Asks for chats of RisuAI."""
 
+    edits_replies = False
+    work: Callable[[Callable[[], None]], Awaitable[None]]
+    """Runs what may take longer."""
     _helpers = 0
     _speaker: str | None = None
 
@@ -219,7 +237,8 @@ class _Host(TurnHost):
         assert isinstance(plan, risu_ai.RisuPlan)
         given = self.given
         own = {key: value for key, value in plan.llm_options.items() if key != "model" or given.cast.preset is not None}
-        posted = plan.posted_messages(warn=_ignore)
+        marked = plan.marked_for(given.dialect)
+        posted = plan.posted_messages(warn=_ignore) if marked is plan else marked.messages
         if plan.is_helper:  # the client's options apply to the chat only
             return model_request(posted, own, dataclasses.replace(given, lines=(), options={}))
         before, behind = lines_of_chats.system_messages(given.lines), lines_of_chats.open_exchange(given.lines)
@@ -236,11 +255,26 @@ class _Host(TurnHost):
         if self.exchanges and self.exchanges[-1].reply.interrupted:
             raise ModelError(self.exchanges[-1].reply.interrupted)  # nothing else follows
         if not plan.is_helper:
-            return await super().ask(plan, on_piece=on_piece)
+            heard: list[str] = []
+            reply = await self.ask_for_chat(plan, heard)
+            if on_piece is not None and heard and not reply.tool_calls:
+                await self.work(lambda: self._stream(heard, on_piece))
+            return reply
         self._helpers += 1
         if self._helpers > MAX_HELPER_REQUESTS:
             raise ModelError(f"a turn may send at most {MAX_HELPER_REQUESTS} requests besides those of the chat")
         return await self._ask(self.request(plan), quiet=True)
+
+    def _stream(self, heard: Sequence[str], on_piece: OnPiece) -> None:
+        """Let the chat store a streamed reply: RisuAI's scripts see the text so far with each piece.
+
+        The client has all pieces by now: a slow script delays no piece.
+        """
+        if not self.edits_replies and not any("{" in text for text in heard):
+            heard = ["".join(heard)]
+        step = -(-len(heard) // MAX_SCRIPTED_PIECES)
+        for start in range(0, len(heard), step):
+            on_piece(ReplyPiece(text="".join(heard[start : start + step])))
 
 
 def _inputs(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:

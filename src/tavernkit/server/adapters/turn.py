@@ -177,13 +177,16 @@ class BuiltPrompt:
 class Ask(Protocol):
     """Sends a request and waits for the reply."""
 
-    async def __call__(self, request: Request, /, *, speaker: str | None = None, quiet: bool = False) -> Reply:
+    async def __call__(
+        self, request: Request, /, *, speaker: str | None = None, quiet: bool = False, heard: list[str] | None = None
+    ) -> Reply:
         """Send a request.
 
         Args:
             request: The request.
             speaker: The speaker in a group, who is named to the client.
             quiet: True to hide the reply from the client.
+            heard: Receives the pieces of the text, if the reply is streamed.
         """
         ...
 
@@ -196,9 +199,11 @@ class PlanMade(Exception):  # noqa: N818  # nothing is wrong
         self.plan = plan
 
 
-async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet: bool = False) -> Reply:
+async def ask_nobody(
+    _request: Request, /, *, speaker: str | None = None, quiet: bool = False, heard: list[str] | None = None
+) -> Reply:
     """Raise: prompts are only built, and no model is asked."""
-    raise NotImplementedError(speaker, quiet)
+    raise NotImplementedError(speaker, quiet, heard)
 
 
 class TurnHost:
@@ -223,9 +228,18 @@ class TurnHost:
     async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
         """Ask the model; the reply is streamed to the client."""
         del on_piece
+        return await self.ask_for_chat(plan)
+
+    async def ask_for_chat(self, plan: Plan, heard: list[str] | None = None) -> Reply:
+        """Ask for a reply that is part of the chat.
+
+        Args:
+            plan: The prompt.
+            heard: Receives the pieces of the text, if the reply is streamed.
+        """
         if self._ask is ask_nobody:
             raise PlanMade(plan)
-        reply = await self._ask(self.request(plan), speaker=self.announced(plan))
+        reply = await self._ask(self.request(plan), speaker=self.announced(plan), heard=heard)
         self.exchanges.append(Exchange(plan=plan, reply=reply))
         return reply
 
