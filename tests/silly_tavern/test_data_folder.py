@@ -248,3 +248,27 @@ def test_a_large_attachment_is_not_read(folder: Path, monkeypatch: pytest.Monkey
     log = WarningLog()
     assert FolderTexts(folder, log).get("/user/files/a.txt") is None
     assert "larger than 3 bytes" in log.messages[0]
+
+
+def test_names_from_windows_and_macos_are_found(folder: Path):
+    accents = {False: "Ren\u00e9e", True: "Rene\u0301e"}
+    write(folder / "characters" / f"{accents[True]}.json", card("Ren\u00e9e"))
+    (folder / "chats" / "Lyra").rename(folder / "chats" / "LYRA")
+    members = ["lyra.JSON", f"{accents[False]}.json"]
+    write(folder / "groups" / "g2.json", {"id": "g2", "name": "Pier", "members": members, "chat_id": "G-Chat"})
+    log = WarningLog()
+    data = DataFolder(folder, warn=log)
+    assert data.chats("Lyra") == ["first"]
+    assert data.chat("lyra", "FIRST").messages[0].mes == "Good evening."
+    texts = [m.content for m in data.builder(group="g2").build(speaker="Ren\u00e9e").messages]
+    assert "Ren\u00e9e keeps the lamp." in texts
+    assert "Lyra: Good evening." in texts
+    assert any("'lyra.JSON'" in message and "'Lyra.json' is used" in message for message in log.messages)
+
+
+def test_of_two_files_that_differ_in_case_neither_is_guessed(folder: Path):
+    write(folder / "characters" / "LYRA.json", card("Other"))
+    data = DataFolder(folder)
+    assert [data.character(name).name for name in ("Lyra", "LYRA")] == ["Lyra", "Other"]
+    with pytest.raises(FileFormatError, match="there is no 'lyra'"):
+        data.character("lyra")

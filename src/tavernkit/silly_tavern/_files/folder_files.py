@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from functools import cached_property
 from os import PathLike
@@ -101,8 +102,7 @@ class FolderFiles:
 
     def chats(self, character: str) -> list[str]:
         """Names of a character's chats."""
-        folder = self._inside(CHATS, file_stem(self.avatar(character)))
-        return sorted(path.stem for path in folder.glob("*.jsonl"))
+        return sorted(path.stem for path in self._chats_of(character).glob("*.jsonl"))
 
     def chat(self, character: str, name: str) -> ChatFile:
         """One chat of a character.
@@ -111,8 +111,12 @@ class FolderFiles:
             character: The name of the card's file, with or without its extension.
             name: The name of the chat's file, with or without ``.jsonl``.
         """
+        path = _inside(self._chats_of(character), f"{name.removesuffix('.jsonl')}.jsonl")
+        return ChatFile.load(self._alike(path) or path, warn=self._warn)
+
+    def _chats_of(self, character: str) -> Path:
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
-        return ChatFile.load(_inside(folder, f"{name.removesuffix('.jsonl')}.jsonl"), warn=self._warn)
+        return self._alike(folder) or folder
 
     def groups(self) -> list[str]:
         """Ids of the groups."""
@@ -271,7 +275,30 @@ class FolderFiles:
             path = _inside(self.path / folder, candidate)
             if path.is_file():
                 return path
+        for candidate in (name, *(f"{name}{suffix}" for suffix in suffixes)):
+            path = self._alike(_inside(self.path / folder, candidate))
+            if path is not None and path.is_file():
+                return path
         raise FileFormatError(f"there is no {name!r} in {self.path / folder}")
+
+    def _alike(self, path: Path) -> Path | None:
+        """Return the path, or the only one beside it with the same name in other letters; None without either.
+
+        Windows and macOS ignore case, and macOS writes accents in another form, so names of files and references to
+        them may differ in a folder that comes from there.
+        """
+        if path.exists() or not path.parent.is_dir():
+            return path if path.exists() else None
+        wanted = _folded(path.name)
+        found = [each for each in path.parent.iterdir() if _folded(each.name) == wanted]
+        if len(found) != 1:
+            return None
+        self._warn(f"there is no {path.name!r} in {path.parent}: {found[0].name!r} is used")
+        return found[0]
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _sampler_folder(api: str) -> str:
