@@ -93,6 +93,33 @@ async def test_a_new_chat_with_a_character_of_the_served_folder_has_its_settings
     assert "Book 0 says of the lamp" not in prompts["other"]
 
 
+async def test_a_new_chat_in_the_served_folder_is_opened_with_the_persona_that_is_connected(
+    start: StartApp, folder: Path
+) -> None:
+    model = ScriptedModel("The tide.", name="gpt-4o", repeat_last=True)
+    async with start(model, from_sillytavern=folder) as client:
+        prompts: dict[str, str] = {}
+        for name in ("wren-vale", "lyra-vale", "pell-vale"):
+            session = (await client.post("/api/sessions", json={"model": name})).json()["id"]
+            await client.post(f"/api/sessions/{session}/messages", json={"content": "What of the well?"})
+            prompts[name] = str(model.requests[-1])
+    assert "Ann is number 2." in prompts["wren-vale"]
+    assert "Ann has washed ashore." in prompts["wren-vale"]
+    assert "Mira lost her boat." in prompts["lyra-vale"]
+    # The settings allow the scripts of one card only: this one's would shout.
+    assert "What of the well?" in prompts["pell-vale"]
+
+
+async def test_scripts_that_do_not_run_are_not_said_to_run(start: StartApp, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "default-user"
+    shutil.copytree(folder, copy)
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=copy) as client:
+        made.write_character(copy, 11)
+        (copy / "characters" / f"{made.name_of(11)}.png").rename(copy / "characters" / "Other.png")
+        progress = await client.service.folders.read(copy)
+    assert not any("regex scripts" in each for each in progress.warnings)
+
+
 async def test_changed_settings_and_files_are_read_again(start: StartApp, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "default-user"
     shutil.copytree(folder, copy)

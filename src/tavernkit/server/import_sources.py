@@ -157,20 +157,21 @@ def _is_archive(file: Path, name: str) -> bool:
         return opened.read(len(ZIP_START)) == ZIP_START
 
 
-def work_below(content: Path, warn: Warn, *, every: bool = True) -> list[Work]:
+def work_below(content: Path, warn: Warn, *, served: bool = False) -> list[Work]:
     """Yield the items of a folder: an archive of ours, a SillyTavern data folder, or any files.
 
     Args:
         content: The folder.
         warn: Called with problems.
-        every: Also yield files whose names say that they are something else, so that they are reported.
+        served: True for a folder that is served: other files in it are not reported, and new sessions with its
+            characters have its settings.
     """
     if (content / EXPORT_MARK).is_file():
         return list(_export(content, warn))
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
-        return list(_data_folder(st.DataFolder(root, warn=warn), warn))
-    files = (path for path in files_below(content) if every or _may_be_item(path))
+        return list(_data_folder(st.DataFolder(root, warn=warn), warn, served=served))
+    files = (path for path in files_below(content) if not served or _may_be_item(path))
     paths = sorted(files, key=lambda path: (_may_be_chat(path), path))
     return [(str(path.relative_to(content)), _reading(path, path.relative_to(content), warn)) for path in paths]
 
@@ -294,7 +295,7 @@ _BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
 """The keys that identify each kind, in the order of checks."""
 
 
-def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
+def _data_folder(source: st.DataFolder, warn: Warn, *, served: bool) -> Iterator[Work]:
     root = source.path
 
     def item(kind: Kind, *parts: str) -> Work:
@@ -305,7 +306,7 @@ def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
     for name in source.characters():
         record, read = item("character", "characters", name)
         listed = is_sequence(allowed) and name in allowed
-        yield record, read if listed else lambda read=read: _warned_of_scripts(read())
+        yield record, read if listed or served else lambda read=read: _warned_of_scripts(read())
     for name in source.worlds():
         yield item("book", "worlds", f"{name}.json")
     for name in source.presets():

@@ -28,6 +28,7 @@ from tavernkit.server.stored_folders import (
     named_files,
     read_folder,
 )
+from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
@@ -89,13 +90,21 @@ class Cast:
         return next((each for each, bundle in self.members.items() if bundle.character.name == named), None)
 
     @property
+    def opened_persona(self) -> ChosenPersona | None:
+        """The folder's persona for a chat that chooses none: connected, by default, or in use; None with a choice."""
+        if self.folder is None or self.persona is not None:
+            return None
+        character = self.selection.character
+        return persona_of(self.folder, self.group.id if self.group is not None else self.avatar(character or ""))
+
+    @property
     def user_avatar(self) -> str | None:
         """The file of the persona in use, which lines of the user name: one of the folder's, or the persona's id."""
         power_user = self.folder.settings.source.get("power_user") if self.folder is not None else None
         named = power_user.get("personas") if is_mapping(power_user) else None
         names = named if is_mapping(named) else dict[str, object]()
         if self.persona is None:
-            own = self.folder.settings.user_avatar if self.folder is not None else None
+            own = self.opened_persona.avatar if self.opened_persona is not None else None
             return own if own in names else None
         known = next((avatar for avatar, name in names.items() if name == self.persona.name), None)
         return known or f"{self.selection.persona}.png"
@@ -317,13 +326,25 @@ def _folder(selection: Selection, values: dict[Ref, object]) -> StoredFolder | N
 def _book_names(folder: StoredFolder, values: dict[Ref, object]) -> set[str]:
     """Return the active books of a folder for the characters among the values."""
     info = folder.settings.world_info
-    lorebook = folder.settings.persona.lorebook
-    names = {*info.global_select, *([lorebook] if lorebook else [])}
+    names = {*info.global_select}
     for (kind, item_id), value in values.items():
+        opened_by = value.id if isinstance(value, st.Group) else folder.avatars.get(item_id, item_id)
+        lorebook = persona_of(folder, opened_by).persona.lorebook if kind in ("character", "group") else None
+        names |= {lorebook} if lorebook else set()
         if kind == "character" and isinstance(value, Bundle):
             avatar = folder.avatars.get(item_id, item_id)
             names |= {*character_book_names(value.character.world_name, avatar, info.character_lore)}
     return names
+
+
+def persona_of(folder: StoredFolder, opened_by: str) -> ChosenPersona:
+    """Return the persona that a new chat of a folder is opened with.
+
+    Args:
+        folder: The folder.
+        opened_by: The file name of the character's card, or the group's id.
+    """
+    return choose_persona(folder.settings, avatars=(), connected_to=opened_by)
 
 
 def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ...]) -> Cast:

@@ -42,7 +42,8 @@ class Adapters:
     def new_lines(self, messages: Sequence[NewMessage], cast: Cast, user_name: str) -> list[ChatLine]:
         """Return the lines of what a client adds to a chat."""
         adapter = self.of(cast.selection.platform)
-        name = cast.persona.name if cast.persona is not None else user_name
+        persona = cast.persona or cast.opened_persona
+        name = persona.name if persona is not None else user_name
         avatar = cast.user_avatar
         return [_line(adapter, message, name, avatar) for message in messages]
 

@@ -110,9 +110,11 @@ class Builds:
             inputs["settings"] = folder.settings
             inputs["books"] = [*_named_books(cast, folder.settings.world_info.global_select), *cast.books]
             inputs["use_embedded_book"] = False
-            inputs["user"], lorebook = User(name=folder.settings.username), folder.settings.persona.lorebook
-            if cast.persona is None and lorebook:
-                inputs["persona_books"] = _named_books(cast, [lorebook])
+        opened = cast.opened_persona
+        if opened is not None:
+            inputs["user"], inputs["persona"] = User(name=opened.name), opened.persona
+            if opened.persona.lorebook:
+                inputs["persona_books"] = _named_books(cast, [opened.persona.lorebook])
         if folder is not None and character_id is not None:
             extras = _extras(cast, character_id, None)
             inputs |= {"avatar": cast.avatar(character_id), "tags": extras.tags, "character_books": extras.books}
