@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +243,9 @@ def test_the_command_prints_what_was_used(
     assert tavernkit(["server", "usage", "--by", "model", "--csv", *options]) == 0
     assert capsys.readouterr().out.splitlines()[0].startswith("upstream,model,requests,input_tokens")
     assert tavernkit(["server", "usage", *options]) == 0
-    assert "aria" in capsys.readouterr().out
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split()[-6:] == ["requests", "input", "output", "cached", "predicted", "cost"]
+    assert re.search(r"aria .* \d{4}-\d\d-\d\d +1 +7 +3 ", table[1]), "days and numbers are not cut in two"
     assert tavernkit(["server", "usage", "--by", "colour", *options]) == 2
 
 

@@ -183,6 +183,8 @@ def join_replies(spoken: Sequence[tuple[str, Reply]]) -> Reply:
     """Return several replies in one, each after its speaker's name (if there is one), with their costs added."""
     if not spoken:
         return Reply(finish_reason="stop")
+    if len(spoken) == 1 and not spoken[0][0]:
+        return spoken[0][1]
     replies = [reply for _, reply in spoken]
     return dataclasses.replace(
         replies[-1],

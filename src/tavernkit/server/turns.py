@@ -261,8 +261,9 @@ class Turns:
 
     def _predicted(self, upstream: Upstream, sent: Request, opened: OpenTurn) -> int:
         """Return how many tokens the provider should have cached, if the session or upstream uses predictions."""
-        caching = caching_of(opened.options, upstream.config)
-        if opened.chat is None or (upstream.config.cache_profile is None and caching.strategy != "cache"):
+        if opened.chat is None:
+            return 0
+        if upstream.config.cache_profile is None and caching_of(opened.options, upstream.config).strategy != "cache":
             return 0
         return self._caches.predict(opened.chat.id, upstream.name, upstream.config, sent)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import silly_tavern as st
+from tavernkit._dataclass import replaced
 from tavernkit._turns import Exchange, Turn
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError
@@ -99,7 +99,7 @@ class SillyTavernAdapter:
 
         await self._build_executor.run((given.cast.key, "change"), operate)
         native = chat.lines[at]
-        line = dataclasses.replace(before, content=str(native.get("mes") or ""), native=native)
+        line = replaced(before, content=str(native.get("mes") or ""), native=native)
         details = {key: value for key, value in chat.metadata.items() if key != "variables"}
         return line, moved(details, given.unread), chat.variables.to_dict().get("local", {})
 
@@ -251,7 +251,7 @@ def _result(
         answers = lines[len(lines) - len(asked) :] if asked else []
         spoken = [_spoken(each, line, cast, given.kind, begun) for each, line in zip(asked, answers, strict=True)]
     elif last is not None:
-        reply = dataclasses.replace(last.reply, text=turn.text)
+        reply = replaced(last.reply, text=turn.text)
         spoken = [Spoken(speaker=_speaker(last.plan, cast), reply=reply, line_id=None)]
     emptied = [
         f"nothing is left of the reply by {each.speaker}: it spoke for others, or scripts removed it"
@@ -294,7 +294,7 @@ def _spoken(exchanges: Sequence[Exchange], line: ChatLine, cast: Cast, kind: str
     reasoning = extra.get("reasoning") if is_object(extra) else None
     reasoning = reasoning if isinstance(reasoning, str) else reply.reasoning
     speaker = _speaker(exchanges[-1].plan, cast)
-    return Spoken(speaker=speaker, reply=dataclasses.replace(reply, text=text, reasoning=reasoning), line_id=line.id)
+    return Spoken(speaker=speaker, reply=replaced(reply, text=text, reasoning=reasoning), line_id=line.id)
 
 
 def _chosen_speaker(given: TurnInput) -> str | None:

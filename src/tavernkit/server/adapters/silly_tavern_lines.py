@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
+from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.server.adapters.turn import NEUTRAL
 from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
@@ -113,7 +113,7 @@ def _with_native(line: ChatLine, native: JsonObject) -> ChatLine:
     own = extra.get("tavernkit") if is_object(extra) else None
     partial = is_object(own) and bool(own.get("partial"))
     content = mes if isinstance(mes, str) else ""
-    return dataclasses.replace(line, content=content, native=native, status=PARTIAL if partial else COMPLETE)
+    return replaced(line, content=content, native=native, status=PARTIAL if partial else COMPLETE)
 
 
 def _sent_native(sent: ChatLine, line: JsonObject) -> JsonObject:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
+from tavernkit._dataclass import replaced
 from tavernkit._turns import Exchange, OnPiece, ToolOutcome
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw
 from tavernkit.cards import DEFAULT_LIMITS, Limits
@@ -149,7 +150,7 @@ class TurnResult:
     def reply(self) -> Reply:
         """Return all replies as one."""
         joined = join_replies([(each.speaker if self.named else "", each.reply) for each in self.spoken])
-        return replace(joined, interrupted=self.interrupted or joined.interrupted)
+        return replaced(joined, interrupted=self.interrupted) if self.interrupted else joined
 
     @property
     def speaker(self) -> str:
@@ -259,7 +260,7 @@ def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
 def calling_line(reply: Reply, text: str) -> ChatLine:
     """Return a reply with tool calls; ``text`` is its text."""
     line = neutral_line("assistant", text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
-    return replace(line, status=PARTIAL) if reply.interrupted else line
+    return replaced(line, status=PARTIAL) if reply.interrupted else line
 
 
 def refuse_without_reply(given: TurnInput, *kinds: TurnKind) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import and_, bindparam, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject, same_start
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
@@ -231,7 +232,7 @@ async def create_chat(
         "updated_at": now,
     }
     await run(connection, insert_into(Chat), values)
-    await insert_lines(connection, chat.id, [replace(line, position=at) for at, line in enumerate(lines)], now=now)
+    await insert_lines(connection, chat.id, [replaced(line, position=at) for at, line in enumerate(lines)], now=now)
     return chat
 
 
@@ -354,9 +355,9 @@ def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine
     for line in new[same:]:
         stored = before.get(line.id)
         if stored is not None and ordered:
-            placed.append(line if line.position == stored.position else replace(line, position=stored.position))
+            placed.append(line if line.position == stored.position else replaced(line, position=stored.position))
         else:
-            placed.append(replace(line, position=position))
+            placed.append(replaced(line, position=position))
             position += 1
     return placed, position
 
