@@ -10,7 +10,7 @@ ROUNDS ?= 20000
 WORKERS ?= auto
 PYTHONS ?= 3.12 3.13 3.14
 CRASHES ?= 200
-# Tests of the service to which it is all the same which database there is, and those that bring their own.
+# Tests of the service that do not depend on the kind of database, and those that start their own.
 ANY_DATABASE := admission build_executor crash deployment javascript model_servers models openai_client \
   protocols recorded_conversations recorded_risu_conversations small_parts start_up studio tracing upstreams wrong_requests
 AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# What TavernKit itself needs and no more, so that a first look does not wait for the tools of its developers.
+# Only what TavernKit itself needs, so that a first look does not wait for developer tools.
 $(BASE_READY): requirements/base.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements/base.txt
@@ -90,7 +90,7 @@ check-page: ## Check format, lint and types of the studio's page (skipped withou
 vendor-page: ## Make the studio's vendored libraries again (needs node)
 	@$(PAGE_TOOLS_READY) && node vendor.mjs $(CURDIR)
 
-# Nothing of node's stays in the repository: its packages live in a folder that git ignores.
+# Node installs its packages into a folder that git ignores, so nothing of them is in the repository.
 define PAGE_TOOLS_READY
 mkdir -p $(PAGE_TOOLS) && cp tools/studio/* $(PAGE_TOOLS)/ && cd $(PAGE_TOOLS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 endef

@@ -33,11 +33,11 @@ LIMITS = [
 
 
 @pytest.mark.parametrize("text", LIMITS)
-def test_limits_are_told_as_they_are(text: str) -> None:
+def test_limits_are_current(text: str) -> None:
     assert text in PAGE
 
 
-def test_what_is_told_in_words() -> None:
+def test_numbers_in_words_are_current() -> None:
     assert (workers.WALL_FACTOR, workers.LEAST_WALL_SECONDS, MAX_WARNINGS_OF_A_KIND) == (10, 5, 100)
 
 
