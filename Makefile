@@ -8,6 +8,7 @@ PAGE_TOOLS := .page-tools
 DOCS_READY := $(VENV)/.docs-ready
 ROUNDS ?= 20000
 WORKERS ?= auto
+DOCKER ?= docker
 PYTHONS ?= 3.12 3.13 3.14
 CRASHES ?= 200
 # Tests of the service that do not depend on the kind of database, and those that start their own.
@@ -20,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist dist-extras clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes test-image test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist dist-extras clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,9 @@ test-postgres: $(READY) ## Run the service's tests on PostgreSQL
 
 test-crashes: $(READY) ## Kill the service again and again, on both databases (CRASHES=200)
 	TAVERNKIT_CRASHES=$(CRASHES) $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
+
+test-image: $(READY) ## Build the image and run it (DOCKER=podman)
+	TAVERNKIT_TEST_IMAGE=$(DOCKER) $(BIN)/python -m pytest -q tests/server/test_image.py
 
 test-matrix: $(READY) ## Run the tests on other versions of Python, downloaded if necessary (PYTHONS="3.12 3.14" ARGS="tests/cards")
 	$(BIN)/python -m pip install --quiet uv

@@ -46,6 +46,11 @@ def test_the_image_is_pinned_runs_without_root_and_is_checked() -> None:
     assert any("/ready" in value for name, value in found if name == "HEALTHCHECK")
     copied = [part for name, value in found if name == "COPY" and "--from" not in value for part in value.split()[:-1]]
     assert all((DEPLOY.parent / part).exists() for part in copied)
+    sent = {line[1:] for line in (DEPLOY.parent / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sent == {Path(part).name for part in copied}  # nothing else goes to the builder
+    assert all("--no-cache-dir" in value for name, value in found if name == "RUN" and "pip install" in value)
+    started = [json.loads(value) for name, value in found if name in ("ENTRYPOINT", "CMD")]  # no shell is in between
+    assert started == [["tavernkit"], ["serve"]]
 
 
 def test_settings_of_the_image_and_the_compose_file_are_known(tmp_path: Path) -> None:
