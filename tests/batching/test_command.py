@@ -144,3 +144,13 @@ def test_lines_of_progress_come_now_and_then() -> None:
     told = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["done"] for line in told] == [12, 24]
     assert told[0] == {"done": 12, "total": 60, "failed": 1, "per_second": 2.0, "seconds_left": 24}
+
+
+@pytest.mark.parametrize(("form", "where"), [("jsonl", "the field 'error' of the records"), ("chat", "errors-*.jsonl")])
+def test_a_terminal_says_where_errors_are(form: str, where: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text("no card")
+    (tmp_path / "grid.toml").write_text('cards = "broken.json"\nmessages = ["a"]\n')
+    run = ("batch", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out"), "--jobs", "1", "--format", form)
+    outcome = Terminal(*run).finish()
+    assert outcome.code == 1
+    assert f"1 record with an error: see {where}" in " ".join(outcome.out.split())

@@ -108,7 +108,7 @@ async def import_below(database: Database, progress: Progress, folder: Path) -> 
         progress: Records what was done.
         folder: The folder.
     """
-    work = await asyncio.to_thread(work_below, folder, progress.warn, served=True)
+    work = await asyncio.to_thread(work_below, folder, progress.warn, served=progress.served)
     await import_work(database, progress, work)
 
 

@@ -252,7 +252,8 @@ def _show_result(result: BatchResult, *, as_json: bool) -> None:
     if result.status in _STOPPED:
         show(f"{_STOPPED[result.status]}: continue with --resume")
     if result.failed:
-        show(f"{counted(result.failed, 'record')} with an error")
+        where = "errors-*.jsonl" if any(result.folder.glob("errors-*")) else "the field 'error' of the records"
+        show(f"{counted(result.failed, 'record')} with an error: see {where}")
     if result.stale:
         show(f"{counted(result.stale, 'record')} are no longer in the grid: moved to stale.jsonl")
 
