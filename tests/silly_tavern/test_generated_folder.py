@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,3 +222,42 @@ def test_what_is_stored_and_not_used_is_listed_with_the_reason(folder: Path, tmp
     }
     reason = "the persona in use; the chat's lock to gone.png does not count, there is no such file in User Avatars"
     assert data.persona(made.name_of(6), "one").reason == reason
+
+
+ODD = [
+    {},
+    [],
+    [{}],
+    {"url": {}},
+    [{"url": {}, "name": 1}],
+    [{"url": ["u"], "type": {}, "title": 3}],
+    0,
+    "x",
+    None,
+    True,
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize("api", ["openai", "textgenerationwebui"])
+def test_odd_values_in_a_folder_are_survived_and_explained(folder: Path, tmp_path: Path, odd: object, api: str):
+    for path in folder.iterdir():
+        if path.name not in ("settings.json", "chats"):
+            (tmp_path / path.name).symlink_to(path)
+    settings: dict[str, Any] = {**made.settings(), "main_api": api}
+    keys = ("attachments", "character_attachments", "disabled_attachments", "cfg", "regex", "vectors", "memory", "note")
+    settings["extension_settings"] |= dict.fromkeys(keys, odd)
+    settings["extension_settings"]["vectors"] = {"enabled_files": True}
+    settings["power_user"] |= {"reasoning": odd, "personas": odd, "persona_descriptions": odd, "default_persona": odd}
+    (tmp_path / "settings.json").write_text(json.dumps(settings), "utf-8")
+    lines = made.lines_of(6, made.name_of(6))
+    for key in ("files", "file", "media", "image", "image_swipes", "reasoning", "title", "memory", "bias"):
+        lines[1]["extra"][key] = odd
+    metadata = {"persona": odd, "attachments": odd, "scenario": odd, "note_prompt": odd, "script_injects": odd}
+    text = "\n".join(json.dumps(each) for each in [made.header(metadata), *lines])
+    write_bytes(tmp_path / "chats" / made.name_of(6) / "one.jsonl", text.encode())
+    data = DataFolder(tmp_path, warn=WarningLog())
+    plan = data.builder(made.name_of(6), "one").build(message="Go on.", warn=None)
+    assert "What of the well?" in prompt_of(plan)
+    assert all(each.reason for each in plan.omissions)
+    assert str(plan.explain())

@@ -121,7 +121,7 @@ def _report_data_bank(state: SillyTavernState) -> None:
     elif listed and context.generation_type != "quiet" and not context.dry_run:
         indexed = context.vectors.indexed if context.vectors is not None else frozenset[str]()
         for file in listed:
-            if file.get("url") not in indexed and not context.attachments.get(str(file.get("url"))):
+            if str(file.get("url")) not in indexed and not context.attachments.get(str(file.get("url"))):
                 state.omit(
                     Omission("data bank", str(file.get("url")), "its text is not in the folder", names_of([file]))
                 )
