@@ -139,14 +139,15 @@ class _Literals:
         """Make sure that the automaton has all keys that occur in some texts."""
         if not self._waiting:
             return
+        self._choices += 1
+        if self._choices > MAX_CHOICES or sum(map(len, self._waiting)) < MANY_KEYS:
+            self.complete()
+            return
         fresh: set[str] = set()
         for text in texts:
             fresh.update(text[at : at + GRAM] for at in range(len(text) - GRAM + 1))
         fresh -= self._grams
-        self._choices += 1
-        if self._choices > MAX_CHOICES or sum(map(len, self._waiting)) < MANY_KEYS:
-            self.complete()
-        elif fresh or self._choices == 1:
+        if fresh or self._choices == 1:
             self._grams |= fresh
             before = len(self._keys)
             for waiting in self._waiting:
