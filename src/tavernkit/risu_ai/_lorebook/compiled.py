@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import js_lower
-from tavernkit.risu_ai._lorebook.decorators import parse_content
+from tavernkit.risu_ai._lorebook.decorators import Decorator, parse_content
 from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, split_keys
 from tavernkit.risu_ai._lorebook.keys import LiteralKeys
 
@@ -35,24 +34,28 @@ class CompiledLore:
     def of(cls, entries: Sequence[LorebookEntry]) -> CompiledLore:
         """Compile entries."""
         always: set[int] = set()
-        partial: dict[str, list[int]] = {}
-        words: dict[str, list[int]] = {}
+        waiting: list[tuple[int, Sequence[str]]] = []
         by_id: dict[str | None, list[int]] = {}
         keys: list[str] = []
         for index, entry in enumerate(entries):
             by_id.setdefault(entry.id, []).append(index)
             found = split_keys(entry.key)
-            keys += _all_keys(entry, found)  # a child looks for those of its parent, reachable or not
+            decorators = parse_content(entry.content).decorators
+            keys += _all_keys(entry, found, decorators)  # a child looks for those of its parent, reachable or not
             if not entry.reachable:
                 continue
-            if not _waits_for_key(entry):
+            if _waits_for_key(entry, decorators):
+                waiting.append((index, found))
+            else:
                 always.add(index)
-                continue
+        literals = LiteralKeys(keys)
+        partial: dict[str, list[int]] = {}
+        words: dict[str, list[int]] = {}
+        for index, found in waiting:
             for key in found:
-                lowered = js_lower(key)
-                partial.setdefault(lowered.replace(" ", ""), []).append(index)
-                words.setdefault(lowered, []).append(index)
-        return cls(tuple(entries), frozenset(always), LiteralKeys(keys), partial, words, by_id)
+                partial.setdefault(literals.squeezed[key], []).append(index)
+                words.setdefault(literals.lowered[key], []).append(index)
+        return cls(tuple(entries), frozenset(always), literals, partial, words, by_id)
 
     def waiting_for(self, text: str, full_word: bool, known: set[str]) -> Iterable[int]:
         """Return entries with a newly found primary key in a text; the found keys are added to the known ones."""
@@ -64,15 +67,15 @@ class CompiledLore:
             yield from by_key.get(key, ())
 
 
-def _all_keys(entry: LorebookEntry, primary: Sequence[str]) -> list[str]:
-    found = [*primary, *split_keys(entry.secondary_key)]
-    for decorator in parse_content(entry.content).decorators:
+def _all_keys(entry: LorebookEntry, primary: Sequence[str], decorators: Sequence[Decorator]) -> list[str]:
+    found = [*primary, *split_keys(entry.secondary_key)] if entry.secondary_key else [*primary]
+    for decorator in decorators:
         if decorator.name in ("additional_keys", "exclude_keys", "exclude_keys_all"):
             found += decorator.arguments
     return found
 
 
-def _waits_for_key(entry: LorebookEntry) -> bool:
+def _waits_for_key(entry: LorebookEntry, decorators: Sequence[Decorator]) -> bool:
     if entry.always_active or entry.use_regex or entry.mode == CHILD:
         return False
-    return all(decorator.name in QUIET_DECORATORS for decorator in parse_content(entry.content).decorators)
+    return not decorators or all(decorator.name in QUIET_DECORATORS for decorator in decorators)

@@ -47,10 +47,11 @@ class LiteralKeys:
     """All literal keys of a set of entries: each text is read once, regardless of the number of keys."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        self._lowered = {key: js_lower(key) for key in dict.fromkeys(keys)}
-        self._squeezed = {key: lowered.replace(" ", "") for key, lowered in self._lowered.items()}
-        self._whole = frozenset(self._lowered.values())
-        self._searched = tuple(dict.fromkeys(self._squeezed.values()))
+        # By the key as it is written: in lower case, and without spaces as well.
+        self.lowered = {key: js_lower(key) for key in dict.fromkeys(keys)}
+        self.squeezed = {key: lowered.replace(" ", "") for key, lowered in self.lowered.items()}
+        self._whole = frozenset(self.lowered.values())
+        self._searched = tuple(dict.fromkeys(self.squeezed.values()))
         self._index = KeyIndex(self._searched)
         self._found: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
         self._words: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
@@ -68,7 +69,7 @@ class LiteralKeys:
 
     def searched(self, key: str, *, full_word: bool) -> str:
         """Return the form in which a key is searched."""
-        return self._lowered[key] if full_word else self._squeezed[key]
+        return self.lowered[key] if full_word else self.squeezed[key]
 
     def contains(self, text: str, key: str, *, full_word: bool) -> bool:
         """Return True if one of the keys is in a text."""
