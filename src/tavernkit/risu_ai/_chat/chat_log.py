@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tavernkit._dataclass import copy_with
 from tavernkit._values import EMPTY_OBJECT, is_mapping
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._message import Message
@@ -126,7 +127,7 @@ def has_id(message: RisuMessage) -> bool:
 
 def _with_id(message: RisuMessage, index: int) -> RisuMessage:
     made = made_id("message", index, message.role, message.data)
-    return dataclasses.replace(message, raw={**message.raw, "chatId": made})
+    return copy_with(message, raw={**message.raw, "chatId": made})
 
 
 def sent_messages(chat: RisuChat, disabled: Sequence[int] | None = None) -> tuple[tuple[RisuMessage, ...], bool]:
