@@ -166,9 +166,9 @@ def try_mutants(family: str, numbers: Iterable[int]) -> int:
             data = mutate(family, number)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
-            start = time.perf_counter()
+            start = time.process_time()
             usable += _try_one(data, number)
-            took = time.perf_counter() - start
+            took = time.process_time() - start
             peak = tracemalloc.get_traced_memory()[1] - before
             assert took < MAX_SECONDS, f"{family} {number} took {took:.1f} s"
             assert peak < MAX_MEMORY, f"{family} {number} took {peak} bytes"
