@@ -104,6 +104,7 @@ def test_a_reply_streams_in_and_stop_keeps_what_has_come(page: StudioPage) -> No
     page.browser.one("#stop").click()
     page.wait_for("return document.querySelector('#send') && !document.querySelector('.message.coming')")
     page.wait_for_text(".message:last-child .text", "Well, let me think")
+    assert not page.browser.all(".problem")
     # The newest line is in sight.
     bottom = "return arguments[0].getBoundingClientRect().bottom"
     last, chat = (page.browser.one(each).reference for each in (".message:last-child", ".messages"))
@@ -134,6 +135,9 @@ def test_what_the_model_saw_leads_to_where_it_was_written(page: StudioPage) -> N
         words.click()
         page.wait_for("return document.activeElement?.classList.contains('editor')")
         assert page.selected().startswith("Forty, weathered")
+        # The other program's copy of the chat is edited like any other.
+        page.part("Lines")
+        page.wait_for("return document.querySelectorAll('.line').length >= 7")
 
 
 @both()

@@ -54,6 +54,7 @@ def test_a_reply_streams_and_is_an_undoable_edit_of_the_chat(page: Page, platfor
     lines = done["talk"]["lines"]
     assert [line["text"] for line in lines[-2:]] == ["Who put the lamp out?", "The lamp is out."]
     assert [line["role"] for line in lines[-2:]] == ["user", "assistant"]
+    assert [line["name"] for line in lines[-2:]] == ["Ann", "Aria"]
     assert done["edit"]["documents"]
     seen = page.get(f"/plans/{lines[-1]['plan']}")
     assert any("Who put the lamp out?" in message["content"] for message in seen["messages"])
@@ -191,7 +192,10 @@ async def test_a_reply_can_be_stopped_and_what_has_arrived_is_kept() -> None:
             stopping = asyncio.create_task(studio.talk.stop())
     assert stopping is not None
     assert await stopping
-    assert found[-1][1]["talk"]["lines"][-1]["text"] == "Well then"
+    name, after = found[-1]
+    assert name == "stopped"
+    assert after["talk"]["lines"][-1]["text"] == "Well then"
+    assert after["talk"]["lines"][-1]["plan"]
 
 
 async def test_what_is_edited_during_a_reply_is_kept_and_so_is_the_reply() -> None:

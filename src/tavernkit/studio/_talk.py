@@ -85,7 +85,7 @@ class Talk:
         self._chat_id = ""
         """The document that the conversation was opened with."""
         self._stream: ReplyStream | None = None
-        self._busy = False
+        self._busy = self._stopped = False
         self._seen: LRUCache[tuple[str, str], str] = LRUCache(MAX_SEEN)
         """Ids of prompts by speaker and text."""
         self._said = 0
@@ -139,7 +139,7 @@ class Talk:
             text: What the user says; for ``speak`` who speaks, for ``quiet`` the prompt.
         """
         self.check_free()
-        self._busy = True
+        self._busy, self._stopped = True, False
         events: asyncio.Queue[Event] = asyncio.Queue()
         self._tools.report = events.put_nowait
         before = self._studio.workspace.state
@@ -157,15 +157,16 @@ class Talk:
                     reply += piece.finish_reason is not None
                 turn = stream.turn
             except (TavernKitError, asyncio.CancelledError) as error:
-                stopped = isinstance(error, asyncio.CancelledError)
-                if stopped and asyncio.current_task() is not None and _is_cancelled():
+                if isinstance(error, asyncio.CancelledError) and not self._stopped:
                     raise
                 self._note(conversation.last)
-                message = "the reply was stopped" if stopped else str(error)
-                code = "stopped" if stopped else str(getattr(error, "code", None) or "model_failed").lower()
                 self._busy = False
-                changed = self._write_back(conversation, "reply")
-                yield "error", {"error": {"message": message, "code": code}, **self._after(before, changed)}
+                after = self._after(before, self._write_back(conversation, "reply"))
+                if self._stopped:
+                    yield "stopped", after
+                else:
+                    code = str(getattr(error, "code", None) or "model_failed").lower()
+                    yield "error", {"error": {"message": str(error), "code": code}, **after}
                 return
             while not events.empty():
                 yield events.get_nowait()
@@ -186,6 +187,7 @@ class Talk:
         """Stop the current reply; the text so far is kept."""
         if self._stream is None:
             return False
+        self._stopped = True
         await self._stream.aclose()
         return True
 
@@ -348,8 +350,8 @@ class Talk:
             reasoning = extra.get("reasoning") if is_mapping(extra) else None
         else:
             text, role = str(line.get("data") or ""), "user" if line.get("role") == "user" else "assistant"
-            card = self._studio.workspace.state.one("card")
-            name = str(line.get("name") or ("" if role == "user" else card.title if card is not None else ""))
+            speaker = self._studio.workspace.state.one("persona" if role == "user" else "card")
+            name = str(line.get("name") or (speaker.title if speaker is not None else ""))
             swipes, at, reasoning = line.get("swipes"), line.get("swipeId"), None
             hidden = bool(line.get("disabled"))
         count = len(swipes) if is_list(swipes) else 0
@@ -456,11 +458,6 @@ def _only_message(one: Document, other: Document) -> bool:
     if one.kind != "turn" or not is_object(one.data) or not is_object(other.data):
         return False
     return {**one.data, "message": ""} == {**other.data, "message": ""}
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 _NOT_OF_RISU: Final = ("history", "message", "generation_type", "seed")

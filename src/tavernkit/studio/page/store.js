@@ -204,6 +204,10 @@ export async function settled() {
  */
 export function merge(out, started, follow = false) {
   const documents = new Map(state.documents);
+  if (out.documents.some(({ id, data }) => data === undefined && !documents.has(id))) {
+    void open(); // what the service changed was added by a call whose answer did not come here
+    return;
+  }
   if (follow) {
     for (const each of out.applied || []) {
       const document = documents.get(each.document);

@@ -1,7 +1,7 @@
 /** The chat, and the reply that streams in: apart from their view, so that they go on while another one is open. */
 
 import { get, post, stream } from "./api.js";
-import { attempt, merge, message, rebuild, settled, tell } from "./store.js";
+import { attempt, documentOf, merge, message, open, rebuild, settled, tell } from "./store.js";
 import { useEffect, useState } from "./vendor/preact.js";
 import { counted } from "./widgets.js";
 
@@ -34,6 +34,13 @@ export function useTalking() {
   return state;
 }
 
+/** @param {Talk} talk as the service describes it */
+async function take(talk) {
+  set({ talk });
+  // The chat of one program was copied for the other.
+  if (!documentOf(talk.chat)) await open();
+}
+
 /** @param {string} draft the message that is being written */
 export const setDraft = (draft) => set({ draft });
 
@@ -43,7 +50,7 @@ export const refresh = () =>
     if (state.coming) return;
     await settled();
     const talk = await get("/talk");
-    if (!state.coming) set({ talk });
+    if (!state.coming) await take(talk);
   });
 
 /** @param {string} event @param {any} data @param {string} kind */
@@ -56,6 +63,7 @@ function hear(event, data, kind) {
   }
   if (event === "tool") set({ tools: [...state.tools, data] });
   if (event === "done") set(kind === "impersonate" ? { draft: data.text } : { said: data.text });
+  if (event === "stopped") set({ said: "Stopped." });
   if (event === "error") set({ failure: data.error.message });
   if (data.talk) set({ talk: data.talk });
   if (data.edit) merge(data.edit, undefined, true);
@@ -101,6 +109,6 @@ export const alter = (op, index, words) =>
 /** Choose who answers. @param {string} model @param {string[] | null} lines what the scripted model says */
 export const chooseModel = (model, lines) =>
   attempt(async () => {
-    set({ talk: await post("/talk/model", { model, script: lines }) });
+    await take(await post("/talk/model", { model, script: lines }));
     if (lines) tell(`The scripted model says ${counted(lines.length, "reply", "replies")} in turn.`);
   });
