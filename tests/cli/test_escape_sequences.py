@@ -118,7 +118,7 @@ USAGE_ERRORS = {
 }
 COMPLAINTS = {
     *("lint", "lint_json", "lore_test", "lore_convert", "preset_convert", "test", "test_json"),
-    *("diff", "diff_books", "diff_presets"),
+    *("diff", "diff_books", "diff_presets", "doctor", "doctor_json"),
 }
 
 OWN_PROCESS = {"build", "chat"}

@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -220,8 +219,9 @@ def test_embeddings_count_too() -> None:
 
 
 def test_the_command_prints_what_was_used(
-    settings: dict[str, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    settings: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)  # readline sets it where it is loaded
     from tavernkit.server import create_app
     from tests.server.conftest import running
 

@@ -136,6 +136,8 @@ def _report_data_bank(state: SillyTavernState) -> None:
 def _report_guidance(state: SillyTavernState) -> None:
     context = state.context
     stored = context.settings.of_extension("cfg") or EMPTY_OBJECT
+    if not stored and "cfg_guidance_scale" not in context.metadata.source:
+        return
     found = Guidance.of(context.metadata, stored, file_stem(context.avatar_file))
     if found.in_use and (found.positive or found.negative):
         state.omit(Omission("guidance", "cfg_prompt", "only text completion uses it", "CFG prompts"))

@@ -204,7 +204,7 @@ class Matcher:
         self._timed_out: dict[JSRegex, None] = {}
         self._gave_up = False
         self._searched = 0
-        self._time = RegexTime()
+        self._time: RegexTime | None = None
         self._touched: set[int] = set()
         self.take_in([*haystack.sources, *haystack.injects])
 
@@ -319,6 +319,8 @@ class Matcher:
     def _search(self, regex: JSRegex, text: str) -> int | None:
         if regex in self._timed_out or self._gave_up or not self._may_search(text):
             return None
+        if self._time is None:
+            self._time = RegexTime()
         if not self._time.is_left():
             self._give_up()
             return None
