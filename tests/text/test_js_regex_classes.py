@@ -130,6 +130,8 @@ def test_what_is_compiled_elsewhere_finds_the_same(source: str, flags: str, text
     [
         (r"\P{RGI_Emoji}", "v"),
         (r"\p{RGI_Foo}", "v"),
+        (r"\p{RGI_Flag_Sequence}", "v"),
+        (r"[\p{RGI_Modifier_Sequence}]", "giv"),
         (r"\p{RGI_Emoji}", "u"),
         (r"[^\p{RGI_Emoji}]", "v"),
         (r"[\p{Nope}]", "iv"),

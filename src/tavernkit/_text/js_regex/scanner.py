@@ -15,9 +15,8 @@ MAX_CODE_POINT = 0x10FFFF
 
 STRING_PROPERTIES = frozenset(
     {
-        *("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_Modifier_Sequence", "RGI_Flag_Sequence", "RGI_Emoji"),
-        *("RGI_Emoji_Modifier_Sequence", "RGI_Emoji_Flag_Sequence", "RGI_Emoji_Tag_Sequence"),
-        "RGI_Emoji_ZWJ_Sequence",
+        *("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_Emoji", "RGI_Emoji_Modifier_Sequence"),
+        *("RGI_Emoji_Flag_Sequence", "RGI_Emoji_Tag_Sequence", "RGI_Emoji_ZWJ_Sequence"),
     }
 )
 """The properties of ``v`` mode that match strings: the engine writes each out as thousands of alternatives."""
