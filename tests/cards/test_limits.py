@@ -236,3 +236,12 @@ def test_what_is_read_in_one_call_counts_together() -> None:
     archive.read(archive.members[0])
     with pytest.raises(LimitExceededError, match="1000 bytes"):
         archive.read(archive.members[1])
+
+
+def test_the_text_chunks_of_a_picture_count_together() -> None:
+    """Each may inflate to two megabytes, and a picture may have 65,536 of them."""
+    chunk = encode_chunk(b"zTXt", b"chara\0\0" + zlib.compress(base64.b64encode(CARD.encode()) + b" " * 5_000))
+    assert load(png_with(*[chunk] * 5)).character.name
+    with pytest.raises(LimitExceededError, match="inflate to more than 20000 bytes") as refused:
+        load(png_with(*[chunk] * 5), limits=Limits(max_total_bytes=20_000))
+    assert refused.value.limit == "max_total_bytes"

@@ -74,7 +74,7 @@ class Limits:
     max_entry_bytes: int = MAX_ENTRY_BYTES
     """Bytes of one member of an archive, one embedded asset or one module (10 MiB)."""
     max_total_bytes: int = MAX_TOTAL_BYTES
-    """Bytes that are unpacked from an archive in one call (50 MiB)."""
+    """Bytes that are unpacked from an archive, or from the text chunks of a PNG, in one call (50 MiB)."""
     max_json_bytes: int = MAX_JSON_BYTES
     """Bytes of a JSON member of an archive (2 MiB)."""
     max_compression_ratio: int = MAX_COMPRESSION_RATIO

@@ -59,6 +59,8 @@ class PngContent:
     texts: list[CardText] = field(default_factory=list[CardText])
     assets: dict[str, Chunk] = field(default_factory=dict[str, Chunk])
     animated: bool = False
+    inflated: int = 0
+    """How many bytes compressed text chunks have grown by."""
     end: int = 0
     """The offset after IEND, or of the damage that ended the walk."""
 
@@ -111,6 +113,11 @@ def _take_text(stream: BinaryIO, chunk: Chunk, content: PngContent, limits: Limi
     if keyword.lower() in CARD_KEYWORDS:
         data = _text(stream, chunk, keyword, limits, warn)
         if data is not None:
+            content.inflated += max(len(data) - chunk.length, 0)
+            if content.inflated > limits.max_total_bytes:
+                raise LimitExceededError(
+                    f"PNG: the text chunks inflate to more than {limits.max_total_bytes} bytes", limit="max_total_bytes"
+                )
             content.texts.append(CardText(keyword.lower(), chunk, data))
     elif keyword.startswith(ASSET_PREFIX) and chunk.kind == b"tEXt":
         content.assets[keyword.removeprefix(ASSET_PREFIX).removeprefix(":")] = chunk
