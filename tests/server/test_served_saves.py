@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from tavernkit._values import JsonObject
 from tavernkit.risu_ai import Save
+from tavernkit.server import ServerConfig
+from tavernkit.server.backups import export_all, import_save
 from tavernkit.server.import_records import Progress
 from tavernkit.server.import_sources import save_work
 from tavernkit.server.served_folders import import_work
@@ -108,3 +111,13 @@ async def test_presets_of_another_save_with_the_same_name_are_others(client: Cli
     other = {**DATABASE, "characters": [], "modules": []}
     result = await begin(client, tmp_path / "other.bin", other)
     assert result["imported"] == {"preset": 2, "persona": 1}
+
+
+def test_an_export_has_the_items_of_a_save_and_no_records_of_its_import(settings: Any, tmp_path: Path) -> None:
+    Save.from_json(copy.deepcopy(DATABASE)).save(tmp_path / "save.bin")
+    config = ServerConfig.model_validate({**settings, "example": False})
+    assert import_save(config, tmp_path / "save.bin")["warnings"] == []
+    counts = export_all(config, tmp_path / "all.zip")
+    assert counts == {"character": 1, "group": 1, "module": 1, "preset": 2, "persona": 1, "session": 1, "settings": 1}
+    with zipfile.ZipFile(tmp_path / "all.zip") as archive:
+        assert {name.split("/")[0] for name in archive.namelist() if name.endswith(".txt")} == set()

@@ -22,6 +22,7 @@ from tavernkit.server.accounts import Accounts, period, usage_report
 from tavernkit.server.chat_files import chat_file
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.file_marks import is_mark
 from tavernkit.server.import_records import Progress
 from tavernkit.server.import_sources import EXPORT_MARK, find_work, save_work
 from tavernkit.server.keys import ADMIN_OWNER, LOCAL, Allowance, KeyInfo, Keys, Scope
@@ -121,6 +122,8 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
             async with database.read() as connection:
                 for kind in KINDS:
                     for info in await all_items(connection, kind):
+                        if is_mark(info):
+                            continue
                         suffix = Path(info.filename).suffix
                         archive.writestr(f"{kind}s/{info.id}{suffix}", await item_file(connection, kind, info.id))
                         counts[kind] = counts.get(kind, 0) + 1

@@ -13,7 +13,7 @@ from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.risu_ai import RisuChat
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.server.storage.chats import ChatState
-from tavernkit.server.storage.items import infos, item_file, save_item
+from tavernkit.server.storage.items import ItemInfo, infos, item_file, save_item
 from tavernkit.server.storage.statements import change
 from tavernkit.server.storage.tables import Chat
 from tavernkit.server.stored_folders import FILE, file_id
@@ -99,6 +99,11 @@ async def item_of(connection: AsyncConnection, name: str) -> ItemMark | None:
     """Return what something in a save has become."""
     digest, _, item_id = (await _noted(connection, _ITEMS, name) or "").partition(" ")
     return ItemMark(item_id, digest) if item_id else None
+
+
+def is_mark(info: ItemInfo) -> bool:
+    """Return True for an item that only records what files have become."""
+    return info.kind == FILE and info.filename in (f"{_SESSIONS}.txt", f"{_ITEMS}.txt")
 
 
 async def _note(connection: AsyncConnection, index: str, name: str, value: str) -> None:
