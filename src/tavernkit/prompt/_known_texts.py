@@ -18,6 +18,9 @@ from tavernkit.prompt._steady_texts import SHORT_TEXT, STEADY_KINDS, has_one_bra
 Blocks: TypeAlias = Sequence[tuple[int, Block, object]]
 """Some blocks of a plan: the index of each in it, the block, and its line, or the slot that it shares with others."""
 
+MAX_TEXTS = 1000
+"""Of so many texts, only those of the last map are kept."""
+
 _OF_THE_TURN = frozenset(
     {
         *("history", "message", "variables", "clock", "seed", "drawn_seed", "random", "warn", "instrumenter", "data"),
@@ -184,7 +187,7 @@ class KnownTexts:
         kept = [origin for origin in given if origin.kind in STEADY_KINDS]
         found = {key: known for key, known in texts.items() if known is not None}
         last = self._last_with(inputs)
-        if last is not None:
+        if last is not None and len(last.texts) < MAX_TEXTS:
             # What has no room in one turn may come back in another.
             others = [(key, known) for key, known in last.texts.items() if not isinstance(key[0], int)]
             found = {key: known for key, known in others if key not in texts and not known.depends} | found
