@@ -249,3 +249,24 @@ def test_words_that_a_macro_takes_from_an_old_line_lead_to_it() -> None:
     places = found.where("Who keeps the lamp of Eldoria?")
     assert len(places) == 2
     assert all("chat:chat/2/mes" in {source.id for span in place.spans for source in span.sources} for place in places)
+
+
+def test_lines_without_a_form_are_built_again_only_once(builds: list[object]) -> None:
+    """A script that writes into every line: no line shows how the others are written, but each stays as it is."""
+    script = {
+        "scriptName": "sigh",
+        "placement": [1, 2],
+        "promptOnly": True,
+        "findRegex": "/^/",
+        "replaceString": "Hm. ",
+    }
+    scripts = st.RegexScripts.from_settings({"regex": [script]})
+    said = [{"role": ("user", "assistant")[line % 2], "content": f"So says {line}."} for line in range(40)]
+    build = silly_tavern()
+    for count in (30, 32, 34):
+        plan = build("And now?", said[:count], regex_scripts=scripts)
+        builds.clear()
+        found = checked(plan)
+        assert found.exact
+        assert len(builds) <= (2 if count == 30 else 1)
+    assert len(found.where("Hm. So says")) == 34

@@ -82,7 +82,7 @@ class _LastMap:
     inputs: TurnInputs
     plan: Plan
     texts: Mapping[tuple[object, str], KnownText]
-    forms: Mapping[object, LineForm | None]
+    forms: Mapping[object, LineForm]
     slots: set[object]
     given: Sequence[Origin]
 
@@ -95,8 +95,10 @@ class KnownTexts:
         self._compared: tuple[TurnInputs, _LastMap, bool] | None = None
         self.lines: Mapping[int, KnownLine] = {}
         """Lines that were in the plan of the last map, by the ids of their blocks."""
+        self.formless: set[object] = set()
+        """Kinds of lines that have no form."""
 
-    def forms(self, inputs: TurnInputs | None) -> Mapping[object, LineForm | None]:
+    def forms(self, inputs: TurnInputs | None) -> Mapping[object, LineForm]:
         """Return the forms of lines that are known, by the kinds of lines that they are for.
 
         Args:
@@ -160,7 +162,7 @@ class KnownTexts:
         contents: Sequence[str],
         blocks: Blocks,
         before: Mapping[int, KnownText],
-        forms: Mapping[object, LineForm | None],
+        forms: Mapping[object, LineForm],
         given: Iterable[Origin],
     ) -> None:
         """Keep the texts of a map.

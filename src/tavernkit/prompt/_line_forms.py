@@ -108,12 +108,16 @@ class WrittenLines:
     """Lines that are not sent as they are stored, by the forms in which they are written.
 
     Args:
-        forms: Forms that are known, by the kinds of lines that they are for; None for a kind that has no form.
+        forms: Forms that are known, by the kinds of lines that they are for.
+        formless: Kinds that have no form; those that are found are added.
         lines: The lines, with the indices of their blocks in the plan.
     """
 
-    def __init__(self, forms: Mapping[object, LineForm | None], lines: Iterable[tuple[int, KnownLine]]) -> None:
+    def __init__(
+        self, forms: Mapping[object, LineForm], formless: set[object], lines: Iterable[tuple[int, KnownLine]]
+    ) -> None:
         self.forms = dict(forms) if len(forms) < MAX_FORMS else {}
+        self._formless = formless
         self.alike: list[KnownLine] = []
         """Lines that need not be built: their forms are known, or will be those of their examples."""
         self.examples: list[tuple[int, KnownLine]] = []
@@ -124,9 +128,9 @@ class WrittenLines:
         for number, line in lines:
             kinds.setdefault(line.kind, []).append((number, line))
         for kind, members in kinds.items():
-            if self.forms.get(kind) is not None:
+            if kind in self.forms:
                 self.alike += [line for _, line in members]
-            elif kind in self.forms or 1 < len(members) < FEW_LINES:
+            elif kind in formless or 1 < len(members) < FEW_LINES:
                 self.single += members
             else:
                 self.examples.append(members[-1])
@@ -142,7 +146,13 @@ class WrittenLines:
         """
         for number, line in self.examples:
             words, name = origins(line)
-            self.forms[line.kind] = form_of(contents[number], line.block.content.index(words.text), words, name)
+            form = form_of(contents[number], line.block.content.index(words.text), words, name)
+            if form is not None:
+                self.forms[line.kind] = form
+                continue
+            if len(self._formless) >= MAX_FORMS:
+                self._formless.clear()
+            self._formless.add(line.kind)
         return self._fill()
 
     def _fill(self) -> bool:

@@ -117,7 +117,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         known_texts = self.services.known_texts
         steady = has_own_chat(context, built)
         inputs = turn_inputs(built, plan, lines) if steady else None
-        texts = LineTexts(context, built, lines, plan, known_texts.lines, known_texts.forms(inputs))
+        texts = LineTexts(context, built, lines, plan, known_texts, known_texts.forms(inputs))
         entries = EntryTexts(context, self.services)
         known_texts.lines = texts.known
 

@@ -9,7 +9,7 @@ from tavernkit._text.traced import Origin, collected, give, trace
 from tavernkit._values import is_mapping
 from tavernkit.cards._character import fields_home
 from tavernkit.prompt._block import Block
-from tavernkit.prompt._known_texts import TurnInputs
+from tavernkit.prompt._known_texts import KnownTexts, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._traced_inputs import escaped, traced_text
@@ -52,8 +52,8 @@ class LineTexts:
         built: SillyTavernContext,
         lines: Sequence[ChatMessage],
         plan: ChatPlan,
-        before: Mapping[int, KnownLine],
-        forms: Mapping[object, LineForm | None],
+        known_texts: KnownTexts,
+        forms: Mapping[object, LineForm],
     ) -> None:
         """Find the lines that are in a plan unchanged, and those that are written alike.
 
@@ -62,7 +62,7 @@ class LineTexts:
             built: The same after hooks changed them.
             lines: The chat as the build saw it.
             plan: The plan.
-            before: Lines of another plan, by the ids of their blocks.
+            known_texts: What the last map left.
             forms: Forms of lines that are known.
         """
         self.lines = lines
@@ -90,7 +90,7 @@ class LineTexts:
         written: list[tuple[int, KnownLine]] = []
         for number, block in enumerate(plan.blocks):
             key = id(block)
-            line = before.get(key)
+            line = known_texts.lines.get(key)
             if (
                 line is None
                 or line.block is not block
@@ -118,7 +118,7 @@ class LineTexts:
                 self.changed.add(line.place)
                 if block.enabled:
                     self.others.append((number, block, line.place))
-        self.written = WrittenLines(forms, written)
+        self.written = WrittenLines(forms, known_texts.formless, written)
         """Lines that are not sent as they are stored, and not known from another plan."""
         self.whole.update((id(line.block), line) for line in self.written.alike)
         self.others += [(number, line.block, line.place) for number, line in self.written.single]
