@@ -28,7 +28,7 @@ from tavernkit.server.stored_folders import (
     named_files,
     read_folder,
 )
-from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
+from tavernkit.silly_tavern._files.personas import choose_persona
 from tavernkit.silly_tavern._world_info.selection import character_book_names
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
@@ -90,7 +90,7 @@ class Cast:
         return next((each for each, bundle in self.members.items() if bundle.character.name == named), None)
 
     @property
-    def opened_persona(self) -> ChosenPersona | None:
+    def opened_persona(self) -> st.ChosenPersona | None:
         """The folder's persona for a chat that chooses none: connected, by default, or in use; None with a choice."""
         if self.folder is None or self.persona is not None:
             return None
@@ -337,7 +337,7 @@ def _book_names(folder: StoredFolder, values: dict[Ref, object]) -> set[str]:
     return names
 
 
-def persona_of(folder: StoredFolder, opened_by: str) -> ChosenPersona:
+def persona_of(folder: StoredFolder, opened_by: str) -> st.ChosenPersona:
     """Return the persona that a new chat of a folder is opened with.
 
     Args:
