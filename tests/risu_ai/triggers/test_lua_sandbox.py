@@ -223,3 +223,9 @@ def test_a_key_that_is_no_text_or_number_fails_in_the_script(key: str) -> None:
     code = f"function onStart(id) upsertLocalLoreBook(id, 'a', 'b', {{[{key}] = 1}}) end"
     (warning,) = run(lua(code)).warnings
     assert "for a key" in warning
+
+
+@pytest.mark.parametrize("value", ["{}", "nil", "setmetatable({}, {__name = 'x'})"])
+def test_an_error_that_is_no_text_is_told_as_well(value: str) -> None:
+    (warning,) = run(lua(f"function onStart(id) error({value}) end")).warnings
+    assert warning.endswith("failed in its Lua script: it raised an error without a message")

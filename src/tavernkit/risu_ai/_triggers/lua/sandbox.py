@@ -167,7 +167,7 @@ class LuaSandbox:
             return reply["value"]
         stopped = reply.get("stopped")
         if stopped is None:
-            raise TriggerFailedError(reply["error"], kind="Error")
+            raise TriggerFailedError(reply["error"] or "it raised an error without a message", kind="Error")
         raise self._stopped(OUT_OF_MEMORY if stopped == "memory" else self._out_of_time(call))
 
     def _reply(self, call: LuaCall, request: dict[str, object]) -> dict[str, Any]:
