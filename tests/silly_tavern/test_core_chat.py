@@ -67,7 +67,9 @@ def test_files_come_before_the_text_and_titles_behind():
     core = core_chat([line("m", extra=extra)], generation_type="normal", with_tools=False)
     missing: list[object] = []
 
-    def file_text(_message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
+    def file_text(
+        _message: CoreMessage, files: Sequence[Mapping[str, object]]
+    ) -> tuple[str, Sequence[Mapping[str, object]]]:
         return attached_text(files, {}, lambda file: missing.append(file["name"]))
 
     prepare_texts(core, range(len(core)), generation_type="normal", scripts=None, file_text=file_text)
