@@ -47,6 +47,9 @@ MAX_DATABASE_DEPTH = 512
 MAX_DATABASE_BLOCKS = 100_000
 """Blocks of a database file."""
 
+MAX_BLOCK_SEARCHES = 16
+"""How often reading goes back into a damaged block, whose length is wrong, to find the next."""
+
 MAX_BACKUP_ENTRIES = 200_000
 """Entries of a local backup."""
 

@@ -376,6 +376,104 @@ def test_a_damaged_block_costs_that_block() -> None:
         load(data, salvage=False)
 
 
+def test_a_file_cut_in_its_root_gives_the_settings_before_the_cut() -> None:
+    stored = {**STORED, "maxContext": 4321}
+    data = encode_database(stored, blocks=True)
+    at = data.index(b"4321") + 2  # half of a number looks like a whole one
+    log = WarningLog()
+    save = load(data[:at], warn=log)
+    assert save.database["username"] == "Ann"
+    assert save.database["custom"] == {"kept": [1, None]}
+    assert save.database["maxContext"] == 4000
+    assert "up to 'custom'" in log.messages[0]
+    assert "characters, presets or modules, they are lost" in log.messages[1]
+    with pytest.raises(DatabaseError):
+        load(data[:at], salvage=False)
+
+
+@pytest.mark.parametrize("damage", ["lost", "added", "too long", "too short", "beyond the end", "name"])
+@pytest.mark.parametrize("nested_at", range(100, 140, 5))
+def test_blocks_behind_a_damaged_root_are_found_without_its_length(damage: str, nested_at: int) -> None:
+    stored = {"first": "a" * nested_at, "nested": {"a": [{"b": "\0\1"}]}, **STORED, "filler": "x" * 70_000}
+    data = bytearray(encode_database(stored, blocks=True))
+    length = data.index(b"root") + 4
+    if damage == "lost":
+        del data[data.index(b"Be brief") : data.index(b"Be brief") + 3]
+    elif damage == "added":
+        data[data.index(b"Be brief") : data.index(b"Be brief")] = b"junk"
+    elif damage == "name":
+        data[length - 5] = 9
+    else:
+        data[length : length + 4] = struct.pack("<I", {"too long": 71_500, "too short": 90}.get(damage, 2**31))
+    log = WarningLog()
+    save = load(bytes(data), warn=log)
+    assert [each.name for each in save.characters] == ["Mira", "Forge"]
+    assert [preset.name for preset in save.presets] == ["one", "two"]
+    assert len(log.messages) == 1 + (damage == "name")
+    assert "seems wrong: the next block was found at byte" in log.messages[0]
+    if damage != "name":  # the text of the root is whole
+        assert save.database["custom"] == {"kept": [1, None]}
+
+
+def test_a_root_with_broken_text_gives_the_settings_before_it() -> None:
+    data = encode_database(STORED, blocks=True).replace(b'"custom"', b'"custom\x02')
+    log = WarningLog()
+    save = load(data, warn=log)
+    assert save.database["personaPrompt"] == "Ann counts."
+    assert "custom" not in save.database
+    assert [each.name for each in save.characters] == ["Mira", "Forge"]
+    assert len(log.messages) == 1
+    assert "the root block 'root' at byte 9 is read in part" in log.messages[0]
+
+
+@pytest.mark.parametrize("place", ["checksum", "content"])
+def test_a_compressed_block_is_read_up_to_the_damage(place: str) -> None:
+    filler = random.Random(0).randbytes(3000).hex()
+    root = bytearray(gzip.compress(json.dumps({"username": "Ann", "filler": filler, "mainPrompt": "x"}).encode()))
+    root[{"checksum": -8, "content": -300}[place]] ^= 0xFF
+    whole = encode_database({"characters": STORED["characters"]}, blocks=True)
+    rest = whole[whole.index(b"\4\0\6preset") :]
+    log = WarningLog()
+    save = load(BLOCKS + b"\1\1\4root" + struct.pack("<I", len(root)) + root + rest, warn=log)
+    assert [each.name for each in save.characters] == ["Mira", "Forge"]
+    assert save.database["username"] == "Ann"
+    assert (save.database["mainPrompt"] == "x") == (place == "checksum")
+    assert len(log.messages) == 1
+
+
+def test_presets_before_the_damage_are_read() -> None:
+    data = encode_database(STORED, blocks=True).replace(b'"Be long."', b"Be long.  ")
+    log = WarningLog()
+    assert [preset.name for preset in load(data, warn=log).presets] == ["one"]
+    assert "behind its first 1 items" in log.messages[0]
+
+
+def test_a_block_of_an_unknown_kind_is_reported() -> None:
+    data = encode_database(STORED, blocks=True).replace(b"\2\0\2c1", b"B\0\2c1")
+    log = WarningLog()
+    assert [each.name for each in load(data, warn=log).characters] == ["Forge"]
+    assert log.messages[0].startswith("the 66 block 'c1' at byte ")
+
+
+def test_searches_for_blocks_are_bounded() -> None:
+    claims_all = b"\2\0\1a" + struct.pack("<I", 2**31) + b'{"'
+    data = BLOCKS + claims_all * 1000 + encode_database(STORED, blocks=True)[len(BLOCKS) :]
+    log = WarningLog()
+    assert not load(data, warn=log).characters
+    assert len(log.messages) < 60
+
+
+def test_a_packed_database_cut_before_its_characters_gives_its_settings() -> None:
+    data = MARK + b"\7" + pack({**{key: each for key, each in STORED.items() if key != "characters"}, "characters": []})
+    log = WarningLog()
+    save = load(data[:-20], warn=log)
+    assert save.database["username"] == "Ann"
+    assert not save.characters
+    assert "the characters are behind the damage, and are missing" in log.messages
+    with pytest.raises(DatabaseError):
+        load(data[:-20], salvage=False)
+
+
 def test_a_cut_backup_says_where_and_how_much_is_missing() -> None:
     data = backup() + struct.pack("<I", 5) + b"a.png" + struct.pack("<I", 10) + b"1234"
     log = WarningLog()

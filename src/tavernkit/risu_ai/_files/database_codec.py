@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
@@ -14,8 +14,10 @@ from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards._json_text import check_depth
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai._files.compression import CompressionError, decompress, gunzip, salvage
+from tavernkit.risu_ai._files.damaged_blocks import find_block, whole_parts
 from tavernkit.risu_ai._files.message_pack import MessagePackError, Packed, as_double, pack, read_packed
 from tavernkit.risu_ai._limits import (
+    MAX_BLOCK_SEARCHES,
     MAX_DATABASE_BLOCKS,
     MAX_DATABASE_DEPTH,
     MAX_UNPACKED_DATABASE,
@@ -43,6 +45,9 @@ BUILT_IN_PRESET: Mapping[str, Packed] = {"name": "Default"}
 class DatabaseError(FileFormatError):
     """The bytes are not a RisuAI database, or too damaged to be read."""
 
+
+_SIGNS = ("characters", "formatversion", "username", "mainPrompt", "botPresets")
+"""Keys of which every database has one; a file without RisuAI's mark must have the first."""
 
 _Problem = (MessagePackError, CompressionError, ValueError)
 
@@ -128,9 +133,13 @@ class Decoder:
                 found = read_packed(data, salvage=True, max_depth=MAX_DATABASE_DEPTH, undefined=self.undefined)
             except MessagePackError:
                 continue
-            if isinstance(found.value, dict) and "characters" in found.value:
-                self.warn(f"the database is damaged ({found.problem or first}): all up to byte {found.end} was read")
-                return found.value
+            value = found.value
+            if not isinstance(value, dict) or not any(key in value for key in (_SIGNS if version else _SIGNS[:1])):
+                continue
+            self.warn(f"the database is damaged ({found.problem or first}): all up to byte {found.end} was read")
+            if "characters" not in value:
+                self.warn("the characters are behind the damage, and are missing")
+            return value
         return None
 
 
@@ -142,10 +151,10 @@ def _as_database(value: object) -> Database:
 
 def parse(data: bytes) -> Packed:
     """Read JSON as JavaScript does; bytes that are not UTF-8 become U+FFFD, a byte order mark is dropped."""
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = _text(data)
     check_depth(text, MAX_DATABASE_DEPTH, what="the database")
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
+        return _JSON.decode(text)
     except RecursionError as error:
         raise LimitExceededError(
             "the database nests too deeply for this process", limit="MAX_DATABASE_DEPTH"
@@ -161,14 +170,27 @@ def _integer(digits: str) -> float:
     return as_double(int(digits)) if len(digits) < 300 else float(digits)
 
 
+_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
 @dataclass(slots=True)
 class _Block:
     kind: int
     name: str
     body: bytes
     offset: int
+    start: int = 0
+    """Where the body begins in the file."""
     compressed: bool = False
     cut: bool = False
+
+    @property
+    def is_remote(self) -> bool:
+        return self.start == 0
 
     def __str__(self) -> str:
         return f"the {_NAMES.get(self.kind, str(self.kind))} block {self.name[:80]!r} at byte {self.offset}"
@@ -181,12 +203,15 @@ class _Blocks:
         self._decoder = decoder
         self._database: Database = {}
         self._directory: list[str] = []
+        self._remotes = deque[_Block]()
+        self._searches = 0
 
     def read(self, data: bytes) -> Database:
-        waiting = deque(self._blocks(data))
-        count, names = 0, set[str]()
-        while waiting:
-            block = waiting.popleft()
+        at, count, names = len(BLOCKS), 0, set[str]()
+        while at < len(data) or self._remotes:
+            block = _block(data, at) if at < len(data) else self._remotes.popleft()
+            if not block.is_remote:
+                at = block.start + len(block.body)
             count += 1
             if count > MAX_DATABASE_BLOCKS:
                 raise LimitExceededError(
@@ -194,23 +219,20 @@ class _Blocks:
                 )
             names.add(block.name)
             if block.kind not in PARSED:
-                continue
-            body = self._body(block)
-            if body is None:
+                if block.kind > REMOTE:
+                    self._decoder.warn(f"{block} is left out: there is no such kind of block")
                 continue
             try:
-                value = parse(body)
+                self._add(block.kind, parse(_unpacked(block)))
             except LimitExceededError:
                 raise
             except ValueError as error:
-                if not self._decoder.salvage:
+                if self._decoder.salvage:
+                    at = self._rescue(data, block, at, error)
+                elif isinstance(error, CompressionError):
+                    self._decoder.warn(f"{block} is left out: {error}")
+                else:
                     raise MessagePackError(f"{block} is damaged: {error}") from error
-                self._decoder.warn(f"{block} is left out: it is {'cut off' if block.cut else 'damaged'} ({error})")
-                continue
-            if block.kind == REMOTE:
-                waiting.extend(self._remote(value))
-            else:
-                self._add(block.kind, value)
         for name in self._directory:
             if name not in names:
                 self._decoder.warn(f"the file has no block {name[:80]!r}, which its directory names")
@@ -219,43 +241,67 @@ class _Blocks:
             self._database |= {"botPresets": [dict(BUILT_IN_PRESET)], "botPresetsId": 0}
         return self._database
 
-    def _blocks(self, data: bytes) -> Iterator[_Block]:
-        at = len(BLOCKS)
-        while at < len(data):
-            start = at
-            # Bytes that are missing count as zero.
-            kind, compressed, size = data[at], data[at + 1 : at + 2] == b"\1", (data[at + 2 : at + 3] or b"\0")[0]
-            name = data[at + 3 : at + 3 + size].decode("utf-8", "replace")
-            at += 3 + size
-            length = int.from_bytes(data[at : at + 4], "little")
-            at += 4
-            body = data[at : at + length]
-            yield _Block(kind, name, body, start, compressed, cut=len(body) < length or at > len(data))
-            at += length
-
-    def _body(self, block: _Block) -> bytes | None:
-        if not block.compressed:
-            return block.body
+    def _rescue(self, data: bytes, block: _Block, end: int, error: ValueError) -> int:
+        """Add what can be read of a damaged block, and return where the next begins."""
+        found = end if block.is_remote else self._next(data, block, end)
+        if found != end:
+            block.body, block.cut = data[block.start : found], False
+            behind = (
+                f"the next block was found at byte {found}" if found < len(data) else "no block was found behind it"
+            )
+            self._decoder.warn(f"the length of {block} seems wrong: {behind}")
+        body = salvage(block.body, MAX_UNPACKED_DATABASE) if block.compressed else block.body
         try:
-            return gunzip(block.body, MAX_UNPACKED_DATABASE)
-        except CompressionError as error:
-            self._decoder.warn(f"{block} is left out: {error}")
-            return None
+            self._add(block.kind, parse(body))
+        except LimitExceededError:
+            raise
+        except ValueError as damage:
+            self._add_part(block, body, error if found == end else damage)
+        else:
+            if found == end:
+                self._decoder.warn(f"{block} is damaged ({error}), but all of its text was read")
+        return found
 
-    def _remote(self, value: Packed) -> list[_Block]:
-        """Read a block that is stored in a separate file, after all others."""
+    def _next(self, data: bytes, block: _Block, end: int) -> int:
+        """Find the block after one whose length may be wrong."""
+        found = find_block(data, block.offset + 1)
+        if found < end:  # what is behind is read again, which may not go on without end
+            self._searches += 1
+            if self._searches > MAX_BLOCK_SEARCHES:
+                return end
+        return found
+
+    def _add_part(self, block: _Block, body: bytes, error: ValueError) -> None:
+        """Add the settings, presets or modules before the damage; a part of a character would be another character."""
+        found, last = whole_parts(_text(body), _JSON)
+        problem = f"it is {'cut off' if block.cut else 'damaged'} ({error})"
+        if block.kind in (CHARACTER, REMOTE) or not found or is_mapping(found) != (block.kind == ROOT):
+            self._decoder.warn(f"{block} is left out: {problem}")
+        else:
+            self._add(block.kind, found)  # pyright: ignore[reportArgumentType]  # parsed JSON
+            what = f"settings, up to {last[:80]!r}" if block.kind == ROOT else "items"
+            self._decoder.warn(f"{block} is read in part: {problem} behind its first {len(found)} {what}")
+        if block.cut:
+            self._decoder.warn(
+                f"nothing is behind {block}: if there were characters, presets or modules, they are lost"
+            )
+
+    def _add_remote(self, value: Packed) -> None:
+        """Add a block that is stored in a separate file, after all others."""
         name, kind = (value.get("name"), value.get("type")) if isinstance(value, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(kind, int):
-            return []
+            return
         found = self._decoder.remote(name)
         if found is None:
             self._decoder.warn(f"remotes/{name[:80]}.local.bin is missing, and so is its content")
-            return []
-        return [_Block(int(kind), name, found, 0)]
+            return
+        self._remotes.append(_Block(int(kind), name, found, 0))
 
     def _add(self, kind: int, value: Packed) -> None:
         database = self._database
-        if kind == CHARACTER:
+        if kind == REMOTE:
+            self._add_remote(value)
+        elif kind == CHARACTER:
             characters = database.get("characters")
             if not isinstance(characters, list):
                 characters = database["characters"] = []
@@ -270,6 +316,28 @@ class _Blocks:
             for key, item in value.items():
                 if not key.startswith("__") and not truthy(database.get(key)):
                     database[key] = item  # pyright: ignore[reportArgumentType]  # parsed JSON
+
+
+def _block(data: bytes, at: int) -> _Block:
+    # Bytes that are missing count as zero.
+    kind, compressed, size = data[at], data[at + 1 : at + 2] == b"\1", (data[at + 2 : at + 3] or b"\0")[0]
+    name = at + 3
+    start = name + size + 4
+    length = int.from_bytes(data[name + size : start], "little")
+    body = data[start : start + length]
+    return _Block(
+        kind,
+        data[name : name + size].decode("utf-8", "replace"),
+        body,
+        at,
+        start=start,
+        compressed=compressed,
+        cut=len(body) < length or start > len(data),
+    )
+
+
+def _unpacked(block: _Block) -> bytes:
+    return gunzip(block.body, MAX_UNPACKED_DATABASE) if block.compressed else block.body
 
 
 def encode_database(database: Mapping[str, object], *, blocks: bool = False) -> bytes:
