@@ -21,6 +21,7 @@ from tavernkit.budget import (
     get_tokenizer,
     load_file_tokenizer,
 )
+from tavernkit.budget import _tokenizers as tokenizers
 from tavernkit.budget._estimator import CountCache
 from tavernkit.budget._file_tokenizer import splintr_codec
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
@@ -224,6 +225,22 @@ class TestFiles:
         path.unlink()
         assert load_file_tokenizer(str(path)) is first
         assert first.decode(first.encode("hi the rer")) == "hi the rer"
+
+    def test_a_very_long_text_is_encoded_in_parts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        tokenizer = FileTokenizer(write_tokenizer(tmp_path / "tokenizer.json"))
+        parts: list[str] = []
+        encode = tokenizer._encode
+
+        def watched(text: str):
+            parts.append(text)
+            return encode(text)
+
+        text = "hi the the the"
+        whole = tokenizer.encode(text)
+        monkeypatch.setattr(tokenizer, "_encode", watched)
+        monkeypatch.setattr(tokenizers, "MAX_PART_CHARACTERS", 8)
+        assert tokenizer.encode(text) == whole
+        assert parts == ["hi the", " the the"]
 
     def test_without_the_tokenizers_package_the_same_ids_come_out(self, tmp_path: Path) -> None:
         path = write_tokenizer(tmp_path / "tokenizer.json")

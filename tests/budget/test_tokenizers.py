@@ -84,6 +84,10 @@ def test_a_very_long_text_is_never_given_to_the_engine_as_a_whole(name: str, mon
     watched._flat = None
     assert watched.count(words) == exact[0]
     assert abs(watched.count(word) - exact[1]) <= 10
+    assert abs(len(watched.encode(word)) - exact[1]) <= 10
+    if name == "cl100k_base":
+        assert watched.encode(words) == tokenizer._core.encode_ordinary(words)
+        assert watched.decode(watched.encode(word)) == word
     assert 0 < longest <= 1000
 
 

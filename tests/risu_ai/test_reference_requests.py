@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tavernkit.budget import get_tokenizer
+from tavernkit.budget._limits import MAX_PART_CHARACTERS
 from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import Builder, RequestRules, RisuRequest, Settings, reference_request
@@ -179,6 +181,13 @@ def test_biases_are_expanded_and_those_of_the_character_follow():
     assert plan.rules.bias == (("Mira", 3), ("\n", -5), ("[[7]]", 2))
     assert plan.to_request(warn=log)["logit_bias"] == {"7": 2, "198": -5, "44": 3, "2633": 3}
     assert not any("bias" in message for message in log.messages)
+
+
+def test_a_very_long_bias_is_sent_too():
+    settings = Settings.from_json({"aiModel": "gpt4o", "bias": [[" ab" * (MAX_PART_CHARACTERS // 3 + 1), 3]]})
+    plan = Builder(**inputs(settings=settings, warn=WarningLog())).build(message="Hi")
+    (token,) = get_tokenizer("o200k_base").encode(" ab")
+    assert plan.to_request(warn=WarningLog())["logit_bias"] == {str(token): 3}
 
 
 def test_a_bias_may_be_a_text_if_tokens_are_known():

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, cast
 from tavernkit._values import LRUCache, is_object
 from tavernkit.budget._limits import FILE_TOKENIZER_CACHE_SIZE
 from tavernkit.budget._tokenization import Tokenization
-from tavernkit.budget._tokenizers import count_in_parts, without_lone_surrogates
+from tavernkit.budget._tokenizers import count_in_parts, encode_in_parts, without_lone_surrogates
 
 
 class FileTokenizer:
@@ -32,8 +32,8 @@ class FileTokenizer:
         return count_in_parts(text, lambda part: len(self._encode(part).ids))
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids."""
-        return self._encode(text).ids
+        """Return the token ids; a very long text is split into parts, at whose ends ids may differ."""
+        return encode_in_parts(text, lambda part: self._encode(part).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text."""

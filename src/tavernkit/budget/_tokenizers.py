@@ -116,7 +116,9 @@ class BundledTokenizer:
             return len(self.encode(text))
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids."""
+        """Return the token ids; a very long text is split into parts, at whose ends ids may differ."""
+        if len(text) > MAX_PART_CHARACTERS:
+            return encode_in_parts(text, self.encode)
         try:
             return self._ordinary(text)
         except TypeError:
@@ -212,6 +214,13 @@ def count_in_parts(text: str, count: Callable[[str], int]) -> int:
     Tokenizers take more than a hundred bytes per character, and end the process if there are none.
     """
     return count(text) if len(text) <= MAX_PART_CHARACTERS else sum(map(count, _parts(text)))
+
+
+def encode_in_parts(text: str, encode: Callable[[str], list[int]]) -> list[int]:
+    """Return the token ids of a text; if it is very long, of its parts, as in ``count_in_parts()``."""
+    if len(text) <= MAX_PART_CHARACTERS:
+        return encode(text)
+    return [token_id for part in _parts(text) for token_id in encode(part)]
 
 
 def _parts(text: str) -> Iterator[str]:

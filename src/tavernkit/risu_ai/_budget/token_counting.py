@@ -8,6 +8,7 @@ from functools import cache
 from tavernkit._values import FrozenJson, is_mapping
 from tavernkit.budget._adapters import ModelAdapter
 from tavernkit.budget._estimator import TokenEstimator, default_estimator
+from tavernkit.budget._tokenizers import get_tokenizer
 from tavernkit.prompt._inputs import Estimator
 from tavernkit.risu_ai._cbs.models import model_info
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
@@ -84,11 +85,9 @@ class MessageCounter:
 
 def encoder(model: str) -> Callable[[str], Sequence[int]] | None:
     """Return a function that gives the token ids of a text; None if the model's ids are not known."""
-    if model_info(model).tokenizer not in _EXACT:
-        return None
-    tokenizer = _estimator(model)
-    assert isinstance(tokenizer, TokenEstimator)
-    return lambda text: tokenizer.tokenize(text, model).ids or ()
+    number = model_info(model).tokenizer
+    name = _TOKENIZERS[number] if number in _EXACT else None
+    return None if name is None else lambda text: get_tokenizer(name).encode(text)
 
 
 def _estimator(model: str) -> Estimator:

@@ -21,6 +21,7 @@ from tavernkit.budget._file_tokenizer import load_file_tokenizer
 from tavernkit.budget._tokenizers import (
     BundledTokenizer,
     count_in_parts,
+    encode_in_parts,
     get_tokenizer,
     without_lone_surrogates,
 )
@@ -186,7 +187,9 @@ def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], li
     if path is None:
         return None
     if path.suffix == ".model":
-        return lambda text: _sentencepiece(str(path)).encode(without_lone_surrogates(text))
+        return lambda text: encode_in_parts(
+            text, lambda part: _sentencepiece(str(path)).encode(without_lone_surrogates(part))
+        )
     return lambda text: load_file_tokenizer(path).encode(text)
 
 
