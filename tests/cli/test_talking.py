@@ -152,6 +152,7 @@ def test_every_command_of_a_chat(tmp_path: Path) -> None:
     assert "already exists" in after(f"/save {copy}")
     assert "aria - Branch #1.jsonl" in "".join(after("/branch 1").split("\r\n")).replace("\n", "")
     assert "aria - Branch #1.jsonl" in "".join(after("/save").split("\r\n"))
+    assert "Aria keeps the lighthouse" in after("/explain")  # what was sent before the branch
     assert "there is no line 9" in after("/branch 9")
     assert "not a group" in after("/speak Bo")
     terminal.type("/quit")

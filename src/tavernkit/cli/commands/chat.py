@@ -309,6 +309,7 @@ def _undo(talk: _Talk, _: str) -> None:
 def _branch(talk: _Talk, rest: str) -> None:
     index, _ = _numbered(rest)
     branch = talk.chat.branch(index)
+    branch.last = talk.chat.last  # for /explain and /why: what was sent before the branch
     talk.chat.adopt(branch)
     _save(talk, "")
 
