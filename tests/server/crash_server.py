@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import sys
-from importlib import import_module
 
 import uvicorn
 
@@ -28,7 +27,6 @@ def warm_up() -> None:
     book = st.WorldBook.load(example_path("tidewatch.json"))
     st.Builder(character=card, books=[book]).build(message="Hello {{incvar::count}}")
     count_tokens("Beldunhal")
-    import_module("alembic.command")
 
 
 def main() -> None:

@@ -10,22 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit.errors import ConfigError
 from tavernkit.server import ServerConfig
 from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage import chats, items
 from tavernkit.server.storage import database as database_module
 from tavernkit.server.storage.chats import ChatLine, Selection, new_line
 from tavernkit.server.storage.columns import dump_json, storable, storable_json
-from tavernkit.server.storage.database import Database, migration_config
+from tavernkit.server.storage.database import Database, migration_config, run_migrations
 from tavernkit.server.storage.items import item_file, save_item, slug
 from tavernkit.server.storage.sqlite_driver import COMMITS_IN_THREAD, CommitPace
 from tavernkit.server.storage.tables import Base
@@ -45,11 +47,60 @@ def differences(connection: Connection) -> list[object]:
     return compare_metadata(MigrationContext.configure(connection), Base.metadata)
 
 
-async def test_migrations_make_the_tables_of_the_code(database: Database) -> None:
-    await database.migrate()
+def tables_of(connection: Connection) -> dict[str, object]:
+    """Everything that the database itself says about its tables."""
+    found = inspect(connection)
+    return {
+        name: (
+            {each["name"]: {**each, "type": str(each["type"])} for each in found.get_columns(name)},
+            found.get_pk_constraint(name)["constrained_columns"],
+            sorted(found.get_foreign_keys(name), key=repr),
+            sorted(found.get_indexes(name), key=repr),
+            sorted(found.get_unique_constraints(name), key=repr),
+        )
+        for name in found.get_table_names()
+    }
+
+
+async def replaced(database: Database, make: Callable[[Connection], None]) -> None:
+    """Make the tables anew in another way."""
+
+    def replace(connection: Connection) -> None:
+        Base.metadata.drop_all(connection)
+        connection.exec_driver_sql("DROP TABLE alembic_version")
+        make(connection)
+
+    async with database.write() as connection:
+        if database.sqlite:
+            await connection.begin()
+        await connection.run_sync(replace)
+
+
+async def test_migrations_and_a_new_database_make_the_same_tables(database: Database) -> None:
     async with database.read() as connection:
         assert await connection.run_sync(differences) == []
+        made = await connection.run_sync(tables_of)
+    await replaced(database, run_migrations)
+    async with database.read() as connection:
+        assert await connection.run_sync(tables_of) == made
+        assert await connection.run_sync(differences) == []
     assert ScriptDirectory.from_config(migration_config()).get_current_head() == HEAD
+    await database.require_tables()
+
+
+async def test_an_older_database_is_migrated(database: Database) -> None:
+    def make(connection: Connection) -> None:
+        config = migration_config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+
+    await replaced(database, make)
+    with pytest.raises(ConfigError, match="no tables of this version"):
+        await database.require_tables()
+    await database.migrate()
+    await database.require_tables()
+    async with database.read() as connection:
+        assert await connection.run_sync(differences) == []
 
 
 async def test_several_processes_may_migrate_at_once(settings: dict[str, object]) -> None:
