@@ -106,8 +106,8 @@ format: $(READY) ## Format the code and fix what can be fixed safely
 conformance: $(READY) ## Run the conformance vectors and print a table (ARGS="--surface core/* --show 3")
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
-bench: $(READY) ## Run the benchmarks and print a table
-	$(BIN)/python -m pytest -q benchmarks --benchmark-enable --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=fullname -o python_files='bench_*.py'
+bench: $(READY) ## Run the benchmarks and print a table (ARGS="--benchmark-timer=time.process_time")
+	$(BIN)/python -m pytest -q benchmarks --benchmark-enable --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=fullname -o python_files='bench_*.py' $(ARGS)
 
 bench-cache: $(READY) ## Replay two chats and print how much of their prompts is cached
 	@$(BIN)/python -m benchmarks.bench_cache
