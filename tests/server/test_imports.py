@@ -205,6 +205,76 @@ async def test_scripts_that_were_off_stay_off_or_are_told(client: Client) -> Non
     assert "Other.json" in told[0]
 
 
+def shouting(name: str, find: str) -> dict[str, Any]:
+    return {"scriptName": name, "findRegex": f"/{find}/g", "replaceString": f"<{name}>", "placement": [1]}
+
+
+def with_script(name: str) -> bytes:
+    card = json.loads(card_of(name))
+    card["data"]["extensions"] = {"regex_scripts": [shouting(name, "fog")]}
+    return json.dumps(card).encode()
+
+
+async def prompt_of_new_chat(client: Client, **chosen: Any) -> str:
+    session = (await client.post("/api/sessions", json=chosen)).json()["id"]
+    body = {"session_id": session, "messages": [{"role": "user", "content": "fog and rain"}]}
+    return str((await client.post("/api/build", json=body)).json()["payload"])
+
+
+@pytest.mark.parametrize("switched_on", [True, False])
+async def test_new_chats_run_only_the_scripts_that_the_archives_settings_allow(
+    client: Client, *, switched_on: bool
+) -> None:
+    preset = {"prompts": [], "extensions": {"regex_scripts": [shouting("preset", "rain")]}}
+    settings = {
+        "main_api": "textgenerationwebui",  # lists of scripts do not depend on the API in use
+        "extension_settings": {
+            "character_allowed_regex": ["Ann.json"],
+            "preset_allowed_regex": {"openai": ["Fine"], "textgenerationwebui": ["Other"]},
+            "disabledExtensions": [] if switched_on else ["regex"],
+        },
+    }
+    archive = zipped(
+        {
+            f"{ROOT}/settings.json": json.dumps(settings).encode(),
+            f"{ROOT}/OpenAI Settings/Fine.json": json.dumps(preset).encode(),
+            f"{ROOT}/OpenAI Settings/Other.json": json.dumps(preset).encode(),
+            f"{ROOT}/characters/Ann.json": with_script("Ann"),
+            f"{ROOT}/characters/Bel.json": with_script("Bel"),
+        }
+    )
+    job = await finished(client, {"file": ("st.zip", archive)})
+    refused = {each.partition(":")[0] for each in job["result"]["warnings"] if "do not run" in each}
+    assert refused >= {"characters/Bel.json", "OpenAI Settings/Other.json"}
+    assert len(refused) == (2 if switched_on else 4)
+    assert ("<Ann> and rain" in await prompt_of_new_chat(client, model="ann")) is switched_on
+    assert "fog and rain" in await prompt_of_new_chat(client, model="bel")
+    fine = await prompt_of_new_chat(client, model="bel", tavernkit={"preset": "fine"})
+    assert ("fog and <preset>" in fine) is switched_on
+    assert "fog and rain" in await prompt_of_new_chat(client, model="bel", tavernkit={"preset": "other"})
+    # Whoever uploads the card itself allows its scripts.
+    await client.post("/api/characters", files={"file": ("bel.json", with_script("Bel"))})
+    assert "<Bel> and rain" in await prompt_of_new_chat(client, model="bel-2")
+    await client.put("/api/characters/bel", files={"file": ("bel.json", with_script("Bel"))})
+    assert "<Bel> and rain" in await prompt_of_new_chat(client, model="bel")
+
+
+async def test_scripts_that_are_not_allowed_stay_so_in_an_export(client: Client) -> None:
+    refused = {"versions": [["character", "bel", 1, 5.0], "broken", [["list"]], []]}
+    archive = zipped(
+        {
+            "tavernkit-export.json": b"{}",
+            "settingss/refused-scripts.json": json.dumps(refused).encode(),
+            "characters/ann.json": with_script("Ann"),
+            "characters/bel.json": with_script("Bel"),
+        }
+    )
+    job = await finished(client, {"file": ("export.zip", archive)})
+    assert job["result"]["warnings"] == []
+    assert "<Ann> and rain" in await prompt_of_new_chat(client, model="ann")
+    assert "fog and rain" in await prompt_of_new_chat(client, model="bel")
+
+
 RISU_CHAT = {
     "message": [{"role": "user", "data": "hi"}, {"role": "char", "data": "hello", "chatId": "x"}],
     "name": "First",

@@ -45,7 +45,7 @@ from tavernkit.server.import_sources import (
 from tavernkit.server.item_files import NewItem, read_item
 from tavernkit.server.library import RISU_AI, SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JOB_WARNINGS, MAX_SESSION_MESSAGES, UNREAD_STEP
-from tavernkit.server.regex_files import add_scripts, global_scripts
+from tavernkit.server.regex_files import add_scripts, global_scripts, refuse_scripts
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection, new_line
 from tavernkit.server.storage.items import ItemInfo, Kind, all_items, infos, item_file, save_item, slug
@@ -172,6 +172,8 @@ async def _store_item(connection: AsyncConnection, progress: Progress, name: str
         progress.personas[Path(name).name] = info.id
     elif item.kind == "preset":
         progress.presets[Path(name).name] = info.id
+    if not item.scripts_allowed:
+        await refuse_scripts(connection, info)
     for warning in item.warnings:
         progress.warn(f"{name}: {warning}")
 

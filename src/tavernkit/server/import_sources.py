@@ -19,12 +19,22 @@ from tavernkit.server.file_marks import digest_of
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
 from tavernkit.server.item_files import NewItem, persona_item, read_item, unused_body
-from tavernkit.server.library import CHAT_SETTINGS, RISU_AI, SILLY_TAVERN, StoredPersona, read_persona, read_scripts
+from tavernkit.server.library import (
+    CHAT_SETTINGS,
+    REFUSED_SCRIPTS,
+    RISU_AI,
+    SILLY_TAVERN,
+    StoredPersona,
+    read_persona,
+    read_refusals,
+    read_scripts,
+)
 from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
 from tavernkit.server.storage.items import KINDS, Kind, slug
 from tavernkit.server.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
 from tavernkit.silly_tavern._files.attached_files import AttachedFiles
 from tavernkit.silly_tavern._files.folder_files import CHATS, GROUP_CHATS
+from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API
 
 EXPORT_MARK = "tavernkit-export.json"
 """A file that only archives of ``tavernkit server export`` have."""
@@ -179,13 +189,20 @@ def work_below(content: Path, warn: Warn, *, served: bool = False) -> list[Work]
 def _export(content: Path, warn: Warn) -> Iterator[Work]:
     """Yield the items of an archive of ours: its folders are kinds, its files have the ids that others refer to."""
     files: dict[str, list[Path]] = {kind: sorted((content / f"{kind}s").glob("*")) for kind in KINDS}
+    refused = {tuple(each[:2]) for each in read_refusals(_refusals(files["settings"], warn))}
     characters = {path.stem: path.name for path in files["character"]}
     groups = {path.stem for path in files["group"]}
     readable: tuple[Kind, ...] = ("character", "book", "preset", "persona", "module")
     for kind in readable:
         for path in files[kind]:
             name = f"{kind}s/{path.name}"
-            yield name, lambda kind=kind, path=path: read_item(kind, path.name, path.read_bytes())
+            allowed = (kind, path.stem) not in refused
+            yield (
+                name,
+                lambda kind=kind, path=path, allowed=allowed: replace(
+                    read_item(kind, path.name, path.read_bytes()), scripts_allowed=allowed
+                ),
+            )
     for path in files["regex"]:
         yield f"regexs/{path.name}", lambda path=path: FoundScripts(read_scripts(_json(path, warn)))
     for platform, (kind, item_id) in CHAT_SETTINGS.items():
@@ -201,12 +218,21 @@ def _export(content: Path, warn: Warn) -> Iterator[Work]:
         yield name, lambda path=path: _exported_chat(path, characters, groups, warn)
 
 
+def _refusals(settings: Sequence[Path], warn: Warn) -> JsonObject:
+    """Return the exported list of items whose regex scripts do not run."""
+    found = next((path for path in settings if path.stem == REFUSED_SCRIPTS[1]), None)
+    return _object(found, warn) if found is not None else {}
+
+
 def _json(path: Path, warn: Warn) -> Json:
     return parse_json(path.read_bytes(), what=path.name, warn=warn)
 
 
 def _object(path: Path, warn: Warn) -> JsonObject:
-    value = _json(path, warn)
+    return _parsed(_json(path, warn))
+
+
+def _parsed(value: Json) -> JsonObject:
     return value if is_object(value) else {}
 
 
@@ -298,19 +324,19 @@ _BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
 def _data_folder(source: st.DataFolder, warn: Warn, *, served: bool) -> Iterator[Work]:
     root = source.path
 
-    def item(kind: Kind, *parts: str) -> Work:
+    def item(kind: Kind, *parts: str) -> tuple[str, Callable[[], NewItem]]:
         path = root.joinpath(*parts)
         return "/".join(parts), lambda: read_item(kind, path.name, path.read_bytes())
 
-    allowed = source.settings.extension_settings.get("character_allowed_regex")
     for name in source.characters():
         record, read = item("character", "characters", name)
-        listed = is_sequence(allowed) and name in allowed
-        yield record, read if listed or served else lambda read=read: _warned_of_scripts(read())
+        # Items of a served folder stay in it: its settings decide for each chat.
+        yield record, read if served else lambda read=read, n=name: _with_allowance(read(), source.settings, n)
     for name in source.worlds():
         yield item("book", "worlds", f"{name}.json")
     for name in source.presets():
-        yield item("preset", "OpenAI Settings", f"{name}.json")
+        record, read = item("preset", "OpenAI Settings", f"{name}.json")
+        yield record, read if served else lambda read=read, n=name: _with_allowance(read(), source.settings, n)
     for avatar, persona in _personas(source):
         yield f"User Avatars/{avatar}", lambda persona=persona: persona_item(persona)
     power_user = source.settings.source.get("power_user")
@@ -355,13 +381,36 @@ def _save(source: SaveSource) -> Iterator[Work]:
         yield f"chats/{chats.owner}", lambda chats=chats: chats
 
 
-def _warned_of_scripts(found: Found) -> Found:
-    """Warn that a card's scripts run here, although they were not allowed in SillyTavern."""
-    if not isinstance(found, NewItem) or not load(found.file).character.extensions.get("regex_scripts"):
+def _with_allowance(found: NewItem, settings: st.Settings, name: str) -> NewItem:
+    """Return a character or preset with the settings' decision on its regex scripts: in new chats they run, or not.
+
+    Args:
+        found: The item.
+        settings: The settings of its folder.
+        name: The card's file, or the preset's name.
+    """
+    extensions = settings.extension_settings
+    if found.platform != SILLY_TAVERN:
         return found
-    return replace(
-        found, warnings=(*found.warnings, "its regex scripts run in new sessions; in SillyTavern they were not allowed")
-    )
+    if found.kind == "preset":
+        file = _parsed(parse_json(found.file, what=name, warn=_ignore))
+        scripts = st.RegexScripts.from_settings(
+            extensions, preset=file, preset_name=name, api=CHAT_COMPLETION_API, warn=_ignore
+        )
+        own, allowed = scripts.preset, scripts.preset_allowed
+    else:
+        card = {"extensions": load(found.file, warn=_ignore).character.extensions}
+        scripts = st.RegexScripts.from_settings(extensions, card_data=card, avatar=name, warn=_ignore)
+        own, allowed = scripts.scoped, scripts.scoped_allowed
+    if not own or (allowed and scripts.enabled):
+        return found
+    why = "the extension regex is switched off" if allowed else "they were not allowed"
+    warning = f"its regex scripts do not run, because {why} in SillyTavern. To run them, upload the file itself"
+    return replace(found, warnings=(*found.warnings, warning), scripts_allowed=False)
+
+
+def _ignore(_: str) -> None:
+    """Ignore a warning: reading the item has reported it."""
 
 
 def _folder(source: st.DataFolder, warn: Warn) -> FoundFolder:
@@ -429,7 +478,7 @@ def _group_chats(source: st.DataFolder, group_id: str, warn: Warn) -> Iterator[W
 
 def _quiet(source: st.DataFolder) -> st.DataFolder:
     """Return the same folder without warnings, which were already given."""
-    return st.DataFolder(source.path, warn=lambda _: None)
+    return st.DataFolder(source.path, warn=_ignore)
 
 
 def _personas(source: st.DataFolder) -> list[tuple[str, StoredPersona]]:

@@ -30,6 +30,8 @@ class NewItem:
     file: bytes
     filename: str
     warnings: tuple[str, ...] = ()
+    scripts_allowed: bool = True
+    """False if its regex scripts do not run, because they did not in the installation that it comes from."""
 
 
 def read_item(kind: Kind, filename: str, data: bytes, *, name: str | None = None) -> NewItem:

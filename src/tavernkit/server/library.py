@@ -36,6 +36,8 @@ IN_PROMPT, AFTER_CHARACTER = 0, 1
 """Positions of a persona; older files have the second one, which SillyTavern reads as the first."""
 GLOBAL_SCRIPTS: Ref = ("regex", "global")
 """The regex scripts that run in every chat of SillyTavern."""
+REFUSED_SCRIPTS: Ref = ("settings", "refused-scripts")
+"""Imported characters and presets whose regex scripts SillyTavern's settings did not allow, by kind, id and version."""
 CHAT_SETTINGS: Mapping[str, Ref] = {SILLY_TAVERN: ("settings", "chats"), RISU_AI: ("settings", RISU_AI)}
 """The platforms' settings of every chat."""
 
@@ -70,6 +72,8 @@ class Cast:
     """All RisuAI modules; the chat and the character decide which are active."""
     regex_scripts: tuple[JsonObject, ...] = ()
     """SillyTavern's global scripts."""
+    refused_scripts: frozenset[Ref] = frozenset()
+    """The characters and the preset whose own scripts do not run."""
     power_user: st.PowerUser = field(default_factory=st.PowerUser)
     """SillyTavern's settings of chats."""
     database: JsonObject = field(default_factory=dict[str, Json])
@@ -166,7 +170,11 @@ class Library:
             more = await infos(connection, new)
             values |= {ref: await self._value(connection, info) for ref, info in more.items()}
             found |= more
-        cast = _cast(selection, values, _key(selection, [*found.values(), *modules]))
+        refused = read_refusals(values.get(REFUSED_SCRIPTS))
+        cast = replace(
+            _cast(selection, values, _key(selection, [*found.values(), *modules])),
+            refused_scripts=frozenset(ref for ref, info in found.items() if version_of(info) in refused),
+        )
         parsed = [await self._value(connection, info) for info in modules]
         return refs, replace(cast, modules=tuple(parsed))
 
@@ -197,7 +205,7 @@ class Library:
         return ChatExtras(books=tuple(books), files=files)
 
     async def _value(self, connection: AsyncConnection, info: ItemInfo) -> object:
-        key = _version(info)
+        key = version_of(info)
         value = self._parsed.get(key)
         if value is None:
             data = await item_file(connection, info.kind, info.id)
@@ -239,7 +247,7 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
         raise ServiceError(422, f"a {kind} is a JSON object", code=f"invalid_{kind}")
     if kind == FOLDER:
         return read_folder(name, value)
-    if kind == "settings" and platform == RISU_AI:
+    if kind == "settings" and (platform == RISU_AI or name == REFUSED_SCRIPTS[1]):
         return value
     if kind == "settings":
         return st.PowerUser.from_json(value, warn=_quiet)
@@ -252,6 +260,13 @@ def read_scripts(value: object) -> tuple[JsonObject, ...]:
     if not all(is_object(script) for script in listed):
         raise ServiceError(422, "regex scripts must be a list of JSON objects", code="invalid_regex")
     return tuple(script for script in listed if is_object(script))
+
+
+def read_refusals(value: object) -> frozenset[tuple[object, ...]]:
+    """Read ``REFUSED_SCRIPTS``: the versions of items whose scripts do not run. Newer versions are the user's own."""
+    listed = value.get("versions") if is_mapping(value) else None
+    versions = [tuple(each) for each in listed if is_sequence(each)] if is_sequence(listed) else []
+    return frozenset(each for each in versions if all(isinstance(part, str | int | float) for part in each))
 
 
 def read_persona(value: object) -> StoredPersona:
@@ -278,10 +293,10 @@ def persona_file(persona: StoredPersona) -> bytes:
 
 
 def _key(selection: Selection, found: Iterable[ItemInfo]) -> tuple[object, ...]:
-    return (selection, *sorted(_version(info) for info in found))
+    return (selection, *sorted(version_of(info) for info in found))
 
 
-def _version(info: ItemInfo) -> tuple[Kind, str, int, float]:
+def version_of(info: ItemInfo) -> tuple[Kind, str, int, float]:
     """Return a key that distinguishes an item's versions, and removed items with the same id."""
     return (info.kind, info.id, info.version, info.created_at)
 
@@ -301,7 +316,7 @@ def _refs(selection: Selection) -> list[Ref]:
 def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
     """Return the items that the chosen ones require: a group's members, the books of a card and a persona."""
     refs: set[Ref] = {CHAT_SETTINGS[selection.platform]}
-    refs |= {GLOBAL_SCRIPTS} if selection.platform == SILLY_TAVERN else set()
+    refs |= {GLOBAL_SCRIPTS, REFUSED_SCRIPTS} if selection.platform == SILLY_TAVERN else set()
     folder = _folder(selection, values)
     if folder is not None:
         refs |= {folder.book(name) for name in _book_names(folder, values)}

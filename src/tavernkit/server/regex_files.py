@@ -10,10 +10,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import silly_tavern as st
 from tavernkit._values import JsonObject, is_object, is_sequence
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import GLOBAL_SCRIPTS, SILLY_TAVERN, parse_item
+from tavernkit.server.library import (
+    GLOBAL_SCRIPTS,
+    REFUSED_SCRIPTS,
+    SILLY_TAVERN,
+    parse_item,
+    read_refusals,
+    version_of,
+)
 from tavernkit.server.limits import MAX_SCRIPTS
 from tavernkit.server.storage.chats import new_id
-from tavernkit.server.storage.items import infos, item_file, save_item
+from tavernkit.server.storage.database import advisory_lock
+from tavernkit.server.storage.items import ItemInfo, infos, item_file, save_item
 
 
 async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> list[JsonObject]:
@@ -49,3 +57,21 @@ async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]
     merged = [by_id.pop(script.get("id"), script) for script in kept]
     merged += [script for script in scripts if not script.get("id") or script.get("id") in by_id]
     await save_scripts(connection, merged)
+
+
+async def refuse_scripts(connection: AsyncConnection, info: ItemInfo) -> None:
+    """Note that the regex scripts of this version of a character or preset do not run."""
+    kind, item_id = REFUSED_SCRIPTS
+    await advisory_lock(connection, item_id)
+    known = await infos(connection, [REFUSED_SCRIPTS])
+    refused = read_refusals(json.loads(await item_file(connection, kind, item_id)) if known else None)
+    content = {"versions": sorted(refused | {version_of(info)}, key=str)}
+    await save_item(
+        connection,
+        kind,
+        name=item_id,
+        platform=SILLY_TAVERN,
+        file=json.dumps(content).encode(),
+        filename=f"{item_id}.json",
+        item_id=item_id,
+    )

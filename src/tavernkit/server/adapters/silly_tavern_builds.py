@@ -187,7 +187,7 @@ def _stop_strings(given: object) -> list[str]:
 def _scripts_of(cast: Cast, character: str | None) -> st.RegexScripts:
     """Return the scripts: global ones, those of the preset and those of the character.
 
-    A folder decides which are allowed; otherwise adding them means allowing them.
+    A folder decides which are allowed, for its chats and its items; otherwise adding them means allowing them.
     """
     preset = own_preset(cast)
     bundle = cast.members.get(character or "", cast.character)
@@ -196,10 +196,13 @@ def _scripts_of(cast: Cast, character: str | None) -> st.RegexScripts:
         avatar = cast.avatar(character) if character is not None else None
         return allowed_scripts(cast.folder.settings, card, avatar, preset=preset, warn=_ignore)
     avatar = card.name if card is not None else None
+    owner = character if character in cast.members else cast.selection.character
+    card_refused = ("character", owner) in cast.refused_scripts
+    preset_refused = preset is None or ("preset", cast.selection.preset) in cast.refused_scripts
     allowed = {
         "regex": thaw(cast.regex_scripts),
-        "character_allowed_regex": [avatar],
-        "preset_allowed_regex": {API: [preset.name] if preset is not None else []},
+        "character_allowed_regex": [] if card_refused else [avatar],
+        "preset_allowed_regex": {} if preset is None or preset_refused else {API: [preset.name]},
     }
     settings = st.Settings.from_json({"extension_settings": allowed}, warn=_ignore)
     return allowed_scripts(settings, card, avatar, preset=preset, warn=_ignore)
