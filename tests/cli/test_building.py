@@ -450,3 +450,12 @@ def test_explain_says_which_tokenizer_stood_in(tavernkit: Tavernkit, tmp_path: P
     assert json.loads(tavernkit(*asked, "--json").out)["counting_note"].startswith(note)
     tavernkit(*asked, "--html", str(tmp_path / "page.html"))
     assert note in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_risuai_runs_regex_scripts_of_its_own_format(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    script = {"comment": "loud", "in": "lamp", "out": "LAMP", "type": "editprocess"}
+    for number, content in enumerate(({"type": "regex", "data": [script]}, [script], script)):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(content))
+        arguments = ("--platform", "risu_ai", "--message", "the lamp", "--regex-script", str(path))
+        assert "the LAMP" in tavernkit("build", CARD, *arguments).out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tavernkit import Character, User, load, risu_ai
 from tavernkit import silly_tavern as st
+from tavernkit.cards import CharacterBook
 from tavernkit.stores import InMemoryVariablesStore
 
 card = Character(name="Aria")
@@ -29,10 +30,16 @@ builder.decide(group=1)  # wrong
 # Right calls of RisuAI's builder.
 risu_ai.build(character=card, message="Hi")
 risu = risu_ai.Builder(character=load("aria.png"), toggles={"mood": 1}, modules=[])
-risu_plan: risu_ai.RisuPlan = risu.build(history=risu_ai.RisuChat(), speaker="a")
+risu_plan: risu_ai.RisuPlan = risu.build(history=risu_ai.RisuChat(), speaker="a", greeting=1)
+risu.replace(books=[risu_ai.Lorebook.load("lamp.json"), CharacterBook(), {"type": "risu", "data": []}])
+risu.build(regex_scripts=[risu_ai.RegexScript(pattern="a", out="b")])
 
 # Wrong calls of RisuAI's builder.
 risu_ai.build(caracter=card)  # wrong
 risu_ai.Builder(settings={})  # wrong
 risu.build(message=b"Hi")  # wrong
 risu.replace(members=5)  # wrong
+risu.replace(books="lamp.json")  # wrong
+risu.replace(books=[st.WorldBook.from_json({}, name="lamp")])  # wrong
+risu.build(greeting="first")  # wrong
+risu.build(regex_scripts=[{"in": "a", "out": "b"}])  # wrong

@@ -15,7 +15,7 @@ from tavernkit.batching._record import BatchRecord
 from tavernkit.batching._tasks import UNREADABLE, BuildOptions, FileRef, Task
 from tavernkit.cards import Bundle, User, load
 from tavernkit.cards._json_text import parse_json
-from tavernkit.conversation._books import parse_book, risu_module, world_book
+from tavernkit.conversation._books import parse_book, world_book
 from tavernkit.errors import ConfigError, FileFormatError, WarningLog
 from tavernkit.models._request import Request
 from tavernkit.prompt._block import Omission
@@ -245,19 +245,21 @@ class PromptMaker:
         preset = risu.Preset()
         if task.preset is not None:
             preset = self._load(task.preset, "risu-preset", _risu_preset_reader(task.preset), said)
-        history: risu.HistoryInput = {"message": [], "fmIndex": options.greeting - 1}  # it counts alternates from 0
+        history: risu.HistoryInput = None
         if task.chat is not None:
             history = self._load(task.chat, "risu-chat", lambda data, warn: risu.ChatFile.load(data, warn=warn), said)
         files = {file.name: file for file in options.files}
-        modules = [
-            *(self._load(files[name], "module", _module_reader(name), said) for name in options.modules),
-            *(self._load(book, "risu-book", _risu_book_reader(book), said) for book in task.books),
-        ]
         inputs: risu.RisuAIInputs = {
             "character": card,
             "history": history,
             "preset": _limited_risu_preset(preset, options),
-            "modules": modules,
+            "modules": [self._load(files[name], "module", _module_reader(name), said) for name in options.modules],
+            "books": [self._load(book, "risu-book", _risu_book_reader(book), said) for book in task.books],
+            "regex_scripts": [
+                script
+                for name in options.regex_scripts
+                for script in self._load(files[name], "risu-regex", _risu_script_reader(name), said)
+            ],
             "user": User(name=task.persona.name or "User", persona=task.persona.description),
             "generation_type": options.generation_type,
             "strict": options.strict,
@@ -268,6 +270,8 @@ class PromptMaker:
         }
         if options.model:
             inputs["model_hint"] = options.model
+        if task.chat is None:
+            inputs["greeting"] = options.greeting
         builder = risu.Builder(**inputs)
         if builder.make_context().session is None:
             return Ready(builder.build, tuple(said))
@@ -371,8 +375,18 @@ def _risu_preset_reader(file: FileRef) -> Callable[[bytes, WarningLog], risu_ai.
     return lambda data, warn: Preset.load(data, name=Path(file.name).name, warn=warn)
 
 
-def _risu_book_reader(file: FileRef) -> Callable[[bytes, WarningLog], risu_ai.RisuModule]:
-    return lambda data, warn: risu_module(parse_book(data, file.name, warn), file.name, warn)
+def _risu_book_reader(file: FileRef) -> Callable[[bytes, WarningLog], risu_ai.Lorebook]:
+    from tavernkit.risu_ai import Lorebook
+
+    return lambda data, warn: Lorebook.from_json(
+        parse_book(data, file.name, warn), name=Path(file.name).stem, warn=warn
+    )
+
+
+def _risu_script_reader(name: str) -> Callable[[bytes, WarningLog], Sequence[risu_ai.RegexScript]]:
+    from tavernkit.risu_ai import read_scripts
+
+    return lambda data, warn: read_scripts(parse_json(data, what="regex scripts", warn=warn), name, warn)
 
 
 def _module_reader(name: str) -> Callable[[bytes, WarningLog], risu_ai.RisuModule]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from tavernkit._values import JsonObject
 from tavernkit.cli.files import STDIN, naming, read_bytes, shown
-from tavernkit.conversation._books import indexed_book, parse_book, risu_entries, world_book
+from tavernkit.conversation._books import indexed_book, parse_book, world_book
 from tavernkit.errors import log_warning
 
 if TYPE_CHECKING:
+    from tavernkit.risu_ai import Lorebook
     from tavernkit.silly_tavern import WorldBook
 
 
@@ -22,9 +23,11 @@ def load_world(path: Path) -> WorldBook:
     return world_book(read_book(path), path.stem) if indexed is None else indexed
 
 
-def read_risu_lore(path: Path) -> list[JsonObject]:
-    """Read a book of any kind as RisuAI's entries."""
-    return risu_entries(read_book(path), log_warning)
+def load_lorebook(path: Path) -> Lorebook:
+    """Read a book of any kind as RisuAI's."""
+    from tavernkit.risu_ai import Lorebook
+
+    return Lorebook.from_json(read_book(path), name=path.stem)
 
 
 def read_book(path: Path) -> JsonObject:

@@ -20,7 +20,7 @@ TEMPLATES = ("context_template", "instruct", "system_prompt")
 READ = ("card", "preset", "book", *TEMPLATES, "regex_script", "module", "chat", "from_risuai")
 """Options that name files to read."""
 OF_ONE_PLATFORM = {
-    **dict.fromkeys(("regex_script", "allow_scripts", "from_sillytavern", "group", *TEMPLATES), Platform.SILLY_TAVERN),
+    **dict.fromkeys(("allow_scripts", "from_sillytavern", "group", *TEMPLATES), Platform.SILLY_TAVERN),
     **dict.fromkeys(("module", "from_risuai"), Platform.RISU_AI),
 }
 """Options that do not apply to the other platform."""
@@ -79,7 +79,7 @@ class BuildOptions:
         list[Path] | None,
         typer.Option(
             "--regex-script",
-            help="SillyTavern regex scripts to run; - is stdin; may be repeated.",
+            help="Regex scripts of the platform to run; - is stdin; may be repeated.",
             rich_help_panel=FILES,
         ),
     ] = None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import is_sequence
-from tavernkit.cli.books import load_world, read_risu_lore
+from tavernkit._values import is_mapping, is_sequence
+from tavernkit.cli.books import load_lorebook, load_world
 from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, shown
 from tavernkit.cli.kinds import refuse_mistaken
@@ -24,7 +24,7 @@ from tavernkit.prompt._plan import Plan
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
     from tavernkit.risu_ai import Builder as RisuAIBuilder
-    from tavernkit.risu_ai import HistoryInput, RisuAIInputs, RisuModule
+    from tavernkit.risu_ai import HistoryInput, RegexScript, RisuAIInputs, RisuModule
     from tavernkit.risu_ai._files.preset import Preset as RisuPreset
     from tavernkit.silly_tavern import Builder as SillyTavernBuilder
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, SillyTavernInputs
@@ -314,12 +314,16 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
         bundle = load_card(_card_path(options), strict=options.strict)
         inputs["character"] = bundle
         inputs["history"], speaker = _risu_history(options, bundle)
+        if options.chat is None:
+            inputs["greeting"] = options.greeting
         default_user = speaker or "User"
         preset = None if options.preset is None else load_risu_preset(options.preset)
     if options.user is not None or options.persona is not None or options.from_risuai is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     inputs["preset"] = _risu_limited(preset, options)
-    inputs["modules"] = [*map(_module, options.module or ()), *map(_book_module, options.book or ())]
+    inputs["modules"] = [_module(path) for path in options.module or ()]
+    inputs["books"] = [load_lorebook(path) for path in options.book or ()]
+    inputs["regex_scripts"] = [script for path in options.regex_script or () for script in _risu_scripts(path)]
     ready = Builder(**inputs)
     name = ready.make_context().owner.name
     return Prepared(Platform.RISU_AI, name, options.user or default_user, ready.build, ready, inputs)
@@ -331,7 +335,7 @@ def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, 
         if options.greeting < 0:
             raise typer.BadParameter("RisuAI's prompts always have a greeting: --greeting is 0 or more")
         _greetings(bundle, options.greeting)
-        return {"message": [], "fmIndex": options.greeting - 1}, None  # it counts the alternate ones from 0
+        return None, None
     from tavernkit.risu_ai._files.chat_file import ChatFile
 
     content = readable(options.chat)
@@ -376,11 +380,14 @@ def _module(path: Path) -> RisuModule:
         return read_module(readable(path), name=path.stem, new_id=None)
 
 
-def _book_module(path: Path) -> RisuModule:
-    """Return a book as a separate module, which is how RisuAI switches it on."""
-    from tavernkit.risu_ai._objects import RisuModule
+def _risu_scripts(path: Path) -> list[RegexScript]:
+    """Read RisuAI's export of regex scripts, a list of scripts, or one script."""
+    from tavernkit.cards._json_text import parse_json
+    from tavernkit.risu_ai import read_scripts
 
-    return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": read_risu_lore(path)})
+    value = parse_json(read_bytes(path), what=shown(path), warn=log_warning)
+    single = is_mapping(value) and "in" in value
+    return read_scripts([value] if single else value, shown(path), log_warning)
 
 
 def _listed(names: list[str], most: int = 12) -> str:

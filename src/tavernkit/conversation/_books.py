@@ -11,7 +11,6 @@ from tavernkit.cards._source import read_file
 from tavernkit.errors import FileFormatError, LoreParseError, Warn, WarningLog
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai import RisuModule
     from tavernkit.silly_tavern import WorldBook
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
@@ -73,36 +72,6 @@ def indexed_book(path: Path, warn: Warn) -> WorldBook | None:
         return None
     content = read_file(path, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
     return load_indexed(content, index, path.stem, path, warn)
-
-
-def risu_entries(book: JsonObject, warn: Warn) -> list[JsonObject]:
-    """Convert a book to RisuAI's entries, as RisuAI does when it imports the book or its card.
-
-    Args:
-        book: The JSON of the book.
-        warn: Called with what could not be read.
-    """
-    from tavernkit.cards._risu_ai.lorebook import lorebook_from_book
-    from tavernkit.risu_ai._lorebook.imports import import_lorebook
-
-    if CharacterBook.fits(book):
-        return lorebook_from_book(CharacterBook.from_json(book, warn=warn))
-    return import_lorebook(book, warn=warn)
-
-
-def risu_module(book: JsonObject, name: str, warn: Warn) -> RisuModule:
-    """Convert a book to a separate module, which is how RisuAI switches books on.
-
-    Args:
-        book: The JSON of the book.
-        name: The name of its file.
-        warn: Called with what could not be read.
-    """
-    from tavernkit.risu_ai import RisuModule
-
-    path = Path(name)
-    lorebook = risu_entries(book, warn)
-    return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": lorebook})
 
 
 def _book_file(data: bytes, name: str, warn: Warn) -> JsonObject | None:

@@ -16,7 +16,7 @@ from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character, User
 from tavernkit.cards._loading import load
 from tavernkit.cards._source import FileContent, called, read_file
-from tavernkit.conversation._books import indexed_book, parse_book, risu_module, world_book
+from tavernkit.conversation._books import indexed_book, parse_book, world_book
 from tavernkit.conversation._formats import NO_HOST, restore_state
 from tavernkit.conversation._stores import ConversationStore, FileStore, SavedChat
 from tavernkit.conversation._tools import ToolBox
@@ -28,7 +28,8 @@ from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.chat_file import ChatFile as RisuChatFile
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
 from tavernkit.risu_ai._files.settings import Settings as RisuSettings
-from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule
+from tavernkit.risu_ai._lorebook.book import Lorebook
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._files.chat_file import ChatFile
@@ -196,7 +197,7 @@ def open_risu_ai(given: Materials, store: ConversationStore, name: str, more: Ri
         preset = given.preset
         inputs["preset"] = preset if isinstance(preset, RisuPreset) else RisuPreset.load(preset, warn=given.warn)
     if given.books:
-        inputs["modules"] = [_module(book, given.warn) for book in given.books]
+        inputs["books"] = [_lorebook(book, given.warn) for book in given.books]
     return risu_ai_chat(store, name, inputs | (more or {}), given)
 
 
@@ -364,10 +365,9 @@ def _risu_group(given: Materials, members: Sequence[RisuCharacter]) -> RisuChara
     )
 
 
-def _module(book: BookInput, warn: Warn) -> RisuModule:
-    """Return a book as a separate module, which is how RisuAI switches it on."""
+def _lorebook(book: BookInput, warn: Warn) -> Lorebook:
     if isinstance(book, WorldBook):
         stored: object = book.to_json()
-        return risu_module(_plain(stored) if is_mapping(stored) else {}, book.name, warn)
+        return Lorebook.from_json(_plain(stored) if is_mapping(stored) else {}, name=book.name, warn=warn)
     name, content = _book(book, warn)
-    return risu_module(content, name, warn)
+    return Lorebook.from_json(content, name=name, warn=warn)

@@ -35,9 +35,10 @@ class BaseBuilder(Generic[ContextT, StateT]):
 
     def __init__(self, pipeline: Pipeline[StateT], inputs: Mapping[str, object]) -> None:
         require("pipeline", pipeline, Pipeline)
-        self._made: Context | None = self.context_class.make(**inputs)
+        made = self.context_class.make(**inputs)
+        self._made: Context | None = made
         self.pipeline = pipeline
-        self._inputs = dict(inputs)
+        self._inputs = {**inputs, **_converted(made, inputs)}
 
     def __getstate__(self) -> dict[str, object]:
         """Compiled and cached data is not part of a pickle; it is made again."""
@@ -73,13 +74,19 @@ class BaseBuilder(Generic[ContextT, StateT]):
 
     def _replaced(self, inputs: Mapping[str, object]) -> Self:
         changed = {**self._inputs, **inputs}
-        return self._copy(self.pipeline, changed, self.context_class.make(**changed))
+        made = self.context_class.make(**changed)
+        return self._copy(self.pipeline, {**changed, **_converted(made, changed)}, made)
 
     def _copy(self, pipeline: Pipeline[StateT], inputs: dict[str, object], made: Context | None) -> Self:
         # Not copy.copy, which uses the pickle methods: compiled data is shared.
         twin = object.__new__(type(self))
         vars(twin).update(vars(self), pipeline=pipeline, _inputs=inputs, _made=made)
         return twin
+
+
+def _converted(context: Context, inputs: Mapping[str, object]) -> dict[str, object]:
+    """Return the converted values of a builder's own inputs."""
+    return {name: getattr(context, name) for name in context.converted_inputs if name in inputs}
 
 
 class CoreInputs(CommonInputs, total=False):

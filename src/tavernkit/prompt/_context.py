@@ -126,6 +126,8 @@ class Context:
 
     inputs_type: ClassVar[type] = CommonInputs
     """The typed dictionary of all inputs of this context."""
+    converted_inputs: ClassVar[tuple[str, ...]] = ()
+    """Inputs that builders convert once, so that compiled data, which belongs to objects, stays valid."""
 
     def __post_init__(self) -> None:
         """Read the history, and freeze what the build must not see change."""

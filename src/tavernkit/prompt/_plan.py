@@ -82,7 +82,7 @@ class Plan:
     greeting: str | None = None
     """The greeting with its macros expanded; None if the build did not choose one."""
     greeting_index: int | None = None
-    """Which greeting it is. SillyTavern counts from 0; in RisuAI -1 is the first message."""
+    """Which greeting it is: 0 is the first message, 1 the first alternate."""
     warnings: Sequence[str] = ()
     """Warnings of the build."""
     degraded: Sequence[str] = ()

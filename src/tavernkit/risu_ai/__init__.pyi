@@ -49,6 +49,8 @@ from tavernkit.risu_ai._lorebook import LorebookResult as LorebookResult
 from tavernkit.risu_ai._lorebook import LorebookSettings as LorebookSettings
 from tavernkit.risu_ai._lorebook import LoreMessage as LoreMessage
 from tavernkit.risu_ai._lorebook import ScanInput as ScanInput
+from tavernkit.risu_ai._lorebook.book import BookInput as BookInput
+from tavernkit.risu_ai._lorebook.book import Lorebook as Lorebook
 from tavernkit.risu_ai._lorebook.imports import export_lorebook as export_lorebook
 from tavernkit.risu_ai._lorebook.imports import import_lorebook as import_lorebook
 from tavernkit.risu_ai._memory import MemoryModels as MemoryModels

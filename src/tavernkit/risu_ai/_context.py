@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import ClassVar, cast
 
 from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
-from tavernkit._values import is_mapping
+from tavernkit._values import freeze_object, is_mapping
 from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cards._character import Participant
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, refuse_warning
 from tavernkit.lore._contracts import LoreEngine
 from tavernkit.prompt._context import (
     CACHE,
@@ -25,7 +26,7 @@ from tavernkit.prompt._context import (
 )
 from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
-from tavernkit.risu_ai._chat.chat_log import RisuChatLog, chat_log
+from tavernkit.risu_ai._chat.chat_log import RisuChatLog, chat_log, with_greeting
 from tavernkit.risu_ai._chat.inlays import Caption, Inlay
 from tavernkit.risu_ai._chat.send_steps import SendSteps
 from tavernkit.risu_ai._files.card_import import risu_character
@@ -33,15 +34,20 @@ from tavernkit.risu_ai._files.chat_file import chat_variables
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._lorebook.book import Lorebook, lorebook
 from tavernkit.risu_ai._lorebook.engine import ScanInput
 from tavernkit.risu_ai._lorebook.result import LorebookResult
 from tavernkit.risu_ai._memory.contract import MemoryModels
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule
+from tavernkit.risu_ai._regex_scripts.script import RegexScript, write_scripts
 from tavernkit.risu_ai._triggers.host import TriggerHost
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore
 
 GENERATION_TYPES = ("normal", "continue")
 QUIRKS = ("", "reference")
+
+SCRIPTS_MODULE = "regex_scripts"
+"""The name of the module that ``regex_scripts`` work like."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +56,12 @@ class RisuAIContext(Context):
 
     preset: Preset | None = None
     settings: Settings = field(default_factory=Settings)
+    greeting: int | None = None
     members: Sequence[RisuCharacter] = ()
     speaker: str | None = None
     modules: Sequence[RisuModule] = ()
+    books: Sequence[Lorebook] = ()
+    regex_scripts: Sequence[RegexScript] = ()
     toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
     tool_calls: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
@@ -79,6 +88,7 @@ class RisuAIContext(Context):
     """True if the application keeps the variables, not just this build."""
 
     inputs_type: ClassVar[type] = RisuAIInputs
+    converted_inputs: ClassVar[tuple[str, ...]] = ("character", "members", "books")
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -93,7 +103,11 @@ class RisuAIContext(Context):
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         set_field(self, "character", risu_character(self.character))
         set_field(self, "members", _members(self.members))
-        set_field(self, "history", chat_log(self.history))
+        warn = refuse_warning if self.strict else self.warn or _ignore
+        set_field(self, "books", tuple([lorebook(each, warn) for each in self.books]))
+        log = chat_log(self.history)
+        chat = with_greeting(log.chat, self.greeting)
+        set_field(self, "history", log if chat is log.chat else RisuChatLog(chat))
         set_field(self, "owns_variables", self.variables is not None)
         if self.variables is None:
             local, shared = chat_variables(self.chat), self.settings.global_variables
@@ -146,6 +160,17 @@ class RisuAIContext(Context):
             return self.random
         return random_numbers(self.drawn_seed if self.seed is None else self.seed)
 
+    @cached_property
+    def more_modules(self) -> Sequence[RisuModule]:
+        """The modules of the inputs; books and regex scripts work like modules after them."""
+        modules = [*self.modules]
+        for number, book in enumerate(self.books):
+            modules.append(RisuModule(id=f"book:{number}:{book.name}", name=book.name, lore=book.entries))
+        if self.regex_scripts:
+            raw = freeze_object({"regex": write_scripts(self.regex_scripts)["data"]})
+            modules.append(RisuModule(id=SCRIPTS_MODULE, name=SCRIPTS_MODULE, raw=raw))
+        return modules
+
     @property
     def active_settings(self) -> Settings:
         """The settings with the build's own modules enabled and its persona active."""
@@ -153,10 +178,10 @@ class RisuAIContext(Context):
         changes: dict[str, object] = {}
         if self.persona_prompt != settings.persona_prompt:
             changes["persona_prompt"] = self.persona_prompt
-        if self.modules:
+        if self.more_modules:
             known = {module.id for module in settings.modules}
-            changes["modules"] = (*settings.modules, *(each for each in self.modules if each.id not in known))
-            changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.modules))
+            changes["modules"] = (*settings.modules, *(each for each in self.more_modules if each.id not in known))
+            changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.more_modules))
         return settings.replace(**changes) if changes else settings
 
     def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> CBSContext:
@@ -182,6 +207,10 @@ class RisuAIContext(Context):
             clock=self.clock,
             random=self.random_source,
         )
+
+
+def _ignore(_: str) -> None:
+    """Ignore a warning: the application does not want them."""
 
 
 def _members(value: Sequence[object] | Mapping[str, object]) -> tuple[RisuCharacter, ...]:

@@ -17,10 +17,12 @@ from tavernkit.risu_ai._chat.send_steps import SendSteps
 from tavernkit.risu_ai._files.chat_file import ChatFile
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._lorebook.book import BookInput
 from tavernkit.risu_ai._lorebook.engine import ScanInput
 from tavernkit.risu_ai._lorebook.result import LorebookResult
 from tavernkit.risu_ai._memory.contract import MemoryModels
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
+from tavernkit.risu_ai._regex_scripts.script import RegexScript
 from tavernkit.risu_ai._triggers.host import TriggerHost
 from tavernkit.stores._history import ChatHistory, MessageLike
 
@@ -44,12 +46,18 @@ class RisuAIInputs(CommonInputs, total=False):
     """The active preset; by default that of the settings."""
     settings: Settings
     """The part of RisuAI's database that affects prompts."""
+    greeting: int | None
+    """Begin with the card's first message (0) or an alternative (from 1); by default, the chat's own choice."""
     members: Sequence[CharacterInput] | Mapping[str, CharacterInput]
     """The characters of a group."""
     speaker: str | None
     """The id of the member who speaks now."""
     modules: Sequence[RisuModule]
     """Modules that are enabled in addition to those of the settings."""
+    books: Sequence[BookInput]
+    """Lorebooks that are active everywhere. Each works like a module with this lore, enabled after all others."""
+    regex_scripts: Sequence[RegexScript]
+    """More regex scripts. They work like those of a module that is enabled after all others."""
     toggles: Mapping[str, bool | int | float | str]
     """Values of the toggles that prompts ask for."""
     inlays: Mapping[str, Inlay]

@@ -18,6 +18,7 @@ from tavernkit.risu_ai._chat.chat_memory import ChatMemory
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._lorebook.book import Lorebook
 from tavernkit.risu_ai._lorebook.result import LorebookResult
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
 from tavernkit.risu_ai._plan import RisuPlan
@@ -282,6 +283,7 @@ def traced_context(
         preset=copies.of(context.preset, _preset),
         settings=copies.of(context.settings, _settings),
         modules=[copies.of(each, _module) for each in context.modules],
+        books=[copies.of(each, _book) for each in context.books],
         user=copies.of(context.user, traced_user),
         message=traced_text(context.message, "message", "", ""),
     )
@@ -393,6 +395,10 @@ def _settings(settings: Settings) -> Settings:
 
 
 _PERSONA_TEXTS = {"name": "name", "prompt": "personaPrompt"}
+
+
+def _book(book: Lorebook) -> Lorebook:
+    return twin(book, {"entries": _lore(book.entries, book.name, "/data")})
 
 
 def _module(module: RisuModule, pointer: str = "") -> RisuModule:

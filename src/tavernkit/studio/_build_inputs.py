@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 
 from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, LRUCache, freeze_object, is_list, is_mapping, is_object
 from tavernkit.cards import Character, User
-from tavernkit.conversation._books import risu_module, world_book
+from tavernkit.conversation._books import world_book
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai import Builder as RisuAIBuilder
-from tavernkit.risu_ai import RisuAIInputs, RisuModule
+from tavernkit.risu_ai import Lorebook, RisuAIInputs
 from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.chat_file import ChatFile as RisuChatFile
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
@@ -132,7 +132,7 @@ class Inputs:
             "warn": None,
             "on_overflow": "error",
             "user": User(name=persona.name, persona=persona.description),
-            "modules": [self._of(each, "module", _module) for each in state.active_of("book")],
+            "books": [self._of(each, "lorebook", _lorebook) for each in state.active_of("book")],
             "preset": self._risu_preset(state, turn),
         }
         if turn.model is not None:
@@ -314,8 +314,8 @@ def _world(document: Document) -> WorldBook:
     return world_book(data, document.name)
 
 
-def _module(document: Document) -> RisuModule:
-    return risu_module(_object(document), document.name, WarningLog())
+def _lorebook(document: Document) -> Lorebook:
+    return Lorebook.from_json(_object(document), name=document.name, warn=WarningLog())
 
 
 def _risu_preset(document: Document) -> RisuPreset:

@@ -49,7 +49,7 @@ def test_blocks_give_back_the_messages_they_were_made_of():
 
 def test_the_plan_knows_greeting_and_chat():
     plan = build()
-    assert (plan.greeting, plan.greeting_index) == ("Hello.", -1)
+    assert (plan.greeting, plan.greeting_index) == ("Hello.", 0)
     assert len(plan.chat.messages) == 3
     assert plan.to_dict()["greeting"] == "Hello."
 

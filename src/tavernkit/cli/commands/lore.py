@@ -214,16 +214,16 @@ def convert(
     from tavernkit.cli.books import read_book
     from tavernkit.cli.files import check_free
     from tavernkit.cli.terminal import complain, counted, show, show_report
-    from tavernkit.conversation._books import risu_entries, world_book
+    from tavernkit.conversation._books import world_book
 
     read = read_book(book)
     check_free(target, force=force)
     if to == Platform.RISU_AI:
-        from tavernkit.risu_ai._lorebook.imports import export_lorebook
+        from tavernkit.risu_ai import Lorebook
 
-        entries = risu_entries(read, log_warning)
-        value: object = export_lorebook(entries)
-        count = len(entries)
+        lorebook = Lorebook.from_json(read)
+        value: object = lorebook.to_json()
+        count = len(lorebook.entries)
     elif to == CHARACTER_BOOK and CharacterBook.fits(read):
         value, count = read, len(CharacterBook.from_json(read).entries)
     else:
@@ -324,10 +324,10 @@ def _risu_ai_scanner(books: list[Path], depth: int | None, budget: int, seed: in
     import random
 
     from tavernkit.budget import count_tokens
-    from tavernkit.cli.books import read_risu_lore
+    from tavernkit.cli.books import load_lorebook
     from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 
-    raw = [(path.name, entry) for path in books for entry in read_risu_lore(path)]
+    raw = [(path.name, entry) for path in books for entry in load_lorebook(path).entries]
     found = (LorebookEntry.from_json(entry, warn=log_warning, book=name) for name, entry in raw)
     entries = [entry for entry in found if entry is not None]
     settings = LorebookSettings(token_budget=budget)

@@ -84,6 +84,18 @@ def with_messages(chat: RisuChat, messages: Iterable[RisuMessage]) -> RisuChat:
     return dataclasses.replace(chat, messages=tuple(messages))
 
 
+def with_greeting(chat: RisuChat, greeting: int | None) -> RisuChat:
+    """Return a chat with another greeting.
+
+    Args:
+        chat: The chat.
+        greeting: 0 is the first message, 1 the first alternate, which RisuAI counts from 0; None changes nothing.
+    """
+    if greeting is None or chat.greeting_index == greeting - 1:
+        return chat
+    return dataclasses.replace(chat, greeting_index=greeting - 1)
+
+
 def with_text(message: RisuMessage, data: str) -> RisuMessage:
     """A message with another text."""
     return message if data == message.data else dataclasses.replace(message, data=data)

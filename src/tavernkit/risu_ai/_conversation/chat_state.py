@@ -40,7 +40,7 @@ _BRANCH = re.compile(r" \(Branch(?: [0-9]+)?\)$")
 _TURN_INPUTS = frozenset(
     (
         *("character", "history", "settings", "members", "variables", "message", "generation_type", "say_nothing"),
-        *("speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls", "inlays"),
+        *("greeting", "speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls", "inlays"),
     )
 )
 """Inputs that the chat itself passes to each build."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tavernkit._values import Json
 from tavernkit.errors import ConfigError
+from tavernkit.risu_ai._chat.chat_log import with_greeting
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.chat_file import chat_variables
 from tavernkit.risu_ai._files.settings import Settings
@@ -45,7 +46,9 @@ def opened_chats(context: RisuAIContext, *, given_history: bool) -> tuple[list[R
     chats = [owner.opened(each) for each in owner.stored_chats]
     page = owner.raw.get("chatPage")
     if not given_history and chats:
-        return chats, page if isinstance(page, int) and 0 <= page < len(chats) else 0
+        page = page if isinstance(page, int) and 0 <= page < len(chats) else 0
+        chats[page] = with_greeting(chats[page], context.greeting)
+        return chats, page
     opened = owner.opened(context.chat)
     same = [index for index, each in enumerate(chats) if each == opened or (opened.id and each.id == opened.id)]
     if not same:

@@ -70,7 +70,7 @@ def _plan(state: RisuState) -> RisuPlan:
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         count_tokens=state.counter.text,
         greeting=state.greeting,
-        greeting_index=None if state.chat.greeting_index is None else int(state.chat.greeting_index),
+        greeting_index=None if state.chat.greeting_index is None else int(state.chat.greeting_index) + 1,
         chat=state.chat,
         character=texts.character,
         last_memory=state.last_memory,
