@@ -78,7 +78,7 @@ def test_the_same_folder_builds_texts(folder: Path, tmp_path: Path):
         plan = data.builder(made.name_of(index % made.CHARACTERS), made.chat_name(index)).build(message="Go on.")
         assert isinstance(plan, TextPlan)
         assert made.FEATURES[index % len(made.FEATURES)][1] in plan.prompt
-        assert plan.counting_note == ""
+        assert plan.counting_note.startswith("SillyTavern lets ooba count while it is connected; llama is used")
 
 
 def test_every_group_builds_for_every_speaker(folder: Path):

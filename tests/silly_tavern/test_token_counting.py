@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.silly_tavern import TokenizerFiles
+from tavernkit.silly_tavern._files.preset import MODEL_KEYS
 from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, counting_rule, new_counter
+from tavernkit.silly_tavern._token_counting.names import NAMES, family_name
 from tavernkit.silly_tavern._token_counting.text_tokenizer import (
     BEST_MATCH,
     TextBackend,
@@ -25,6 +27,7 @@ from tavernkit.silly_tavern._token_counting.vocabularies import (
     estimate,
     load_vocabulary,
     token_encoder,
+    vocabulary_of,
 )
 from tests.silly_tavern.scene import build, preset
 
@@ -229,6 +232,87 @@ def test_a_plan_says_when_a_tokenizer_stands_in():
     assert "is used instead of claude" in plan.counting_note
     assert "is used instead of claude" in str(plan.explain())
     assert build().counting_note == ""
+
+
+@pytest.mark.parametrize("source", sorted(NAMES))
+def test_every_source_whose_tokenizer_is_missing_says_so(source: str):
+    for pattern, name in NAMES[source]:
+        model = pattern.replace("*", "").replace("?", "") or "model"
+        family = family_name(name or model)
+        note = build(
+            preset=preset(chat_completion_source=source, **{MODEL_KEYS.get(source, f"{source}_model"): model})
+        ).counting_note
+        vocabulary = VOCABULARIES[vocabulary_of(family)]
+        assert (f"{vocabulary.bundled} is used instead of" in note) is not vocabulary.exact, (model, note)
+
+
+@pytest.mark.parametrize(
+    ("model", "listed", "noted"),
+    [
+        ("meta-llama/llama-3.3-70b-instruct", None, True),
+        ("meta-llama/llama-3.3-70b-instruct", "Llama3", False),
+        ("meta-llama/llama-3.3-70b-instruct", "Grok", False),
+        ("deepseek/deepseek-r1-distill-llama-70b", None, True),
+        ("x-ai/grok-4", None, True),
+        ("openai/gpt-4o", None, False),
+        ("openai/gpt-oss-120b", None, False),
+        ("OR_Website", None, False),
+        ("", None, False),
+    ],
+)
+def test_a_model_that_openrouters_list_does_not_name_is_noted(model: str, listed: str | None, *, noted: bool):
+    chosen = preset(chat_completion_source="openrouter", openrouter_model=model)
+    entries = [{"id": "other/model"}, *([{"id": model, "architecture": {"tokenizer": listed}}] if listed else [])]
+    note = build(preset=chosen, model_list=entries).counting_note
+    assert ("OpenRouter's list of models" in note) is noted
+    if noted:
+        assert model in note
+        assert "20 %" in note
+
+
+def test_two_reasons_for_wrong_counts_are_both_said():
+    chosen = preset(chat_completion_source="openrouter", openrouter_model="ai21/jamba-large")
+    note = build(preset=chosen).counting_note
+    assert "llama2 is used instead of jamba" in note
+    assert "OpenRouter's list of models" in note
+
+
+@pytest.mark.parametrize(
+    ("setting", "api", "kind", "model", "said"),
+    [
+        (99, "textgenerationwebui", "koboldcpp", "", "SillyTavern lets koboldcpp count"),
+        (99, "textgenerationwebui", "ooba", "gemma-2", "gemma is used"),
+        (6, "textgenerationwebui", "generic", "", "an estimate is used"),
+        (99, "kobold", "", "", "SillyTavern lets kobold count"),
+        (99, "textgenerationwebui", "openrouter", "a/command-r", "OpenRouter's list of models"),
+        (99, "textgenerationwebui", "dreamgen", "lucid-v1-max", "counts with llama3"),
+        (99, "textgenerationwebui", "generic", "gemma-2", ""),
+        (3, "textgenerationwebui", "koboldcpp", "", ""),
+        (99, "koboldhorde", "", "", ""),
+        (99, "novel", "", "erato", ""),
+    ],
+)
+def test_a_text_plan_says_if_the_backend_would_count(setting: int, api: str, kind: str, model: str, said: str):
+    samplers = {"type": kind, "custom_model": model, f"{kind}_model": model}
+    settings = Settings.from_json(
+        {
+            "main_api": api,
+            "power_user": {"tokenizer": setting},
+            "textgenerationwebui_settings": samplers,
+            "nai_settings": {"model_novel": model},
+        }
+    )
+    note = build(settings=settings, dialect="text").counting_note
+    assert said in note
+    assert bool(note) is bool(said)
+
+
+def test_with_openrouters_list_a_text_plan_says_which_tokenizer_a_connection_has():
+    samplers = {"type": "openrouter", "openrouter_model": "a/command"}
+    settings = Settings.from_json({"main_api": "textgenerationwebui", "textgenerationwebui_settings": samplers})
+    listed = [{"id": "a/command", "architecture": {"tokenizer": "Gemini"}}]
+    note = build(settings=settings, dialect="text", model_list=listed).counting_note
+    assert "SillyTavern counts with gemma while it is connected; llama is used" in note
 
 
 def test_tokenizers_may_be_given_as_a_path(tmp_path: Path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMess
 from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern._text_completion.segments import Segment
 from tavernkit.silly_tavern._token_counting.messages import MessageCounter, TextCounter, counting_rule
+from tavernkit.silly_tavern._token_counting.notes import chat_note, text_note
 from tavernkit.silly_tavern._token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE
 from tavernkit.silly_tavern._world_info.result import LoreSources
@@ -261,10 +262,10 @@ class SillyTavernState(BuildState[SillyTavernContext]):
                 hint = context.model_hint
                 count: Callable[[str], int] = lambda text: estimator.estimate(text, hint)  # noqa: E731  # typed
             else:
-                number = chosen_tokenizer(power_user.tokenizer, context.settings.text_backend)
-                name = TOKENIZERS.get(number, ESTIMATE)
+                backend = replace(context.settings.text_backend, model_list=context.model_list)
+                name = TOKENIZERS.get(chosen_tokenizer(power_user.tokenizer, backend), ESTIMATE)
                 vocabulary, count = self.services.vocabulary(name, context.tokenizers, self.warn)
-                self.counting_note = vocabulary.stands_in
+                self.counting_note = text_note(power_user.tokenizer, backend, vocabulary)
             self._text_counter = TextCounter(count, power_user.token_padding)
         return self._text_counter
 
@@ -273,10 +274,11 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """Counts messages as SillyTavern does for the preset's model, with the application's estimator if given."""
         if self._counter is None:
             preset, estimator = self.context.active_preset, self.context.token_estimator
-            rule = counting_rule(preset.chat_completion_source, preset.model, self.context.model_list)
+            chosen = (preset.chat_completion_source, preset.model, self.context.model_list)
+            rule = counting_rule(*chosen)
             if estimator is None:
                 self._counter = self.services.counter(rule, self.context.tokenizers, self.warn)
-                self.counting_note = self._counter.vocabulary.stands_in
+                self.counting_note = chat_note(*chosen, self._counter.vocabulary)
             else:
                 hint = self.context.model_hint or preset.model
                 self._counter = MessageCounter(rule, count=lambda text: estimator.estimate(text, hint))
