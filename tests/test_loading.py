@@ -11,7 +11,15 @@ from typing import Protocol
 import pytest
 
 from tavernkit import cards, risu_ai, silly_tavern
-from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError, TavernKitError
+from tavernkit.errors import (
+    ConfigError,
+    FileFormatError,
+    LimitExceededError,
+    StrictModeError,
+    TavernKitError,
+    Warn,
+    WarningLog,
+)
 from tavernkit.risu_ai._files import chat_file as risu_chat_file
 from tavernkit.risu_ai._files import preset as risu_preset
 from tavernkit.risu_ai._files import save_source as risu_save
@@ -21,7 +29,7 @@ from tavernkit.silly_tavern._world_info import book
 
 
 class Loader(Protocol):
-    def __call__(self, path: Path, /, *, strict: bool = False) -> object: ...
+    def __call__(self, path: Path, /, *, warn: Warn = ..., strict: bool = False) -> object: ...
 
 
 def loaders() -> Iterator[tuple[str, Loader]]:
@@ -151,3 +159,38 @@ def test_the_first_argument_has_one_name_everywhere() -> None:
     names = [next(iter(inspect.signature(read).parameters)) for read in readers if read is not None]
     assert len(names) > 20
     assert set(names) == {"data"}
+
+
+CARD = '{"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira"}}'
+BOOK = '{"entries": {"0": {"uid": 0, "key": ["lamp"], "content": "The lamp."}}}'
+
+
+@pytest.mark.parametrize(
+    ("load", "content", "told"),
+    [
+        (silly_tavern.Preset.load, CARD, "mistaken.json is read as a preset, but it is a card"),
+        (silly_tavern.Preset.load, BOOK, "mistaken.json is read as a preset, but it is a world book"),
+        (silly_tavern.Settings.load, CARD, "mistaken.json is read as settings.json, but it is a card"),
+        (silly_tavern.InstructTemplate.load, BOOK, "is read as the instruct template, but it is a world book"),
+        (silly_tavern.ContextTemplate.load, '{"input_sequence": ""}', "but it is an instruct template"),
+        (silly_tavern.Group.load, CARD, "mistaken.json is read as a group, but it is a card"),
+        (risu_ai.Preset.load, BOOK, "mistaken.json is read as a preset, but it is a world book"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(load: Loader, content: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "mistaken.json"
+    path.write_text(content)
+    warnings = WarningLog()
+    load(path, warn=warnings)
+    assert told in warnings.messages[0]
+    with pytest.raises((FileFormatError, StrictModeError), match=r"mistaken\.json is read as"):
+        load(path, strict=True)
+
+
+@pytest.mark.parametrize("load", [silly_tavern.Preset.load, silly_tavern.InstructTemplate.load, risu_ai.Preset.load])
+def test_a_file_of_no_known_kind_is_not_called_mistaken(load: Loader, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text('{"temperature": 1, "name": "Odd"}')
+    warnings = WarningLog()
+    load(path, warn=warnings)
+    assert not [each for each in warnings.messages if "is read as" in each]

@@ -327,6 +327,19 @@ def _repr(self: Any) -> str:
     return f"{self.__class__.__qualname__}({shown})"
 
 
+def short_repr(self: Any) -> str:
+    """Return a ``__repr__`` without fields that have their defaults, for values that people print."""
+    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if _differs(self, each))
+    return f"{self.__class__.__qualname__}({shown})"
+
+
+def _differs(instance: object, each: Any) -> bool:
+    if not each.repr:
+        return False
+    default = each.default if each.default_factory is MISSING else each.default_factory()
+    return default is MISSING or getattr(instance, each.name) != default
+
+
 def _comparison(cls: type) -> tuple[Callable[[Any, object], bool], Callable[[Any], int]]:
     """Make ``__eq__`` and ``__hash__`` of a class's fields."""
     values: Callable[[object], tuple[object, ...]] | None = None

@@ -85,9 +85,9 @@ def test_entries_given_as_an_object_are_read_in_order() -> None:
 
 
 def test_what_is_no_card_says_what_it_may_be() -> None:
-    with pytest.raises(NotACardError, match="world info"):
+    with pytest.raises(NotACardError, match="world book"):
         Character.from_card({"entries": {}})
-    with pytest.raises(NotACardError, match="type is 'regex'"):
+    with pytest.raises(NotACardError, match="looks like regex scripts"):
         Character.from_card({"type": "regex", "data": []})
     with pytest.raises(NotACardError, match="a list"):
         Character.from_card([])

@@ -29,6 +29,7 @@ from tavernkit.cards._fields import (
     read_text_map,
     read_texts,
 )
+from tavernkit.cards._kinds import kind_of
 from tavernkit.cards.errors import NotACardError, VersionWarning
 from tavernkit.errors import Warn, log_warning
 
@@ -250,14 +251,6 @@ def _check_spec_version(card: Mapping[str, object], version: CardVersion, warn: 
         warn("/data is missing; the fields next to it were used")
 
 
-_OTHER_FILES = (
-    ("entries", "it has entries, so it may be a SillyTavern world info book"),
-    ("prompts", "it has prompts, so it may be a SillyTavern preset"),
-    ("presetVersion", "it may be a preset"),
-    ("findRegex", "it may be a SillyTavern regex script"),
-)
-
-
 def _is_book(card: Mapping[str, object]) -> bool:
     """Return True for a lorebook, which may have a name and a description, but no other fields of a card."""
     own = ("personality", "scenario", "first_mes", "mes_example", "char_name")
@@ -265,12 +258,10 @@ def _is_book(card: Mapping[str, object]) -> bool:
 
 
 def _looks_like(card: Mapping[str, object]) -> str:
-    if isinstance(card.get("type"), str):
-        return f"its type is {card['type']!r}"
-    for key, what in _OTHER_FILES:
-        if key in card:
-            return what
-    return "it has no spec, name or char_name"
+    kind = kind_of(card)
+    if kind is not None:
+        return f"it looks like {kind.with_article}"
+    return f"its type is {shown(card['type'])}" if "type" in card else "it has no spec, name or char_name"
 
 
 def _main(assets: Iterable[AssetEntry], type_: str) -> AssetEntry | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tavernkit._values import is_mapping
+from tavernkit.cards._kinds import FileKind, kind_of
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.errors import FileFormatError, log_warning
-from tavernkit.lint._files import FileKind, kind_of, read_json
+from tavernkit.lint._files import read_json
 
 _WANTED: dict[str, tuple[str, frozenset[FileKind]]] = {
     "card": ("a character card", frozenset({FileKind.CARD})),
@@ -47,7 +48,7 @@ def refuse_mistaken(options: BuildOptions) -> None:
         kind = kind_of(value)
         if kind is not None and kind not in wanted:
             hint = f": {_OPTION_OF[kind]}" if kind in _OPTION_OF else ""
-            raise FileFormatError(f"{path} is a {kind}, not {words}{hint}")
+            raise FileFormatError(f"{path} is {kind.with_article}, not {words}{hint}")
         if kind is None and name == "preset" and is_mapping(value):
             log_warning(f"{path}: it has neither prompts nor a context size; is it a preset?")
 

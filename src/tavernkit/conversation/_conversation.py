@@ -91,6 +91,11 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         """The newest turn: ``last.plan`` is the prompt that the last reply saw."""
         chat.host = self
 
+    def __repr__(self) -> str:
+        """Return a one-line summary."""
+        lines = f"{len(self.lines)} line{'' if len(self.lines) == 1 else 's'}"
+        return f"<{type(self).__name__}: {lines}; chat.lines shows them>"
+
     @classmethod
     def open(
         cls,

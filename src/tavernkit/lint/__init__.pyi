@@ -1,6 +1,6 @@
+from tavernkit.cards._kinds import FileKind as FileKind
 from tavernkit.lint._books import lint_world_book as lint_world_book
 from tavernkit.lint._bundles import lint_bundle as lint_bundle
-from tavernkit.lint._files import FileKind as FileKind
 from tavernkit.lint._files import is_known as is_known
 from tavernkit.lint._files import lint_file as lint_file
 from tavernkit.lint._finding import Finding as Finding

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 
 from tavernkit._values import is_mapping, is_sequence
-from tavernkit.cards._book import CharacterBook
+from tavernkit.cards._kinds import FileKind, kind_of
 from tavernkit.cards._validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import _presets as presets
@@ -22,23 +21,6 @@ from tavernkit.lint._time_limit import time_limit
 
 MAX_BYTES = 64 * 1024 * 1024
 """A JSON file larger than this is not read."""
-
-
-class FileKind(StrEnum):
-    """The kind of content of a file."""
-
-    CARD = "card"
-    MODULE = "RisuAI module"
-    WORLD_BOOK = "world book"
-    CHARACTER_BOOK = "character book"
-    LOREBOOK = "RisuAI lorebook"
-    PRESET = "SillyTavern preset"
-    RISU_PRESET = "RisuAI preset"
-    CONTEXT_TEMPLATE = "context template"
-    INSTRUCT_TEMPLATE = "instruct template"
-    CHAT_TEMPLATE = "chat template"
-    REGEX = "regex scripts"
-    TEXT = "text"
 
 
 def lint_file(
@@ -137,29 +119,6 @@ def parse_json(data: bytes) -> object:
         return json.loads(_decoded(data))
     except (ValueError, RecursionError):
         return None
-
-
-def kind_of(value: object) -> FileKind | None:
-    """Return the kind of parsed JSON, by the names of its fields; None if unknown."""
-    if presets.has_scripts(value):
-        return FileKind.REGEX
-    if not is_mapping(value):
-        return None
-    for kind, belongs in (
-        (FileKind.LOREBOOK, value.get("type") == "risu"),
-        (FileKind.REGEX, value.get("type") == "regex"),
-        (FileKind.MODULE, value.get("type") == "risuModule"),
-        (FileKind.CARD, "spec" in value or "first_mes" in value),
-        (FileKind.CHARACTER_BOOK, CharacterBook.fits(value)),
-        (FileKind.WORLD_BOOK, "entries" in value),
-        (FileKind.RISU_PRESET, "promptTemplate" in value or "aiModel" in value),
-        (FileKind.PRESET, "prompts" in value or "prompt_order" in value or "openai_max_context" in value),
-        (FileKind.CONTEXT_TEMPLATE, "story_string" in value),
-        (FileKind.INSTRUCT_TEMPLATE, "input_sequence" in value),
-    ):
-        if belongs:
-            return kind
-    return None
 
 
 def _lint(path: Path, kind: FileKind, value: object, budget: int, language: Language) -> Iterator[Finding]:

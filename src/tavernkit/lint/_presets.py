@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tavernkit._values import is_mapping, is_sequence
+from tavernkit._values import is_mapping
 from tavernkit.cards._validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint._finding import Finding, line_and_column
@@ -135,9 +135,3 @@ def lint_json_text(text: str) -> Iterator[Finding]:
         yield Finding(where="/", message="is nested too deeply", severity=Severity.ERROR, code="NOT_JSON")
     except ValueError as error:  # a number with thousands of digits
         yield Finding(where="/", message=f"cannot be read: {error}", severity=Severity.ERROR, code="NOT_JSON")
-
-
-def has_scripts(value: object) -> bool:
-    """Return True if JSON is a list of regex scripts or one of them."""
-    items = value if is_sequence(value) else (value,)
-    return bool(items) and all(is_mapping(item) and ("findRegex" in item) for item in items)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import dataclass, short_repr
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw_object
 from tavernkit.prompt._message import Message
 
@@ -115,8 +115,10 @@ class ReplyPiece:
     """The model that answers, if the provider names it in this piece."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Other fields of the message that the provider expects back with it, e.g. signed thinking."""
-    raw: FrozenObject | None = None
+    raw: FrozenObject | None = field(default=None, repr=False)
     """The provider's event, on pieces with usage or a finish reason."""
+
+    __repr__ = short_repr
 
     @property
     def spoken(self) -> bool:
@@ -150,8 +152,10 @@ class Reply:
     """Why the reply is not complete: the stream broke or was cancelled. Empty if it is complete."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Other fields of the message that the provider expects back with it, e.g. signed thinking."""
-    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
     """The provider's own body; of a stream, its last event with usage or a finish reason."""
+
+    __repr__ = short_repr
 
     def usage_object(self) -> JsonObject | None:
         """Return token counts in OpenAI's shape, with all that compatible servers report; None if unknown."""

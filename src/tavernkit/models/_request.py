@@ -8,7 +8,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
-from tavernkit._dataclass import copy_with, dataclass
+from tavernkit._dataclass import copy_with, dataclass, short_repr
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -101,6 +101,8 @@ class Request:
     """The provider's protocol: ``openai``, ``anthropic``, ``google``, ``text`` or another registered dialect."""
     wire: WireRequest | None = None
     """The exact HTTP request of another program (``plan.request(..., reference=True)``); it is sent as it is."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if (self.messages is None) == (self.prompt is None):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TypeAlias
 
-from tavernkit._dataclass import dataclass
+from tavernkit._dataclass import dataclass, short_repr
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 
 SendDate: TypeAlias = date | int | float | str
@@ -39,6 +39,8 @@ class Message:
     attachments: Sequence[FrozenJson] | None = None
     """Pictures and files, as returned by ``Attachment.to_dict()``."""
     metadata: FrozenObject | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         rest = (self.name, self.swipes, self.swipe_id, self.send_date, self.attachments, self.metadata)

@@ -26,6 +26,11 @@ class SourceMap:
     def __init__(self, texts: TracedTexts) -> None:
         self._texts = texts
 
+    def __repr__(self) -> str:
+        """Return a one-line summary: a map is as long as its prompt."""
+        texts = f"{len(self.messages)} text{'' if len(self.messages) == 1 else 's'}"
+        return f"<{type(self).__name__} of {texts}; where(), at() and uses() read it>"
+
     def __getstate__(self) -> dict[str, object]:
         """A pickle contains the finished spans."""
         return {

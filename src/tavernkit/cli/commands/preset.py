@@ -53,10 +53,11 @@ def convert(
     tavernkit preset convert mine.json mine.risup
     tavernkit preset convert theirs.risup theirs.json --to silly_tavern
     """
+    from tavernkit.cards._kinds import FileKind, kind_of
     from tavernkit.cli.files import STDIN, check_free, naming, read_bytes, shown
     from tavernkit.cli.terminal import complain, show, show_report
     from tavernkit.errors import FileFormatError, WarningLog
-    from tavernkit.lint._files import FileKind, kind_of, parse_json
+    from tavernkit.lint._files import parse_json
 
     if target.suffix.lower() not in (".json", ".risup", ".risupreset"):
         raise typer.BadParameter(f"{target}: its ending must be .json, .risup or .risupreset")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from tavernkit._text.js_values import json_stringify
 from tavernkit._values import Json, is_mapping, shown, thaw
 from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._kinds import FileKind, warn_if_mistaken
 from tavernkit.cards._rpack import rpack_decode, rpack_encode
 from tavernkit.errors import ConfigError, FileFormatError, InvalidPresetError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai._files.aes_gcm import SealBrokenError, seal, unseal
@@ -71,6 +72,7 @@ def _from_json_file(data: bytes, what: str, warn: Warn) -> Preset:
         warn(f"{what} holds NovelAI's parameters, which have no prompts: only what is named as in RisuAI is read")
     if is_chat_preset(value):
         return preset_from_chat_preset(value, warn=warn)
+    warn_if_mistaken(value, "a preset", FileKind.RISU_PRESET, what=what, warn=warn)
     return Preset.from_json(value, warn=warn)
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
+from tavernkit.cards._kinds import FileKind
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern._files.template_file import TemplateFile
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
@@ -34,6 +35,7 @@ class ContextTemplate(TemplateFile):
     """
 
     kind: ClassVar[str] = "context template"
+    kinds: ClassVar[tuple[FileKind, ...]] = (FileKind.CONTEXT_TEMPLATE,)
     error: ClassVar[type[FileFormatError]] = InvalidContextTemplateError
 
     story_string: str = DEFAULT_STORY_STRING

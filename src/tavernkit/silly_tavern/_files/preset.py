@@ -27,6 +27,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.cards._json_text import dump_json, parse_json
+from tavernkit.cards._kinds import FileKind, warn_if_mistaken
 from tavernkit.cards._source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern._files.preset_migrations import migrate
@@ -230,6 +231,7 @@ class Preset:
             data = parse_json(content, what=called(source), warn=warn)
         except FileFormatError as error:
             raise InvalidPresetError(str(error)) from error
+        warn_if_mistaken(data, "a preset", FileKind.PRESET, what=called(source), warn=warn)
         return cls.from_json(data, name=stem(source), base=base, warn=warn)
 
     @classmethod

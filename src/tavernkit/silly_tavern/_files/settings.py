@@ -12,6 +12,7 @@ from tavernkit._lazy import read_data
 from tavernkit._text.json_reader import JsonReader
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, is_object, is_sequence
 from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._kinds import warn_if_mistaken
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern._chat.authors_note import NoteSettings
@@ -193,6 +194,7 @@ class Settings:
         )
         if not is_object(data):
             raise FileFormatError(f"{called(source)}: settings are a JSON object, not {type(data).__name__}")
+        warn_if_mistaken(data, "settings.json", what=called(source), warn=warn)
         return cls.from_json(data, warn=warn)
 
     @classmethod

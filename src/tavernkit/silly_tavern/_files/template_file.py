@@ -14,6 +14,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.json_reader import JsonReader
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
 from tavernkit.cards._json_text import dump_json, parse_json
+from tavernkit.cards._kinds import FileKind, warn_if_mistaken
 from tavernkit.cards._source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning
 
@@ -31,6 +32,8 @@ class TemplateFile:
     """
 
     kind: ClassVar[str] = "template"
+    kinds: ClassVar[tuple[FileKind, ...]] = ()
+    """The kinds of files that it may be."""
     error: ClassVar[type[FileFormatError]] = FileFormatError
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The allowed values of keys; the first one replaces invalid values."""
@@ -55,6 +58,7 @@ class TemplateFile:
             data = parse_json(content, what=called(source), warn=warn)
         except FileFormatError as error:
             raise cls.error(str(error)) from error
+        warn_if_mistaken(data, f"the {cls.kind}", *cls.kinds, what=called(source), warn=warn)
         return cls.from_json(data, name=stem(source), warn=warn)
 
     @classmethod

@@ -24,6 +24,7 @@ from tavernkit._values import (
 )
 from tavernkit.cards._character import Character
 from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._kinds import warn_if_mistaken
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt._group_decision import GroupDecision
@@ -121,9 +122,11 @@ class Group:
             FileFormatError: The file is not a JSON object.
         """
         content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
-        data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)
+        warn = refuse_warning if strict else warn
+        data = parse_json(content, what=called(source), warn=warn)
         if not is_mapping(data):
             raise FileFormatError(f"{called(source)}: a group is a JSON object, not {type(data).__name__}")
+        warn_if_mistaken(data, "a group", what=called(source), warn=warn)
         return cls.from_json(data)
 
     def to_json(self) -> JsonObject:

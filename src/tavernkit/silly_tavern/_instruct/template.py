@@ -11,6 +11,7 @@ from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import truthy
 from tavernkit._text.traced import added, substitute
 from tavernkit._values import Json, JsonObject
+from tavernkit.cards._kinds import FileKind
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern._files.template_file import TemplateFile
 from tavernkit.silly_tavern.errors import InvalidInstructError
@@ -48,6 +49,7 @@ class InstructTemplate(TemplateFile):
     """
 
     kind: ClassVar[str] = "instruct template"
+    kinds: ClassVar[tuple[FileKind, ...]] = (FileKind.INSTRUCT_TEMPLATE,)
     error: ClassVar[type[FileFormatError]] = InvalidInstructError
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"names_behavior": ("none", "force", "always")}
 
