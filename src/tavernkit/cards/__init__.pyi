@@ -14,6 +14,8 @@ from tavernkit.cards._conversion import ConversionReport as ConversionReport
 from tavernkit.cards._conversion import convert as convert
 from tavernkit.cards._detect import detect_format as detect_format
 from tavernkit.cards._json_text import parse_json as parse_json
+from tavernkit.cards._kinds import FileKind as FileKind
+from tavernkit.cards._kinds import kind_of as kind_of
 from tavernkit.cards._limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from tavernkit.cards._limits import Limits as Limits
 from tavernkit.cards._loading import load as load

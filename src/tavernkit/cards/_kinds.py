@@ -34,7 +34,7 @@ class FileKind(StrEnum):
 
 
 def kind_of(value: object) -> FileKind | None:
-    """Return the kind of parsed JSON; None if unknown."""
+    """Return what kind of file parsed JSON belongs to; None if unknown."""
     if _has_scripts(value):
         return FileKind.REGEX
     if not is_mapping(value):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tavernkit._values import is_mapping
-from tavernkit.cards._kinds import FileKind, kind_of
+from tavernkit.cards import FileKind, kind_of
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.errors import FileFormatError, log_warning
 from tavernkit.lint._files import read_json

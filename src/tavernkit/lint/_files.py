@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tavernkit._values import is_mapping, is_sequence
-from tavernkit.cards._kinds import FileKind, kind_of
+from tavernkit.cards import FileKind, kind_of
 from tavernkit.cards._validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import _presets as presets

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tavernkit._values import is_mapping, is_sequence, thaw_object
-from tavernkit.cards._kinds import FileKind
+from tavernkit.cards import FileKind
 from tavernkit.lint._books import repaired_entry
 from tavernkit.lint._files import recognise
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw, thaw_object
-from tavernkit.cards import DEFAULT_LIMITS, Bundle, Character, load, to_bytes
+from tavernkit.cards import DEFAULT_LIMITS, Bundle, Character, FileKind, kind_of, load, to_bytes
 from tavernkit.cards._json_text import dump_json, parse_json
-from tavernkit.cards._kinds import FileKind, kind_of
 from tavernkit.cards._source import read_file
 from tavernkit.conversation._books import parse_book
 from tavernkit.errors import FileFormatError, TavernKitError, WarningLog

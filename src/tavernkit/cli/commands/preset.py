@@ -53,7 +53,7 @@ def convert(
     tavernkit preset convert mine.json mine.risup
     tavernkit preset convert theirs.risup theirs.json --to silly_tavern
     """
-    from tavernkit.cards._kinds import FileKind, kind_of
+    from tavernkit.cards import FileKind, kind_of
     from tavernkit.cli.files import STDIN, check_free, naming, read_bytes, shown
     from tavernkit.cli.terminal import complain, show, show_report
     from tavernkit.errors import FileFormatError, WarningLog
