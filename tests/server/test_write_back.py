@@ -226,3 +226,15 @@ def said(path: Path, chat: str = "first") -> list[str]:
 async def import_in(client: Client, path: Path) -> None:
     progress = import_records.Progress("job", client.service.write_back.owner, path.parent)
     await import_work(client.service.database, progress, save_work(path, progress.warn))
+
+
+async def test_a_branch_of_a_chat_has_a_file_of_its_own(start: StartApp, folder: Path) -> None:
+    async with start(ScriptedModel("One."), from_sillytavern=folder, write_back=True) as client:
+        session = (await names(client))["folder:bel:first"]
+        line = (await client.get(f"/api/sessions/{session}/messages")).json()["data"][0]["id"]
+        made = await client.post(f"/api/sessions/{session}/actions/branch", json={"message_id": line})
+        await say(client, made.json()["id"], "Otherwise")
+        await client.service.write_back.write_changed()
+        assert text_of(first(folder)) == chat_text(*LINES)
+        (other,) = [path for path in first(folder).parent.iterdir() if path != first(folder)]
+        assert texts(other) == ["Hi", "Otherwise", "One."]

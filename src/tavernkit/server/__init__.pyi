@@ -5,5 +5,6 @@ from tavernkit.server.config import load_config as load_config
 from tavernkit.server.prune import prune as prune
 from tavernkit.server.run import serve as serve
 from tavernkit.server.service import Service as Service
+from tavernkit.server.session_store import SessionStore as SessionStore
 
 __all__: list[str]

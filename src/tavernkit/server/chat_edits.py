@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit._values import JsonObject
 from tavernkit.server.adapters.turn import LineChange
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.file_marks import options_of_copy
 from tavernkit.server.keys import Client
 from tavernkit.server.library import RISU_AI
 from tavernkit.server.storage import chats
@@ -86,7 +87,8 @@ async def branch_chat(
         last = await chats.get_line(connection, chat_id, message_id)
         following = last.position + 1
         await chats.refuse_taken(connection, chat.owner, external_id)
-        made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=chat.options)
+        options = options_of_copy(chat)
+        made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=options)
         details, added = _marked(chat, last) if marked and chat.selection.platform == RISU_AI else (chat.details, [])
         changes: dict[str, object] = {"details": details, "variables": chat.variables}
         await chats.update_chat(connection, made, next_position=following + len(added), **changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.risu_ai import RisuChat
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.server.storage.chats import ChatState
-from tavernkit.server.storage.items import ItemInfo, infos, item_file, save_item
+from tavernkit.server.storage.items import ItemInfo, delete_item, infos, item_file, save_item
 from tavernkit.server.storage.statements import change
 from tavernkit.server.storage.tables import Chat
 from tavernkit.server.stored_folders import FILE, file_id
@@ -22,6 +23,7 @@ KEY = "file"
 """The key of the mark in the options of a session."""
 _SESSIONS = "chat-of-served"
 _ITEMS = "item-of-save"
+_CONVERSATIONS = "conversation-of-session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,11 @@ class FileMark:
     def to_json(self) -> JsonObject:
         """Write the mark."""
         return {name: getattr(self, name) for name in ("path", "digest", "version", "skipped", "owner")}
+
+
+def options_of_copy(chat: ChatState) -> JsonObject:
+    """Return the options for a copy of a session: it has no file yet."""
+    return {key: value for key, value in chat.options.items() if key != KEY}
 
 
 def digest_of(content: bytes) -> str:
@@ -101,9 +108,26 @@ async def item_of(connection: AsyncConnection, name: str) -> ItemMark | None:
     return ItemMark(item_id, digest) if item_id else None
 
 
+async def note_conversation(connection: AsyncConnection, chat_id: str, kept: JsonObject) -> None:
+    """Record what a conversation keeps besides its session, such as its undo history."""
+    await _note(connection, _CONVERSATIONS, chat_id, json.dumps(kept))
+
+
+async def conversation_of(connection: AsyncConnection, chat_id: str) -> JsonObject:
+    """Return what a conversation keeps besides its session."""
+    found: object = json.loads(await _noted(connection, _CONVERSATIONS, chat_id) or "{}")
+    return found if is_object(found) else {}
+
+
+async def forget_conversation(connection: AsyncConnection, chat_id: str) -> None:
+    """Remove what a conversation keeps besides its session."""
+    if await _noted(connection, _CONVERSATIONS, chat_id) is not None:
+        await delete_item(connection, FILE, file_id(_CONVERSATIONS, chat_id))
+
+
 def is_mark(info: ItemInfo) -> bool:
-    """Return True for an item that only records what files have become."""
-    return info.kind == FILE and info.filename in (f"{_SESSIONS}.txt", f"{_ITEMS}.txt")
+    """Return True for an item that only records what belongs to sessions and files."""
+    return info.kind == FILE and info.filename in [f"{index}.txt" for index in (_SESSIONS, _ITEMS, _CONVERSATIONS)]
 
 
 async def _note(connection: AsyncConnection, index: str, name: str, value: str) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit._values import Json, JsonObject, thaw_object
+from tavernkit.server.chat_files import risu_ai_line, silly_tavern_line
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.file_marks import (
@@ -47,7 +48,7 @@ from tavernkit.server.library import RISU_AI, SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JOB_WARNINGS, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.regex_files import add_scripts, global_scripts, refuse_scripts
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import ChatLine, ChatState, Selection, new_line
+from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
 from tavernkit.server.storage.items import ItemInfo, Kind, all_items, infos, item_file, save_item, slug
 from tavernkit.server.stored_folders import FILE, FOLDER, SERVED, file_id, folder_file
 
@@ -279,10 +280,6 @@ async def _store_st_chat(
     if file.earlier:
         file = replace(file, messages=file.messages[-TAKEN_OF_LONGER:])  # there must be room to continue
 
-    def line(message: st.ChatMessage) -> ChatLine:
-        role = "user" if message.is_user else "system" if message.narrator else "assistant"
-        return new_line(role, message.mes, message.to_json())
-
     await _store_files(connection, selection.folder, found.files)
     details = file.metadata.to_json()
     variables = details.pop("variables", None)
@@ -300,7 +297,7 @@ async def _store_st_chat(
         return
     else:
         chat = await _new_chat(connection, progress, name, selection, details, variables)
-    await _store_lines(connection, progress, chat, file.messages, line)
+    await _store_lines(connection, progress, chat, file.messages, silly_tavern_line)
     if origin is not None:
         stored = await chats.get_chat(connection, chat.chat.id)
         taken = len(file.messages) if len(file.messages) <= MAX_SESSION_MESSAGES else TAKEN_OF_LONGER
@@ -418,17 +415,11 @@ async def _store_risu_list(
         if known is None and await _is_known(connection, progress, name, selection):
             continue
         made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat), known)
-        await _store_lines(connection, progress, made, chat.messages, _risu_line)
+        await _store_lines(connection, progress, made, chat.messages, risu_ai_line)
         if save_owner is not None and chat.id and len(chat.messages) <= MAX_SESSION_MESSAGES:
             stored = await chats.get_chat(connection, made.chat.id)
             mark = FileMark(path=chat.id, digest=risu_digest(chat), version=stored.version, owner=save_owner)
             await set_mark(connection, stored, mark)
-
-
-def _risu_line(message: risu_ai.RisuMessage) -> ChatLine:
-    native = thaw_object(message.to_json())
-    line = new_line("user" if message.role == "user" else "assistant", message.data, native)
-    return line if native.get("chatId") else replace(line, native={**native, "chatId": line.id})
 
 
 async def _owner(connection: AsyncConnection, progress: Progress, path: Path) -> str | None:

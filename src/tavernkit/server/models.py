@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit._dataclass import replaced
+from tavernkit.server.errors import not_found
 from tavernkit.server.library import SILLY_TAVERN
+from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.items import ItemInfo, Kind, count_items, infos, list_items
 
 GROUP_PREFIX = "group:"
+_ITEM_ID = re.compile(r"[\w.-]+")
 SPEAKING: tuple[Kind, ...] = ("character", "group")
 """Kinds of items that are models, in the order of lists."""
 
@@ -26,6 +31,31 @@ class Model:
         """The id for clients: ``aria``, ``aria@preset``, ``group:crew``."""
         name = f"{GROUP_PREFIX}{self.item.id}" if self.item.kind == "group" else self.item.id
         return name if self.preset is None else f"{name}@{self.preset}"
+
+
+def selection_of(
+    model: str,
+    *,
+    platform: str = SILLY_TAVERN,
+    persona: str | None = None,
+    preset: str | None = None,
+    books: tuple[str, ...] = (),
+) -> Selection:
+    """Read the name of a model: ``aria``, ``aria@preset``, ``group:tavern``.
+
+    Args:
+        model: The name.
+        platform: The platform of the chat.
+        persona: Who the user is.
+        preset: The preset, if it is not the one in the name.
+        books: Lorebooks of the chat.
+    """
+    name, _, named = model.partition("@")
+    item, chosen = name.removeprefix(GROUP_PREFIX), preset or named or None
+    if not _ITEM_ID.fullmatch(item) or (named and not _ITEM_ID.fullmatch(named)):
+        raise not_found("model", model)
+    found = Selection(platform=platform, character=item, persona=persona, preset=chosen, books=books)
+    return replaced(found, character=None, group=item) if name.startswith(GROUP_PREFIX) else found
 
 
 async def count_models(connection: AsyncConnection) -> int:

@@ -43,9 +43,10 @@ class Rerolls:
     choices: dict[str, Choices] = field(default_factory=dict[str, Choices])
 
     def meet(self, character: str) -> None:
-        """Start again for another character."""
-        if self.character != character:
-            self.tails, self.position, self.character = [], -1, character
+        """Start again for another character. Replies without one, from another program, belong to the first."""
+        if self.character not in (None, character):
+            self.tails, self.position = [], -1
+        self.character = character
 
     def push(self, tail: Messages) -> None:
         """Add the newest reply, with the messages that came with it."""

@@ -113,7 +113,7 @@ def lines_of(chat: risu_ai.RisuChat, given: TurnInput) -> list[ChatLine]:
     same = ChatLine.same_messages(given.lines, chat.messages)
     kept = given.lines[same:]
     known = {str(line.native.get("chatId")): line for line in own_lines(kept)}
-    followers = _followers(kept)
+    followers = followers_of(kept)
     pending = next((line for line in kept if line.id == given.pending), None)
     lines = [*given.lines[:same], *followers.pop("", [])]
     for message in chat.messages[same:]:
@@ -227,7 +227,7 @@ def _own_line(role: str, text: str) -> ChatLine:
     return dataclasses.replace(line, native=native)
 
 
-def _followers(lines: Sequence[ChatLine]) -> dict[str, list[ChatLine]]:
+def followers_of(lines: Sequence[ChatLine]) -> dict[str, list[ChatLine]]:
     """Return neutral lines by the RisuAI line that they follow."""
     found: dict[str, list[ChatLine]] = {}
     before = ""

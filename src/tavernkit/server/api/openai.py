@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncGenerator, Container, Generator, Sequence
 from contextlib import contextmanager
@@ -36,14 +35,13 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.library import SILLY_TAVERN
 from tavernkit.server.listeners import Speaks
-from tavernkit.server.models import GROUP_PREFIX
+from tavernkit.server.models import selection_of
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 
-_ITEM_ID = re.compile(r"[\w.-]+")
 NAMED_BY_MODEL = ("character_not_found", "group_not_found", "preset_not_found")
 """The error message for unknown models."""
 
@@ -209,15 +207,13 @@ def parse_model(model: str, options: TavernKitOptions) -> Selection:
 
     Without a platform, the session's is used, or SillyTavern.
     """
-    name, _, preset = model.partition("@")
-    chosen = options.preset or preset or None
-    if not _ITEM_ID.fullmatch(name.removeprefix(GROUP_PREFIX)) or (preset and not _ITEM_ID.fullmatch(preset)):
-        raise not_found("model", model)
-    common = {"persona": options.persona, "preset": chosen, "books": tuple(options.books)}
-    platform = options.platform or SILLY_TAVERN
-    if name.startswith(GROUP_PREFIX):
-        return Selection(platform=platform, group=name.removeprefix(GROUP_PREFIX), **common)  # pyright: ignore[reportArgumentType]  # as declared above
-    return Selection(platform=platform, character=name, **common)  # pyright: ignore[reportArgumentType]  # as declared above
+    return selection_of(
+        model,
+        platform=options.platform or SILLY_TAVERN,
+        persona=options.persona,
+        preset=options.preset,
+        books=tuple(options.books),
+    )
 
 
 def passed_on(body: ChatCompletionRequest, known: Container[str] = PASSED_ON) -> JsonObject:

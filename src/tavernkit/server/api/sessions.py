@@ -34,6 +34,7 @@ from tavernkit.server.api.turn_streams import answer
 from tavernkit.server.chat_edits import branch_chat, change_message, owned_by, remove_messages
 from tavernkit.server.chat_files import chat_file
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.file_marks import forget_conversation
 from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_PAGE
 from tavernkit.server.service import Service
@@ -124,6 +125,7 @@ async def delete_session(session_id: PathId, service: TheService, client: ChatCl
     """Remove a session with all its messages."""
     async with service.database.write() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
+        await forget_conversation(connection, chat.id)
         await chats.delete_chat(connection, chat)
     service.turns.vectors.forget(chat.id)
     return Response(status_code=204)
