@@ -84,7 +84,7 @@ def test_every_word_of_the_page_has_its_source_beside_it() -> None:
     found = re.search(r'<span class="words w-verbatim"[^>]*data-source="(\d+)"[^>]*>She keeps 🕯 lamps.</span>', page)
     assert found is not None
     assert re.search(rf'id="source-{found[1]}" data-label="card Aria /data/description" hidden>\nShe keeps', page)
-    assert 'data-how="through {{char}}"' in page
+    assert 'data-how="through {{char}} in message"' in page
     assert 'id="origin"' in page
 
 

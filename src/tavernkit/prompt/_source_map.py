@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject, LazySequence
+from tavernkit.prompt._source_owners import Owned, merged, owned_parts
 from tavernkit.prompt._source_spans import KINDS, Cost, MappedText, Place, Span, TextSource, Use
 
 if TYPE_CHECKING:
@@ -65,7 +66,11 @@ class SourceMap:
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:
-        """The tokens of each source in each block; they add up to the block's tokens."""
+        """The tokens of each source in each block; they add up to the block's tokens.
+
+        Text that a macro gave counts for the lore entry, field or line that the macro is written in; what a prompt of a
+        preset or a template places (``{{description}}``) counts for that.
+        """
         return tuple(cost for block in self.blocks for cost in _costs(block, self._texts.count))
 
     @cached_property
@@ -114,7 +119,8 @@ class SourceMap:
     def uses(self, source: TextSource | str) -> list[Use]:
         """Return where sources went; a text selects those whose id or title contains it (``lore:Eldoria``).
 
-        This includes inputs that are not in the prompt. For lore and chat lines, the use says why.
+        This includes inputs that are not in the prompt. For lore and chat lines, the use says why. Places contain what
+        macros of the source gave, and words of the source that macros of others gave; tokens are those of ``costs``.
         """
         require("source", source, TextSource | str)
         wanted = (
@@ -158,21 +164,36 @@ class SourceMap:
     def _use(self, source: TextSource) -> Use:
         places: list[Place] = []
         arrived: list[tuple[int, int]] = []
-        for index, text in enumerate(self.messages):
+        for index, (text, parts) in enumerate(zip(self.messages, self._owned, strict=True)):
+            mine = [(start, end) for start, end, owner in parts if owner == source]
             for span in text.spans:
-                for leaf in span.leaves():
-                    if leaf.source == source:
-                        places.append(_place(index, text, leaf.start, leaf.end))
-                        arrived.append((leaf.offset, leaf.offset + len(leaf)))
+                mine += [(leaf.start, leaf.end) for leaf in span.leaves() if leaf.source == source]
+                arrived += _arrived(span, source)
+            places += [_place(index, text, start, end) for start, end in merged(mine)]
         tokens = sum(cost.tokens for cost in self.costs if cost.source == source)
         reason = "" if places else self._unused.get(source, "")
         return Use(source, tuple(places), tokens, tuple(_gaps(arrived, len(source.text))), reason)
+
+    @cached_property
+    def _owned(self) -> list[list[Owned]]:
+        """For every message, which source its characters count for."""
+        return [list(owned_parts(text.spans)) for text in self.messages]
 
 
 def _place(index: int, text: MappedText, start: int, end: int) -> Place:
     first = bisect_right(text.spans, start, key=lambda span: span.end)
     last = bisect_left(text.spans, end, key=lambda span: span.start)
     return Place(index, start, end, text.text[start:end], text.spans[first:last])
+
+
+def _arrived(span: Span, source: TextSource) -> list[tuple[int, int]]:
+    """Return the parts of a source's text that are in a span: its words, and macros that were replaced by others."""
+    if span.source is not None:
+        return [(span.offset, span.offset + len(span))] if span.source == source else []
+    inner = [part for each in span.inner for part in _arrived(each, source)]
+    if span.kind != "expanded" or inner:
+        return inner
+    return [part for each in span.written for part in _arrived(each, source)]
 
 
 def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
@@ -188,10 +209,8 @@ def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, in
 def _costs(block: MappedText, count: Callable[[str], int]) -> Iterator[Cost]:
     """Divide a block's tokens among its sources, in proportion to the tokens of their texts."""
     texts: dict[TextSource | None, list[str]] = {}
-    for span in block.spans:
-        for leaf in span.leaves():
-            source = leaf.source or next(iter(leaf.sources), None) or next(iter(span.sources), None)
-            texts.setdefault(source, []).append(block.text[leaf.start : leaf.end])
+    for start, end, source in owned_parts(block.spans):
+        texts.setdefault(source, []).append(block.text[start:end])
     if len(texts) < 2:
         yield Cost(block.id, next(iter(texts), None), block.tokens)
         return

@@ -169,11 +169,12 @@ class Use:
     source: TextSource
     """The input."""
     places: tuple[Place, ...]
-    """Where its characters are in the prompt."""
+    """Where its characters are in the prompt, with those that its macros gave."""
     tokens: int
-    """What those characters cost."""
+    """What the prompt has because of the source; its words in another text (``{{char}}`` in an entry) count there."""
     missing: tuple[tuple[int, int], ...]
-    """Start and end of the parts of the source's text that are not in the prompt verbatim."""
+    """Start and end of the parts of the source's text that did not reach the prompt, neither as they are nor, if they
+    are macros, as what these gave."""
     reason: str = ""
     """Why nothing of it is in the prompt, if that is known."""
 
@@ -195,9 +196,9 @@ class Cost:
     block: str
     """The id of the block."""
     source: TextSource | None
-    """The input that the text came from; None for text that the builder added."""
+    """The input that the text is there for; None for text that the builder added."""
     tokens: int
-    """Tokens that the text has in the block."""
+    """Tokens of the block that are there because of the source, with what its macros gave."""
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""

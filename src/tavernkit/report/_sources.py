@@ -61,13 +61,21 @@ def sentences_of(words: Iterable[Words]) -> Iterator[Words]:
 
 def tokens_of_lore(source_map: SourceMap, rows: Sequence[LoreRow]) -> Mapping[str, int]:
     """Return the tokens of each lore entry in the prompt, by the id of its row."""
-    counts = [(source, tokens) for source, tokens in source_map.tokens_by_source().items() if source.kind == "lore"]
-    found: dict[str, int] = {}
-    for row in rows:
-        if row.active:
-            mine = [tokens for source, tokens in counts if source.title == row.title and source.name in row.book]
-            found[row.id] = sum(mine)
+    counts = {source: tokens for source, tokens in source_map.tokens_by_source().items() if source.kind == "lore"}
+    found = {row.id: 0 for row in rows if row.active}
+    left = [row for row in rows if row.active]
+    for by_content in (True, False):  # titles may repeat; contents may have been changed
+        for row in tuple(left):
+            source = next((each for each in counts if _is_of(row, each, by_content=by_content)), None)
+            if source is not None:
+                found[row.id] = counts.pop(source)
+                left.remove(row)
     return found
+
+
+def _is_of(row: LoreRow, source: TextSource, *, by_content: bool) -> bool:
+    same = source.title == row.title and source.name in row.book
+    return same and (not by_content or source.text.endswith(row.content))
 
 
 def source_label(source: TextSource | None) -> str:
@@ -98,7 +106,10 @@ def _words(text: str, span: Span, outer: tuple[str, ...], part: tuple[int, int])
 
 def _step(span: Span) -> Iterator[str]:
     if span.kind == "expanded":
-        yield f"through {{{{{span.name}}}}}" if span.name else "through a macro"
+        written = (source for each in span.written for source in each.sources)
+        source = next(written, None) if span.inner else None  # otherwise, it is the source of the words
+        where = f" in {source.label}" if source is not None else ""
+        yield f"through {{{{{span.name}}}}}{where}" if span.name else f"through a macro{where}"
     elif span.kind == "replaced":
         yield f"by the regex script {span.name}" if span.name else "changed on the way"
     elif span.kind == "aligned":

@@ -178,8 +178,13 @@ def sources_view(look: Look) -> JsonObject:
     places = Places(look.state)
     sources: list[Json] = []
     numbers: dict[str, int] = {}
-    tokens = {source.id: count for source, count in found.tokens_by_source().items()}
-    kinds: list[tuple[str, str | None, str | None, str, int]] = []
+    tokens: dict[str, int] = {}
+    costs: dict[str, list[JsonObject]] = {"lore": []}
+    for source, count in found.tokens_by_source().items():
+        document, pointer = places.source(source)
+        row: JsonObject = {"document": document, "pointer": pointer, "title": source.title, "tokens": count}
+        costs.setdefault(source.kind, []).append(row)
+        tokens[source.id] = count
 
     def spans(text: str, mapped: Sequence[object]) -> list[Json]:
         described: list[Json] = []
@@ -192,7 +197,6 @@ def sources_view(look: Look) -> JsonObject:
                 if source.id not in numbers:
                     numbers[source.id] = len(sources)
                     document, pointer = places.source(source)
-                    cost = tokens.get(source.id, 0)
                     sources.append(
                         {
                             "document": document,
@@ -200,10 +204,9 @@ def sources_view(look: Look) -> JsonObject:
                             "kind": source.kind,
                             "title": source.title,
                             "label": source.label,
-                            "tokens": cost,
+                            "tokens": tokens.get(source.id, 0),
                         }
                     )
-                    kinds.append((source.kind, document, pointer, source.title, cost))
                 row["source"] = numbers[source.id]
                 row["from"] = utf16_length(source.text[: words.start])
                 row["to"] = utf16_length(source.text[: words.end])
@@ -221,16 +224,8 @@ def sources_view(look: Look) -> JsonObject:
         "sources": sources,
         "messages": messages,
         "blocks": blocks,
-        "entries": [
-            {"document": document, "pointer": (pointer or "").rpartition("/")[0], "title": title, "tokens": cost}
-            for kind, document, pointer, title, cost in kinds
-            if kind == "lore"
-        ],
-        "fields": [
-            {"document": document, "pointer": pointer, "title": title, "tokens": cost}
-            for kind, document, pointer, title, cost in kinds
-            if kind != "lore"
-        ],
+        "entries": [{**each, "pointer": str(each["pointer"] or "").rpartition("/")[0]} for each in costs["lore"]],
+        "fields": [each for kind, rows in costs.items() if kind != "lore" for each in rows],
     }
 
 
