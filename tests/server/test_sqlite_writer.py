@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -49,11 +50,15 @@ async def fail(database: Database, name: str) -> None:
         raise LookupError(name)
 
 
-def statements_of(database: Database) -> list[str]:
-    found: list[str] = []
+def driver_of_writer(database: Database) -> PromptConnection:
     assert database._writer is not None
     assert database._writer._opened is not None
-    database._writer._opened[1].direct.set_trace_callback(found.append)
+    return database._writer._opened[1]
+
+
+def statements_of(database: Database) -> list[str]:
+    found: list[str] = []
+    driver_of_writer(database).direct.set_trace_callback(found.append)
     return found
 
 
@@ -223,6 +228,53 @@ async def test_one_who_gives_up_while_the_thread_works_is_cancelled_and_others_g
     assert stored() == ["a", "b", "c"]
     await remove(database, "a")
     assert stored() == ["b", "c"]
+
+
+async def test_one_who_gives_up_twice_leaves_no_connection_that_is_closing(
+    database: Database, stored: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLAlchemy does not wait for the thread then, which closes the connection after the commit."""
+    await store(database, "a")
+    driver = driver_of_writer(database)
+    thread_is_busy, thread_may_go_on = threading.Event(), threading.Event()
+
+    def work_for_long() -> None:
+        thread_is_busy.set()
+        thread_may_go_on.wait()
+
+    driver._tx.put_nowait((None, work_for_long))
+    await asyncio.to_thread(thread_is_busy.wait)
+
+    async def alone() -> None:
+        async with database.write() as connection:
+            await chats.create_chat(connection, "o", "b", Selection(character="c"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitPace, "is_quick", lambda _: False)
+        work = asyncio.create_task(alone())
+        while driver._tx.empty():  # noqa: ASYNC110  # nobody tells when the thread is asked
+            await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.wait([work])
+        assert work.cancelled()
+    thread_may_go_on.set()
+    await asyncio.to_thread(driver._thread.join)
+    await store(database, "c")
+    assert stored() == ["a", "b", "c"]
+
+
+async def test_a_connection_that_is_closing_is_not_used(database: Database, stored: Callable[[], list[str]]) -> None:
+    """What SQLite frees in the thread must not be in use outside of it: that can end the process."""
+    await store(database, "a")
+    driver = driver_of_writer(database)
+    driver.stop()
+    with pytest.raises(ValueError, match="Connection closed"):
+        driver.direct.execute("SELECT 1")
+    await asyncio.wait_for(driver.close(), 10)
+    await store(database, "b")
+    assert stored() == ["a", "b"]
 
 
 @pytest.mark.usefixtures("slow_deletes")

@@ -59,9 +59,17 @@ class PromptConnection(aiosqlite.Connection):
         """False while all statements run directly, even those that may take long."""
 
     @property
+    def is_open(self) -> bool:
+        """False from the moment the connection is told to close, which its thread does later."""
+        return self._running and self._connection is not None
+
+    @property
     def direct(self) -> sqlite3.Connection:
         """SQLite's own connection, for fast statements."""
-        return self._conn
+        connection = self._connection
+        if connection is None or not self._running:  # used while its thread closes it, it could end the process
+            raise ValueError("Connection closed")
+        return connection
 
     async def begin_writing(self) -> None:
         """Start an exclusive writing transaction."""
@@ -73,7 +81,7 @@ class PromptConnection(aiosqlite.Connection):
     def try_to_begin(self, *, last: bool = False) -> bool:
         """Start a transaction; return False if another process is writing, or raise if this is the ``last`` attempt."""
         try:
-            self._conn.execute("BEGIN IMMEDIATE")
+            self.direct.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if last or "locked" not in str(error):
                 raise
@@ -94,8 +102,17 @@ class PromptConnection(aiosqlite.Connection):
     def commit_now(self) -> None:
         """Commit directly, blocking the event loop."""
         began = time.perf_counter()
-        self._conn.commit()
+        self.direct.commit()
         self._pace.note(time.perf_counter() - began)
+
+    def stop(self) -> asyncio.Future[Any] | None:
+        """Close the connection in its thread, which ends then and would not answer if told again."""
+        return super().stop() if self._running else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
+
+    async def close(self) -> None:
+        """Close the connection, unless it is closing."""
+        if self._running:
+            await super().close()
 
     async def _connect(self) -> aiosqlite.Connection:
         try:
@@ -105,7 +122,7 @@ class PromptConnection(aiosqlite.Connection):
             raise
 
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if not self._running or self._connection is None:
+        if not self.is_open:
             raise ValueError("Connection closed")
         if self.uses_thread and _may_wait(fn, args):
             return await super()._execute(fn, *args, **kwargs)  # pyright: ignore[reportUnknownMemberType]  # it has no types

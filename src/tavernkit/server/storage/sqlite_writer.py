@@ -103,6 +103,8 @@ class SQLiteWriter:
                 await opened[0].close()
 
     async def _open(self) -> tuple[AsyncConnection, PromptConnection]:
+        if self._opened is not None and not self._opened[1].is_open:
+            await self._drop(self._opened[0])
         if self._opened is None:
             connection = await self._engine.connect()
             driver = (await connection.get_raw_connection()).driver_connection
@@ -219,7 +221,7 @@ class SQLiteWriter:
             await connection.commit()  # nothing is left to commit, which SQLAlchemy cannot know
 
     async def _roll_back(self, connection: AsyncConnection, driver: PromptConnection) -> None:
-        if connection.invalidated:  # cancelled while its thread ran a statement
+        if connection.invalidated or not driver.is_open:  # cancelled while its thread ran a statement
             await self._drop(connection)
             return
         driver.direct.rollback()
