@@ -71,8 +71,7 @@ class Host(Protocol):
 
         Args:
             plan: The prompt; the host turns it into a request for its model.
-            on_piece: Called with each piece if the host streams. The chat stores the reply as it grows, so that the
-                text so far is kept if this method raises.
+            on_piece: Called with each piece if the host streams. The chat keeps the text so far if this method raises.
 
         Raises:
             ModelError: There is no usable reply.

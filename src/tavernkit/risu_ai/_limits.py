@@ -65,6 +65,9 @@ MAX_CHAT_BYTES = 512_000_000
 MAX_SCRIPT_TEXT = 2_000_000
 """The longest text that regex scripts run over: every match of every character takes memory."""
 
+MAX_SCRIPTED_PIECES = 200
+"""Pieces of a streamed reply after which a chat's scripts run; those of a longer stream are joined."""
+
 MAX_FILLED_TEXT = 16_000_000
 """The maximum characters of a text after slots, places for lore and groups of a match are filled."""
 

@@ -97,8 +97,6 @@ MAX_CHAT_FILES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a chat's attached files that an import accepts."""
 MAX_HELPER_REQUESTS: Final = 32
 """Additional requests of a turn, for example by a card's triggers."""
-MAX_SCRIPTED_PIECES: Final = 200
-"""Pieces of a streamed reply after which RisuAI's scripts run; those of a longer stream are joined."""
 MAX_STREAM_BACKLOG: Final = 256
 """Pieces of a reply that are buffered for a slow client before reading from the model pauses."""
 

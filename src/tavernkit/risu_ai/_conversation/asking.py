@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, cast
 
 from tavernkit._turns import Exchange, Host, OnPiece
 from tavernkit._values import JsonObject
-from tavernkit.models._reply import Reply
+from tavernkit.models._reply import Reply, ReplyPiece
 from tavernkit.models.errors import ModelError
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
@@ -48,8 +48,8 @@ class Asker:
         self.exchanges: list[Exchange] = []
         self.broken = False
         """True if the last reply was cut off."""
-        self.streaming = False
-        """True if pieces of the reply have arrived."""
+        self.heard: list[str] = []
+        """The pieces of a streamed reply."""
         self.unsent = ""
         """The text before the next piece: the marks of called tools."""
         self.wants_reply = False
@@ -64,6 +64,12 @@ class Asker:
         reply = await self._host.ask(plan, on_piece=on_piece)
         self.exchanges.append(Exchange(plan=plan, reply=reply))
         return reply
+
+    def hear(self, piece: ReplyPiece) -> None:
+        """Take a piece of the reply."""
+        if piece.text:
+            self.heard.append(self.unsent + piece.text)
+            self.unsent = ""
 
     def ask_now(self, plan: RisuPlan) -> Reply:
         """Ask from a thread, and wait there."""

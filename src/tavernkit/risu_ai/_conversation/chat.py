@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Literal, TypeAlias, TypeVar, Unpack
 
 from tavernkit import models
-from tavernkit._turns import OnPiece, Turn, TurnKind
+from tavernkit._turns import Turn, TurnKind
 from tavernkit._values import FrozenObject, freeze_object
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import ReplyPiece
@@ -28,6 +28,7 @@ from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models
 from tavernkit.risu_ai._conversation.chat_state import ChatState
 from tavernkit.risu_ai._conversation.rerolls import taken_back
+from tavernkit.risu_ai._conversation.streams import receive
 from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
@@ -43,7 +44,6 @@ from tavernkit.risu_ai._sending.exchange import (
     RequestFailedError,
     RequestStoppedError,
     Stopped,
-    StreamOpened,
 )
 from tavernkit.risu_ai._sending.operation import Operation
 from tavernkit.risu_ai._sending.send import Send
@@ -300,38 +300,32 @@ class Chat(ChatState):
     async def _answer(
         self, request: ModelRequest, steps: Generator[Ask, Answer, object], send: Send, asker: Asker
     ) -> tuple[Answer, ModelError | None]:
-        """Ask the host's model. Pieces of a stream go into the chat as they arrive."""
-        asker.streaming, asker.unsent = False, ""
-
-        def take(piece: ReplyPiece) -> None:
-            if not piece.text:
-                return
-            if not asker.streaming:
-                steps.send(StreamOpened())
-                asker.streaming = True
-            steps.send(Chunk(asker.unsent + piece.text))
-            asker.unsent = ""
-            self._apply(send)
-
+        """Ask the host's model. The pieces of a stream go into the chat when it has ended, however it ended."""
+        asker.heard, asker.unsent = [], ""
         try:
-            reply = await self._with_tools(request, take, asker)
+            try:
+                reply = await self._with_tools(request, asker)
+            finally:
+                if asker.heard:
+                    await asker.work(lambda: receive(steps, [*asker.heard, asker.unsent]))
+                    self._apply(send)
         except RequestStoppedError:
             return Stopped(), None
         except ModelError as error:
-            asker.broken = asker.streaming
-            if asker.streaming:
+            asker.broken = bool(asker.heard)
+            if asker.heard:
                 return Stopped(), error
             body = error.raw_body if request.stream and isinstance(error, HTTPError) else ""
             return Failure(str(error), body), error
         if reply.tool_calls and not self._runs_tools:
             return Stopped(), None
-        if asker.streaming:
-            return Chunk(asker.unsent or None), None
+        if asker.heard:
+            return Chunk(None), None
         return Reply(reply.text, reply.alternatives), None
 
-    async def _with_tools(self, request: ModelRequest, take: OnPiece, asker: Asker) -> models.Reply:
+    async def _with_tools(self, request: ModelRequest, asker: Asker) -> models.Reply:
         """Ask, and run requested tools until there are none. Marks in the text refer to them."""
-        on_piece = take if request.streamable else None
+        on_piece = asker.hear if request.streamable else None
         reply = await asker.ask(request.plan, on_piece)
         said, calls = reply.text, dict[str, Mapping[str, object]]()
         for _ in range(MAX_TOOL_ROUNDS):

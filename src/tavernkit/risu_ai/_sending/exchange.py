@@ -52,6 +52,9 @@ class ModelRequest:
 class NextChunk:
     """Asks for the next piece of a streamed reply."""
 
+    scripted: bool = True
+    """False if no script or trigger sees the text so far, so that it is the same in fewer pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

@@ -37,7 +37,7 @@ from tavernkit.risu_ai._sending.operation import Operation
 from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai._sending.result import SendError, SendResult
 from tavernkit.risu_ai._state import RisuState
-from tavernkit.risu_ai._triggers.build_triggers import edit_request, run_build_triggers
+from tavernkit.risu_ai._triggers.build_triggers import edit_request, has_triggers, run_build_triggers
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, TriggerError
 
 if TYPE_CHECKING:
@@ -325,9 +325,10 @@ class Send(Operation):
                 self._nothing_to_continue()
             empty = self._message(state, "", len(state.chat.messages))
             self._see(state, with_messages(state.chat, (*state.chat.messages, empty)))
+        scripted = bool(state.scripts) or has_triggers(state) or "{" in before
         raw = new = ""
         while True:
-            answer = yield NextChunk()
+            answer = yield NextChunk(scripted)
             require("the answer", answer, Answer)
             if isinstance(answer, Stopped):
                 return None

@@ -43,7 +43,7 @@ def run_build_triggers(
     Returns None if there are none, if a trigger aborted the run, or if one failed (which raises in a send and in strict
     mode): variables written before that are kept.
     """
-    if not _has_triggers(state):
+    if not has_triggers(state):
         return None
     try:
         result = state.trigger_engine.run(
@@ -68,7 +68,7 @@ def run_build_triggers(
 def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
     """Let Lua listeners change a text before its scripts run. In a group, only those of modules run."""
     kind = _EDIT_KINDS.get(mode)
-    if kind is None or not _has_triggers(state):
+    if kind is None or not has_triggers(state):
         return text
     context = state.texts.context
     result = state.trigger_engine.edit(
@@ -119,7 +119,7 @@ def shown_text(state: RisuState, index: int) -> str:
 
 def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:
     """Let Lua's ``editRequest`` listeners change the finished list: those of the member who speaks, in a group."""
-    if not _has_triggers(state):
+    if not has_triggers(state):
         return messages
     given: list[Json] = [message.to_json() for message in messages]
     context = state.texts.context.replace(char=state.texts.context.speaker)
@@ -137,14 +137,15 @@ def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMes
 
 def edit_request(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:
     """Run the ``request`` triggers over the messages of a request; groups have none."""
-    if state.in_group or not _has_triggers(state):
+    if state.in_group or not has_triggers(state):
         return messages
     given = [message.to_json() for message in messages]
     edited = state.trigger_engine.edit_request(state.texts.context, given, **_options(state))
     return messages if edited == given else _read([*edited], messages, REQUEST_TRIGGER)
 
 
-def _has_triggers(state: RisuState) -> bool:
+def has_triggers(state: RisuState) -> bool:
+    """Return True if the character or a module has triggers."""
     modules = state.texts.context.enabled_modules
     return bool(state.fields.triggers) or any(module.raw.get("trigger") for module in modules)
 

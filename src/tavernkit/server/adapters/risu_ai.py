@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tavernkit import risu_ai
@@ -32,7 +32,7 @@ from tavernkit.server.adapters.turn import (
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
-from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS, MAX_SCRIPTED_PIECES
+from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.stores import InMemoryVariablesStore
@@ -117,7 +117,6 @@ class RisuAdapter:
         async def work(function: Callable[[], T], /) -> T:
             return await self._build_executor.run(given.size, function)
 
-        host.edits_replies, host.work = made.edits_replies, work
         chat = risu_ai.Chat(
             host=host,
             builder=made.builder,
@@ -161,8 +160,7 @@ class RisuAdapter:
         triggers = any(each.raw.get("triggerscript") for each in cards) or any(
             each.raw.get("trigger") for each in modules
         )
-        scripts = any(each.raw.get("customscript") for each in cards) or any(each.raw.get("regex") for each in modules)
-        return _Made(builder, may_ask=memory or triggers, edits_replies=triggers or scripts or bool(preset.regex))
+        return _Made(builder, may_ask=memory or triggers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,8 +170,6 @@ class _Made:
     builder: risu_ai.Builder
     may_ask: bool
     """True if triggers or memory may ask a model during a build."""
-    edits_replies: bool
-    """True if triggers or scripts may change replies."""
 
 
 def _owner_of(cast: Cast) -> risu_ai.RisuCharacter | None:
@@ -226,9 +222,6 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
 class _Host(TurnHost):
     """Asks for chats of RisuAI."""
 
-    edits_replies = False
-    work: Callable[[Callable[[], None]], Awaitable[None]]
-    """Runs what may take longer."""
     _helpers = 0
     _speaker: str | None = None
 
@@ -257,24 +250,14 @@ class _Host(TurnHost):
         if not plan.is_helper:
             heard: list[str] = []
             reply = await self.ask_for_chat(plan, heard)
-            if on_piece is not None and heard and not reply.tool_calls:
-                await self.work(lambda: self._stream(heard, on_piece))
+            if on_piece is not None and not reply.tool_calls:
+                for text in heard:
+                    on_piece(ReplyPiece(text=text))
             return reply
         self._helpers += 1
         if self._helpers > MAX_HELPER_REQUESTS:
             raise ModelError(f"a turn may send at most {MAX_HELPER_REQUESTS} requests besides those of the chat")
         return await self._ask(self.request(plan), quiet=True)
-
-    def _stream(self, heard: Sequence[str], on_piece: OnPiece) -> None:
-        """Let the chat store a streamed reply: RisuAI's scripts see the text so far with each piece.
-
-        The client has all pieces by now: a slow script delays no piece.
-        """
-        if not self.edits_replies and not any("{" in text for text in heard):
-            heard = ["".join(heard)]
-        step = -(-len(heard) // MAX_SCRIPTED_PIECES)
-        for start in range(0, len(heard), step):
-            on_piece(ReplyPiece(text="".join(heard[start : start + step])))
 
 
 def _inputs(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
