@@ -186,8 +186,11 @@ def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[
     return merged
 
 
-def same_start(before: tuple[object, ...], now: tuple[object, ...], start: int = 0) -> int:
-    """Return the index up to which two tuples have the same items, from ``start`` on.
+_Items = TypeVar("_Items", list[Any], tuple[Any, ...])
+
+
+def same_start(before: _Items, now: _Items, start: int = 0) -> int:
+    """Return the index up to which two lists or two tuples have the same items, from ``start`` on.
 
     Identical objects are not compared, so this is fast for a list that has grown.
     """
@@ -208,17 +211,20 @@ class GrowingJoin:
 
     def __init__(self, separator: bytes) -> None:
         self._separator = separator
-        self._parts: list[bytes] = []
         self._joined = b""
+        self._count = 0
 
-    def join(self, parts: list[bytes]) -> list[bytes]:
-        """Return few parts that are the same when joined with the separator."""
-        known = len(self._parts)
-        if len(parts) > known + 2 * _OPEN_PARTS or parts[:known] != self._parts:  # mostly the same objects
-            self._parts = parts[: max(len(parts) - _OPEN_PARTS, 0)]
-            self._joined = self._separator.join(self._parts)
-            known = len(self._parts)
-        return [self._joined, *parts[known:]] if known else parts
+    def join(self, parts: list[bytes], same: int) -> list[bytes]:
+        """Return few parts that are the same when joined with the separator.
+
+        Args:
+            parts: The list.
+            same: How many of its first parts are those of the list before.
+        """
+        if not same >= self._count >= len(parts) - 2 * _OPEN_PARTS:
+            self._count = max(len(parts) - _OPEN_PARTS, 0)
+            self._joined = self._separator.join(parts[: self._count])
+        return [self._joined, *parts[self._count :]] if self._count else parts
 
 
 class LRUCache(Generic[K, V]):

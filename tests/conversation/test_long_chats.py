@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tavernkit as tk
-from tavernkit._values import GrowingJoin, JsonObject
+from tavernkit._values import GrowingJoin, JsonObject, same_start
 from tavernkit.cards import Character
 from tavernkit.conversation import _undo as undo
 from tavernkit.silly_tavern import Chat, ChatMessage
@@ -186,11 +186,14 @@ parts = st.lists(st.binary(max_size=3), max_size=150)
 
 @given(seen=st.lists(parts, max_size=4), grown=parts)
 def test_what_grows_is_joined_and_hashed_as_a_whole(seen: list[list[bytes]], grown: list[bytes]) -> None:
-    join, digest = GrowingJoin(b","), undo.GrowingDigest()
+    join, digest, of_file = GrowingJoin(b","), undo.GrowingDigest(), undo.FileDigest()
+    before: list[bytes] = []
     for part in (*seen, grown, [*grown, b"more"], [*grown[:-1], b"other"], grown * 3, []):
-        assert b",".join(join.join(part)) == b",".join(part)
-        data = b"".join(part) * 700
+        assert b",".join(join.join(part, same_start(before, part))) == b",".join(part)
+        data, before = b"".join(part) * 700, part
         assert digest.of(data) == hashlib.sha256(data).hexdigest()
+        assert digest.of(b"other" + data, 5) == hashlib.sha256(data).hexdigest()
+        assert of_file.of(data) == undo.FileDigest().of(data)
 
 
 def test_contexts_of_the_same_lines_share_their_log(tmp_path: Path) -> None:

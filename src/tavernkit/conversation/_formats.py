@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from tavernkit._turns import Chat, Host, OnPiece, ToolOutcome
 from tavernkit._values import Json, JsonObject
 from tavernkit.conversation._stores import SavedChat
-from tavernkit.conversation._undo import IN_THE_FILE, UNDO, GrowingDigest, UndoHistory
+from tavernkit.conversation._undo import IN_THE_FILE, UNDO, FileDigest, UndoHistory
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.prompt._plan import Plan
@@ -46,7 +46,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
     if undo is not None and (steps := undo.to_json(snapshot)):
         state[UNDO] = steps
     if set(state) - {GLOBALS, UNDO}:
-        state[FILE] = (GrowingDigest() if undo is None else undo.file_digest).of(file)
+        state[FILE] = (FileDigest() if undo is None else undo.file_digest).of(file)
     return SavedChat(file=file, state=state)
 
 
@@ -62,7 +62,7 @@ def restore_state(chat: Chat, saved: SavedChat | None) -> None:
     """
     if saved is None or not saved.state:
         return
-    same = saved.state.get(FILE) == GrowingDigest().of(saved.file)
+    same = saved.state.get(FILE) == FileDigest().of(saved.file)
     state: dict[str, Json] = {key: value for key, value in saved.state.items() if key == GLOBALS or same}
     for key in (FILE, UNDO):
         state.pop(key, None)

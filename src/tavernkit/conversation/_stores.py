@@ -120,8 +120,7 @@ class FileStore:
     def save(self, chat: SavedChat) -> None:
         """Write the files; each is replaced as a whole."""
         if chat.state != (self._state or {}):
-            content = json.dumps(chat.state, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
-            save_file(self.state, content)
+            save_file(self.state, _written_state(chat.state))
             self._state = chat.state
         self._file.write(chat.file)
 
@@ -201,6 +200,12 @@ def _read_state(path: Path) -> JsonObject:
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     return state if is_object(state) else {}
+
+
+def _written_state(state: JsonObject) -> bytes:
+    """Write a state, one line for each part: indenting a whole undo history takes longer than building a prompt."""
+    parts = (f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in state.items())
+    return "{{\n{}\n}}".format(",\n".join(parts)).encode("utf-8", "surrogatepass")
 
 
 def free_path(path: Path, name: str) -> Path:

@@ -26,7 +26,9 @@ IN_THE_FILE: Final = frozenset(("chat_id", "header", "chat_metadata", "lines", "
 """Parts of snapshots that are in the chat's file."""
 
 _OPEN_BYTES: Final = 32_768
-"""How much at the end of data of which a digest is made is expected to change."""
+"""How much at the end of a chat's file is expected to change."""
+_OPEN_DIGESTS: Final = 32 * hashlib.sha256().digest_size
+"""The same of the digests of its lines."""
 
 _SEEN: Final = frozenset(("chat_metadata", "lines", "chat"))
 """Parts that stay the same when a chat is saved and opened again."""
@@ -40,18 +42,45 @@ _VALUE, _KEYS, _GONE, _KEEP, _REST = "value", "keys", "gone", "keep", "rest"
 class GrowingDigest:
     """The SHA-256 of data that grows: what begins as it did before is not read again from its start."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_bytes: int = _OPEN_BYTES) -> None:
+        """Start with no data.
+
+        Args:
+            open_bytes: How much at its end is expected to change.
+        """
+        self._open = open_bytes
         self._start = b""
         self._hash = hashlib.sha256()
 
-    def of(self, data: bytes) -> str:
-        """Return the digest of some data."""
-        if len(data) - len(self._start) > 2 * _OPEN_BYTES or not data.startswith(self._start):
-            self._start = data[: max(len(data) - _OPEN_BYTES, 0)]
-            self._hash = hashlib.sha256(self._start)
+    def of(self, data: bytes, begin: int = 0) -> str:
+        """Return the digest of some data.
+
+        Args:
+            data: The data.
+            begin: Where it begins.
+        """
+        if not data.startswith(self._start, begin):
+            self._start, self._hash = b"", hashlib.sha256()
+        known = len(self._start)
+        if len(data) - begin - known > 2 * self._open:
+            self._start = data[begin : -self._open]
+            self._hash.update(memoryview(self._start)[known:])
+            known = len(self._start)
         found = self._hash.copy()
-        found.update(memoryview(data)[len(self._start) :])
+        found.update(memoryview(data)[begin + known :])
         return found.hexdigest()
+
+
+class FileDigest:
+    """The digest of a chat's file, of which a turn changes the first line and the last ones."""
+
+    def __init__(self) -> None:
+        self._lines = GrowingDigest()
+
+    def of(self, file: bytes) -> str:
+        """Return the digest of the file's content."""
+        header = file.find(b"\n") + 1
+        return hashlib.sha256(memoryview(file)[:header]).hexdigest() + self._lines.of(file, header)
 
 
 class UndoHistory:
@@ -68,11 +97,11 @@ class UndoHistory:
         """The chat after the newest operation."""
         self._before: JsonObject | None = None
         """The chat before the operation that runs."""
-        self._lines: tuple[Json, ...] = ()
+        self._lines: list[Json] = []
         """The lines of the last snapshot."""
         self._line_digests: list[bytes] = []
-        self._lines_digest = GrowingDigest()
-        self.file_digest = GrowingDigest()
+        self._lines_digest = GrowingDigest(_OPEN_DIGESTS)
+        self.file_digest = FileDigest()
         """Makes the digest of the chat's file."""
         self._digests: deque[tuple[Mapping[str, Json], str]] = deque(maxlen=KNOWN_DIGESTS)
 
@@ -150,10 +179,9 @@ class UndoHistory:
         digest = hashlib.sha256(_written(seen))
         if is_list(lines):
             # Snapshots share unchanged lines, so only new ones must be written.
-            now = tuple(lines)
-            same = same_start(self._lines, now)
-            self._lines = now
-            self._line_digests[same:] = [hashlib.sha256(_written(line)).digest() for line in now[same:]]
+            same = same_start(self._lines, lines)
+            self._lines = lines
+            self._line_digests[same:] = [hashlib.sha256(_written(line)).digest() for line in lines[same:]]
             digest.update(self._lines_digest.of(b"".join(self._line_digests)).encode())
         return digest.hexdigest()
 
@@ -199,7 +227,7 @@ def _patch(new: Json, old: Json) -> Json:
         }
         return {_KEYS: keys, _GONE: [key for key in new if key not in old]}
     if is_list(new) and is_list(old):
-        same = same_start(tuple(new), tuple(old))
+        same = same_start(new, old)
         return {_KEEP: same, _REST: old[same:]}
     return {_VALUE: old}
 

@@ -38,23 +38,23 @@ class StoredMessages:
         self._joined = GrowingJoin(b",")
 
     def json(self, messages: tuple[RisuMessage, ...]) -> list[Json]:
-        """Return messages as JSON, in a list of its own; its messages must not be changed."""
+        """Return messages as JSON, in a list that must not be changed: it is the same until the messages change."""
         self._see(messages)
-        return [*self._json]
+        return self._json
 
     def written(self, messages: tuple[RisuMessage, ...]) -> list[bytes]:
         """Return messages in file format, to be joined by commas; most are already joined."""
         self._see(messages)
-        for message in self._json[len(self._written) :]:
-            self._written.append(json_stringify(message).encode("utf-8", "surrogatepass"))
-        return self._joined.join(self._written)
+        same = len(self._written)
+        self._written += [json_stringify(each).encode("utf-8", "surrogatepass") for each in self._json[same:]]
+        return self._joined.join(self._written, same)
 
     def _see(self, messages: tuple[RisuMessage, ...]) -> None:
         if messages is self._messages:
             return
         same = same_start(self._messages, messages)
-        del self._json[same:], self._written[same:]
-        self._json += [thaw(message.to_json()) for message in messages[same:]]
+        del self._written[same:]
+        self._json = [*self._json[:same], *(thaw(message.to_json()) for message in messages[same:])]
         self._messages = messages
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar, Unpack
+from typing import Protocol, TypeVar, Unpack, cast
 
 from tavernkit._text.js_values import trim, trim_start
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
@@ -168,7 +168,7 @@ class ChatState:
         if group is not None:
             found["muted"] = [*group.disabled_members]
         copied = thaw_object(found)
-        copied["lines"] = [*self._known_lines().copies]
+        copied["lines"] = cast("list[Json]", self._known_lines().copies)
         return copied
 
     def restore(self, snapshot: Mapping[str, object]) -> None:

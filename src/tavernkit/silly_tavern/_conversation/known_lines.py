@@ -20,6 +20,7 @@ class KnownLines:
 
     def __init__(self) -> None:
         self.copies: list[JsonObject] = []
+        """Copies of the lines. The list itself never changes either, so snapshots share it."""
         self.version = 0
         """A number that changes with every change."""
         self._lines: list[JsonObject] = []
@@ -41,7 +42,7 @@ class KnownLines:
             newest = len(self.copies) - NEWEST_LINES
             if len(lines) >= newest and lines[newest - 1] is self._lines[newest - 1]:  # none was added or removed
                 start = newest
-        now, copies = tuple(lines[start:]), tuple(self.copies[start:])
+        now, copies = (lines[start:], self.copies[start:]) if start else (lines, self.copies)
         if now == copies:
             return
         same = same_start(copies, now)
@@ -52,7 +53,7 @@ class KnownLines:
     def _replace(self, start: int, end: int, lines: Sequence[JsonObject]) -> None:
         self.version += 1
         self._lines[start:end] = lines
-        self.copies[start:end] = [thaw_object(line) for line in lines]
+        self.copies = [*self.copies[:start], *map(thaw_object, lines), *self.copies[end:]]
         self._bytes[start:end] = [None] * len(lines)
         self._messages[start:end] = [None] * len(lines)
         self._unwritten, self._unread = min(self._unwritten, start), min(self._unread, start)
@@ -69,12 +70,13 @@ class KnownLines:
         self._lines, self.copies = [*lines], [*copies]
         self._bytes = [None] * len(lines)
         self._messages = list[ChatMessage | None](messages)
-        self._read_version = self.version
+        self._unwritten = 0
 
     def written(self) -> list[bytes]:
         """Return the lines in file format, to be joined by line breaks; most are already joined."""
-        self._unwritten = _fill(self._bytes, self._unwritten, self.copies, _written)
-        return self._joined.join(cast("list[bytes]", self._bytes))
+        same = self._unwritten
+        self._unwritten = _fill(self._bytes, same, self.copies, _written)
+        return self._joined.join(cast("list[bytes]", self._bytes), same)
 
     def messages(self) -> list[ChatMessage]:
         """Return the lines as messages."""
