@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.errors import FileFormatError, WarningLog
 from tavernkit.silly_tavern import DataFolder, TextPlan
-from tavernkit.silly_tavern._files.attached_files import FolderTexts
+from tavernkit.silly_tavern._files.attached_files import FolderMedia, FolderTexts
 
 
 def write(path: Path, value: Any) -> None:
@@ -272,3 +272,22 @@ def test_of_two_files_that_differ_in_case_neither_is_guessed(folder: Path):
     assert [data.character(name).name for name in ("Lyra", "LYRA")] == ["Lyra", "Other"]
     with pytest.raises(FileFormatError, match="there is no 'lyra'"):
         data.character("lyra")
+
+
+def test_files_of_a_file_manager_are_no_personas(folder: Path):
+    for name in (".DS_Store", "Thumbs.db", "desktop.ini", "zoe.webp"):
+        (folder / "User Avatars").mkdir(exist_ok=True)
+        (folder / "User Avatars" / name).write_bytes(b"")
+    data = DataFolder(folder)
+    assert "zoe.webp" in data.avatars()
+    assert not {".DS_Store", "Thumbs.db", "desktop.ini"} & {*data.avatars()}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.webp", "image/webp"), ("a.JFIF", "image/jpeg"), ("a.ogg", "audio/ogg")])
+def test_types_of_media_do_not_depend_on_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+):
+    monkeypatch.setattr("mimetypes.guess_type", lambda _: (None, None))
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / name).write_bytes(b"x")
+    assert FolderMedia(tmp_path, print)[f"/user/{name}"].startswith(f"data:{kind};base64,")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import Json, JsonObject, is_mapping, is_sequence
+from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_sequence
+from tavernkit.authoring._folder_chats import FolderContent, Follow, examine_chats
 from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _THIRD_PARTY = Path("public") / "scripts" / "extensions" / "third-party"
 class Examination:
     """One user of an installation, or one save: counts, what is in use, what is not supported.
 
-    ``unsupported`` lists what may change prompts there but does nothing here; ``problems`` lists unreadable files.
+    ``unsupported`` lists what may change prompts there but does nothing here; ``missing`` lists what chats, groups and
+    settings refer to and is not there; ``problems`` lists files and lines that cannot be read.
     """
 
     kind: str
@@ -37,26 +39,30 @@ class Examination:
     """What is in use: pairs of name and value, such as the preset."""
     unsupported: Sequence[str] = ()
     problems: Sequence[str] = ()
+    missing: Sequence[str] = ()
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for ``json``."""
         unsupported: list[Json] = [*self.unsupported]
         problems: list[Json] = [*self.problems]
+        missing: list[Json] = [*self.missing]
         return {
             "kind": self.kind,
             "path": str(self.path),
             "counts": dict(self.counts),
             "used": dict(self.used),
             "unsupported": unsupported,
+            "missing": missing,
             "problems": problems,
         }
 
 
-def examine(path: str | Path) -> list[Examination]:
+def examine(path: str | Path, *, follow: Follow | None = None) -> list[Examination]:
     """Examine a path: a SillyTavern installation, its ``data`` folder, one user's folder, or a RisuAI save.
 
     Args:
         path: The folder or file, at any level.
+        follow: Given the chats' files and what is done with them, iterates over the files, and may show progress.
 
     Raises:
         FileFormatError: It is neither.
@@ -64,7 +70,7 @@ def examine(path: str | Path) -> list[Examination]:
     path = Path(path)
     users = _users(path) if path.is_dir() else []
     if users:
-        return [_silly_tavern(user) for user in users]
+        return [_silly_tavern(user, follow or _silently) for user in users]
     return [_risu_ai(path)]
 
 
@@ -78,7 +84,11 @@ def _users(path: Path) -> list[Path]:
     return DataFolder.users(path)
 
 
-def _silly_tavern(path: Path) -> Examination:
+def _silently(files: Sequence[Path], _what: str) -> Sequence[Path]:
+    return files
+
+
+def _silly_tavern(path: Path, follow: Follow) -> Examination:
     from tavernkit.silly_tavern import DataFolder
 
     log = WarningLog()
@@ -114,8 +124,47 @@ def _silly_tavern(path: Path) -> Examination:
     except TavernKitError as error:
         problems.append(str(error))
     problems += (f"{name}: {problem}" for name, problem in unreadable.items())
-    unsupported = [*folder.unsupported(), *_third_party(path)]
-    return Examination("SillyTavern", path, counts, used, unsupported, [*problems, *dict.fromkeys(log.messages)])
+    chats = examine_chats(folder, follow)
+    unsupported = [*folder.unsupported(), *_third_party(path), *chats.unsupported()]
+    missing = [*_missing_of_settings(folder), *_missing_members(folder, groups), *chats.missing()]
+    problems += [*dict.fromkeys(log.messages), *chats.unreadable()]
+    return Examination("SillyTavern", path, counts, used, unsupported, problems, missing)
+
+
+def _missing_of_settings(folder: DataFolder) -> Iterator[str]:
+    """List the books, personas and files that the settings refer to and that are not there."""
+    from tavernkit.silly_tavern._chat.attachments import objects
+
+    settings, there = folder.settings, FolderContent(folder)
+    power_user = settings.source.get("power_user")
+    stored = power_user if is_mapping(power_user) else EMPTY_OBJECT
+    for book in settings.world_info.global_select:
+        if not there.has_book(book):
+            yield f"the global book {book!r} is not in worlds"
+    default = stored.get("default_persona")
+    if isinstance(default, str) and default and not there.has_avatar(default):
+        yield f"the default persona {default} is not in User Avatars"
+    descriptions = stored.get("persona_descriptions")
+    for avatar, entry in descriptions.items() if is_mapping(descriptions) else ():
+        book = entry.get("lorebook") if is_mapping(entry) else None
+        if isinstance(book, str) and book and not there.has_book(book):
+            yield f"the book {book!r} of the persona {avatar} is not in worlds"
+    extensions = settings.extension_settings
+    of_characters = extensions.get("character_attachments")
+    listed = [extensions.get("attachments"), *(of_characters.values() if is_mapping(of_characters) else ())]
+    for url in dict.fromkeys(there.missing_files(file for files in listed for file in objects(files))):
+        yield f"the file {url} of the Data Bank is not there"
+
+
+def _missing_members(folder: DataFolder, groups: Sequence[str]) -> Iterator[str]:
+    from tavernkit.silly_tavern._files.folder_files import folded
+
+    known = frozenset(map(folded, folder.characters()))
+    for group_id in groups:
+        group = folder.group(group_id)
+        for member in group.members:
+            if folded(member) not in known:
+                yield f"the member {member} of the group {group.name or group_id!r} is not in characters"
 
 
 def _unreadable(folder: DataFolder) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import json
-import mimetypes
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import silly_tavern as st
 from tavernkit._values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
 from tavernkit.server.storage.items import Kind, Ref, infos, item_file, slug
+from tavernkit.silly_tavern._files.attached_files import AttachedFiles
 from tavernkit.silly_tavern._files.preset import SENSITIVE_KEYS
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API
 from tavernkit.silly_tavern._text_completion.planning import SETTINGS as TEXT_SETTINGS
@@ -205,8 +204,7 @@ class StoredMedia(_StoredFiles):
     """Attached pictures, videos and sounds as ``data:`` URLs."""
 
     def _value(self, name: str, content: bytes) -> str:
-        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+        return AttachedFiles.data_url(name, content)
 
 
 def _ignore(_: str) -> None:

@@ -19,9 +19,9 @@ def doctor(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Show what is in an installation, what is in use, and what is not supported.
+    r"""Show what is in an installation, what is in use, what is missing, and what is not supported.
 
-    Exits with 1 if something cannot be read.
+    Reads every file, chats too. Exits with 1 if something cannot be read.
 
     \b
     tavernkit doctor SillyTavern/
@@ -29,11 +29,12 @@ def doctor(
     tavernkit doctor risuai-backup.bin
     """
     from tavernkit.authoring import examine
+    from tavernkit.cli.progress import following
     from tavernkit.cli.terminal import complain, show, show_report, table
 
     if not path.exists():
         raise typer.BadParameter(f"there is no {path}")
-    found = examine(path)
+    found = examine(path, follow=following)
     if as_json:
         show_report({"found": [each.to_dict() for each in found]})
     else:
@@ -43,6 +44,8 @@ def doctor(
             show(table("what", "how many, or which", rows=rows))
             for line in each.unsupported:
                 show(f"not reproduced: {line}")
+            for line in each.missing:
+                show(f"missing: {line}")
             show("")
         for each in found:
             for problem in each.problems:

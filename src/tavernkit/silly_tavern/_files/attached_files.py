@@ -5,11 +5,40 @@ from __future__ import annotations
 import base64
 import mimetypes
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from urllib.parse import unquote
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._limits import MAX_ATTACHMENT_BYTES
+
+_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".jfif": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".avif": "image/avif",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".mov": "video/quicktime",
+    ".mkv": "video/x-matroska",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".wav": "audio/x-wav",
+    ".m4a": "audio/mp4",
+    ".flac": "audio/flac",
+    ".opus": "audio/ogg",
+    ".aac": "audio/aac",
+}
+"""Types of files by suffix: the table of ``mimetypes`` depends on the machine, and often has no WebP."""
+
+
+def media_type(name: str) -> str:
+    """Return the type of a file by its name."""
+    found = _TYPES.get(PurePath(name).suffix.lower())
+    return found or mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 class AttachedFiles:
@@ -32,6 +61,20 @@ class AttachedFiles:
         except OSError as error:
             self._warn(f"{url!r} cannot be read: {error}")
             return None
+
+    @staticmethod
+    def data_url(name: str, content: bytes) -> str:
+        """Return a file as a ``data:`` URL.
+
+        Args:
+            name: The file's name, which decides its type.
+            content: Its content.
+        """
+        return f"data:{media_type(name)};base64,{base64.b64encode(content).decode('ascii')}"
+
+    def has(self, url: str) -> bool:
+        """Return True if the file exists."""
+        return self._path(url) is not None
 
     def _path(self, url: str) -> Path | None:
         """Return the file of a URL; None if it is outside the folder."""
@@ -73,5 +116,4 @@ class FolderMedia(_FolderFiles):
     """Attached pictures, videos and sounds as ``data:`` URLs."""
 
     def _value(self, path: Path, content: bytes) -> str:
-        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+        return self.data_url(path.name, content)

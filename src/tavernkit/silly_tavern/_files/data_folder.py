@@ -14,7 +14,7 @@ from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._context import TEXT_DIALECT
 from tavernkit.silly_tavern._files.attached_files import FolderMedia, FolderTexts
 from tavernkit.silly_tavern._files.chat_file import ChatFile
-from tavernkit.silly_tavern._files.folder_files import AVATARS, FolderFiles
+from tavernkit.silly_tavern._files.folder_files import FolderFiles
 from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
@@ -90,7 +90,7 @@ class DataFolder(FolderFiles):
             history = self._greeted(self.chat(character, chat), character)
         persona = choose_persona(
             self.settings,
-            avatars=self._names(AVATARS),
+            avatars=self.avatars(),
             lock=history.metadata.get("persona") if history is not None else None,
             connected_to=chosen.id if chosen is not None else self.avatar(character) if character is not None else None,
         )

@@ -18,6 +18,7 @@ from tavernkit.cards._source import called, read_file
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
 from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._files.attached_files import media_type
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
@@ -207,6 +208,10 @@ class FolderFiles:
         names = power_user.get("personas") if is_mapping(power_user) else None
         return {avatar: str(name) for avatar, name in names.items()} if is_mapping(names) else {}
 
+    def avatars(self) -> list[str]:
+        """Names of the personas' pictures. Other files beside them, such as those of a file manager, are left out."""
+        return [name for name in self._names(AVATARS) if media_type(name).startswith("image/")]
+
     def group_chats(self, group_id: str) -> list[str]:
         """Names of a group's chats that are in the folder."""
         listed = self.group(group_id).source
@@ -289,15 +294,16 @@ class FolderFiles:
         """
         if path.exists() or not path.parent.is_dir():
             return path if path.exists() else None
-        wanted = _folded(path.name)
-        found = [each for each in path.parent.iterdir() if _folded(each.name) == wanted]
+        wanted = folded(path.name)
+        found = [each for each in path.parent.iterdir() if folded(each.name) == wanted]
         if len(found) != 1:
             return None
         self._warn(f"there is no {path.name!r} in {path.parent}: {found[0].name!r} is used")
         return found[0]
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return what names have in common that Windows and macOS take for the same."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
