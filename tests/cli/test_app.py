@@ -32,6 +32,7 @@ SUBCOMMANDS = [
     ["tokenizers", "check"],
     ["tokenizers", "fetch"],
     ["tokenizers", "audit"],
+    ["tokenizers", "compare"],
 ]
 GROUPS = {"card", "lore", "macros", "cbs", "preset", "tokenizers"}
 

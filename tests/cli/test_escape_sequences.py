@@ -58,6 +58,7 @@ COMMANDS = {
     "preset_convert": ["preset", "convert", "{preset}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "tokens": ["tokens", "{card}", "--show"],
     "tokenizers": ["tokenizers", "audit", "{attack}"],
+    "tokenizers_compare": ["tokenizers", "compare", "{attack}"],
     "tokenizers_check": ["tokenizers", "check", "{attack}"],
     "tokenizers_fetch": ["tokenizers", "fetch", "{attack}"],
     "tokens_text": ["tokens", "--text", "{attack}", "--show"],
@@ -109,6 +110,7 @@ TEXT_COMMANDS = {
 
 USAGE_ERRORS = {
     "tokenizers_check",
+    "tokenizers_compare",
     "tokenizers_fetch",
     "missing_file",
     "unknown_option",

@@ -256,3 +256,11 @@ def test_models_are_audited(tavernkit: Tavernkit, tmp_path: Path) -> None:
         tavernkit("tokenizers", "audit", "qwen/qwen3-32b", "x/y", "--root", str(tmp_path), "--json").out
     )
     assert [(one["hint"], one["status"]) for one in report["models"]] == [("qwen3", "missing_file"), ("x/y", "miss")]
+
+
+def test_counts_of_tokens_are_compared_with_those_of_models(tavernkit: Tavernkit) -> None:
+    compared = tavernkit("tokenizers", "compare", "scripted", "--json")
+    (row,) = json.loads(compared.out)["models"]
+    assert (row["counted"], row["problem"], compared.code) == (None, "the provider reports no usage", 1)
+    assert row["estimated"] > 10
+    assert "no usage" in tavernkit("tokenizers", "compare", "scripted").out

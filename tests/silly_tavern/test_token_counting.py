@@ -355,6 +355,15 @@ def test_a_remote_tokenizer_that_fails_is_not_asked_again():
     assert tokenizer.count("", 3) == 0
 
 
+def test_builds_count_with_the_backends_own_tokenizer():
+    backend = TextBackend(main_api="textgenerationwebui", type="tabby", online="live")
+    tokenizer = TextTokenizer(BEST_MATCH, backend, remote=lambda text: 1000 + len(text))
+    plan = build(dialect="text", token_estimator=tokenizer)
+    assert plan.count_tokens is not None
+    assert plan.count_tokens("abc") == 1003
+    assert TextTokenizer(12, backend).estimate("灯塔已经亮了。") == bundled_counter("llama3")("灯塔已经亮了。")
+
+
 def test_text_completion_counts_with_the_tokenizer_of_the_settings():
     def tokens(**power_user: object) -> int:
         settings = Settings.from_json({"main_api": "textgenerationwebui", "power_user": power_user})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 
-import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -230,11 +229,11 @@ def check_pointer_round_trip(keys: list[str]) -> None:
 
 
 def check_any_text_is_a_pointer_or_refused(pointer: str) -> None:
-    if json_pointer.is_valid(pointer):
-        assert json_pointer.from_tokens(json_pointer.tokens(pointer)) == pointer
-    else:
-        with pytest.raises(ConfigError):
-            json_pointer.tokens(pointer)
+    try:
+        tokens = json_pointer.tokens(pointer)
+    except ConfigError:
+        return
+    assert json_pointer.from_tokens(tokens) == pointer
 
 
 def check_tags_normalize_once(text: str) -> None:

@@ -14,7 +14,7 @@ from tavernkit.vibe_tavern._directives import presets
 from tavernkit.vibe_tavern._directives.config import DirectivesConfig
 from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
 from tavernkit.vibe_tavern._directives.parser import parse_json
-from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops, validate_patch_ops
+from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern._directives.payload_validators import pydantic_payload_validator
 from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern._directives.schema import response_format
@@ -138,7 +138,6 @@ def test_something_that_is_no_model_is_reported() -> None:
 )
 def test_a_bad_patch_operation_is_named(op: Any, code: str) -> None:
     assert normalize_patch_ops([op]).code == code
-    assert loose(validate_patch_ops([op]))["code"] == code
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,6 @@ def test_a_bad_patch_operation_is_named(op: Any, code: str) -> None:
 def test_paths_are_put_below_a_prefix(path: str, prefixes: list[str] | None, normal: str) -> None:
     result = normalize_patch_ops([{"op": "rm", "path": path}], allowed_path_prefixes=prefixes)
     assert [loose(op)["path"] for op in result.ops] == [normal]
-    assert validate_patch_ops([{"op": "rm", "path": path}], allowed_path_prefixes=prefixes) is None
 
 
 def test_config_reads_modes_and_counts_tolerantly() -> None:

@@ -290,7 +290,7 @@ def test_workspace_patches_are_all_or_nothing() -> None:
 
 async def test_estimates_are_compared_with_what_providers_count() -> None:
     model = ScriptedModel(answer("x", usage=usage(60, 1)), "no usage", failure(500, "boom"))
-    first, second, third = await calibrate(model, ["a", "b", "c"])
+    first, second, third = await calibrate([model, model, model])
     assert first.difference == 60 - first.estimated
     assert first.ratio == 60 / first.estimated
     assert second.problem == "the provider reports no usage"

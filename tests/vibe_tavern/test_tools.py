@@ -341,7 +341,6 @@ def test_presets_of_providers_and_models() -> None:
     assert presets.provider_defaults("unknown") == {}
     routed = loose(presets.openrouter_tool_calling(provider_only=["a"], transforms=[], overrides={"x": 1}))
     assert routed["request_overrides"] == {"transforms": [], "provider": {"only": ["a"]}, "x": 1}
-    assert presets.content_tag_tool_call_fallback()["response_transforms"]
     built = loose(presets.merge(presets.tool_transforms("a"), presets.tool_result_transforms("b")))
     assert built == {"tool_transforms": ["a"], "tool_result_transforms": ["b"]}
 

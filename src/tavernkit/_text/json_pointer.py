@@ -53,15 +53,6 @@ def from_tokens(keys: Iterable[object] | None) -> str:
     return "".join([f"/{escape(key)}" for key in listed])
 
 
-def is_valid(pointer: object) -> bool:
-    """Return True if a value is a JSON pointer."""
-    try:
-        tokens(pointer)
-    except ConfigError:
-        return False
-    return True
-
-
 def resolve(document: object, pointer: str, default: object = None) -> object:
     """Return the value at a pointer, or ``default`` if there is none."""
     value = document

@@ -37,8 +37,3 @@ def normalize(value: object) -> str | None:
     if found["region"]:
         subtags.append(found["region"].upper())
     return "-".join(subtags) + found["rest"].lower()
-
-
-def is_valid(value: object) -> bool:
-    """Return True if a value is a language tag."""
-    return normalize(value) is not None

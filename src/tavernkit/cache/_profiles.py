@@ -10,9 +10,6 @@ from typing import Final
 
 from tavernkit.errors import ConfigError
 
-CHECKED: Final = "2026-11"
-"""When the numbers below were last compared with the providers' documentation."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheProfile:
@@ -81,6 +78,7 @@ _ANTHROPIC: Final = CacheProfile(
     write=1.25,
 )
 
+# Last compared with the providers' documentation in November 2026.
 PROFILES: Final[Mapping[str, CacheProfile]] = MappingProxyType(
     {
         # https://platform.openai.com/docs/guides/prompt-caching: automatic from 1,024 tokens in steps of 128; 5 to 10

@@ -1,5 +1,7 @@
 from tavernkit.cards._silly_tavern import ImportedCard as ImportedCard
 from tavernkit.cards._silly_tavern.archives import ImportedFile as ImportedFile
+from tavernkit.cards._silly_tavern.checking import CardCheck as CardCheck
+from tavernkit.cards._silly_tavern.checking import check_card as check_card
 from tavernkit.prompt._group_decision import GroupDecision as GroupDecision
 from tavernkit.silly_tavern._builder import Builder as Builder
 from tavernkit.silly_tavern._builder import build as build
@@ -66,6 +68,8 @@ from tavernkit.silly_tavern._text_completion.plan import TextPlan as TextPlan
 from tavernkit.silly_tavern._text_completion.stop_strings import StopInput as StopInput
 from tavernkit.silly_tavern._text_completion.stop_strings import custom_stop_strings as custom_stop_strings
 from tavernkit.silly_tavern._text_completion.stop_strings import stop_strings as stop_strings
+from tavernkit.silly_tavern._token_counting.text_tokenizer import TextBackend as TextBackend
+from tavernkit.silly_tavern._token_counting.text_tokenizer import TextTokenizer as TextTokenizer
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles as TokenizerFiles
 from tavernkit.silly_tavern._world_info.book import WorldBook as WorldBook
 from tavernkit.silly_tavern._world_info.engine import WorldInfoEngine as WorldInfoEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from tavernkit._turns import Chat, ToolOutcome, TurnKind
 from tavernkit._turns import Turn as ChatTurn
@@ -44,7 +44,6 @@ OWN_WORDS: Final = (
 Operation: TypeAlias = Literal[
     "edit", "delete", "delete_from", "hide", "unhide", "swipe_left", "greeting", "branch", "undo"
 ]
-OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 MAX_SCRIPT: Final = 100
 MAX_SEEN: Final = 500
 """How many replies keep their prompts."""

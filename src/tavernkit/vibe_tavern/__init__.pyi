@@ -6,6 +6,8 @@ from tavernkit.vibe_tavern._context import VibeTavernInputs as VibeTavernInputs
 from tavernkit.vibe_tavern._directives.model import DirectivesModel as DirectivesModel
 from tavernkit.vibe_tavern._directives.model import DirectivesReply as DirectivesReply
 from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions as StructuredOutputOptions
+from tavernkit.vibe_tavern._directives.patch_ops import PatchOps as PatchOps
+from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops as normalize_patch_ops
 from tavernkit.vibe_tavern._directives.payload_validators import (
     pydantic_payload_validator as pydantic_payload_validator,
 )
@@ -13,6 +15,8 @@ from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition as Di
 from tavernkit.vibe_tavern._directives.registry import DirectiveRegistry as DirectiveRegistry
 from tavernkit.vibe_tavern._directives.runner import DirectivesResult as DirectivesResult
 from tavernkit.vibe_tavern._directives.runner import DirectivesRunner as DirectivesRunner
+from tavernkit.vibe_tavern._evals.calibration import Calibration as Calibration
+from tavernkit.vibe_tavern._evals.calibration import calibrate as calibrate
 from tavernkit.vibe_tavern._evals.catalogue import EvalModel as EvalModel
 from tavernkit.vibe_tavern._evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern._evals.harness import EvalProgress as EvalProgress

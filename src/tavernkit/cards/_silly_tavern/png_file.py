@@ -133,9 +133,3 @@ def _decodable(chunks: list[PngChunk]) -> bool:
         return len(zlib.decompressobj().decompress(packed, needed)) == needed or chunks[0].data[12] == 1
     except zlib.error:
         return False
-
-
-def picture_size(chunks: list[PngChunk]) -> tuple[int, int]:
-    """Width and height."""
-    width, height = struct.unpack_from(">II", chunks[0].data)
-    return width, height

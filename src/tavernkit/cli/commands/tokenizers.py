@@ -77,6 +77,47 @@ def audit(
     terminal.show(terminal.table("model", "tokenizer", "status", "counted with", rows=rows))
 
 
+def compare(
+    models: Annotated[list[str], typer.Argument(help="Models, such as openai:gpt-4o.")],
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="The models' address, if it is not the usual one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Send one small request to each model, and compare the tokens that its provider counts with ours.
+
+    \b
+    tavernkit tokenizers compare openai:gpt-4o anthropic:claude-haiku-4-5
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from tavernkit.cli import terminal
+    from tavernkit.cli.model_options import require_models
+    from tavernkit.models import model
+    from tavernkit.models._factory import SCRIPTED
+    from tavernkit.vibe_tavern import Calibration, calibrate
+
+    require_models()
+
+    async def compared() -> list[Calibration]:
+        found: list[Calibration] = []
+        for name in models:
+            replies = ["Yes."] if name.partition(":")[0] == SCRIPTED else None
+            async with model(name, base_url=base_url, replies=replies) as connected:
+                found += await calibrate([connected])
+        return found
+
+    counts = asyncio.run(compared())
+    if as_json:
+        terminal.show_report({"models": [asdict(one) for one in counts]})
+    else:
+        rows = [(one.model, one.hint, str(one.estimated), str(one.counted or ""), one.problem or "") for one in counts]
+        terminal.show(terminal.table("model", "tokenizer", "estimated", "counted", "problem", rows=rows))
+    if any(one.problem for one in counts):
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
 def _show(files: list[TokenizerFile], *, as_json: bool, bad: set[str]) -> None:
     from tavernkit.cli import terminal
 
@@ -103,8 +144,9 @@ def _show(files: list[TokenizerFile], *, as_json: bool, bad: set[str]) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Check and download the tokenizer files of models.", no_args_is_help=True)
+    group = typer.Typer(help="Check how tokens are counted, and download tokenizer files.", no_args_is_help=True)
     group.command("check")(check)
     group.command("fetch")(fetch)
     group.command("audit")(audit)
+    group.command("compare")(compare)
     app.add_typer(group, name="tokenizers")

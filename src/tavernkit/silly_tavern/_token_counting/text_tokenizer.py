@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tavernkit._dataclass import dataclass
+from tavernkit.errors import log_warning
 from tavernkit.silly_tavern._token_counting.names import Patterns, first_match, listed_tokenizer
-from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE
+from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, load_vocabulary
 
 NONE, OPENAI, LLAMA, API, TEXT_API, KOBOLD_API, BEST_MATCH = 0, 2, 3, 6, 9, 10, 99
 """Values of ``power_user.tokenizer`` with special rules."""
@@ -68,21 +69,24 @@ _OPENROUTER = {"Llama2": 3, "Llama3": 12, "Yi": 8, "Mistral": 7, "Gemini": 13, "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBackend:
-    """The inputs for choosing a tokenizer.
-
-    ``online`` is the status of the connection; ``supported`` is True if Oobabooga's token endpoint works,
-    ``can_tokenize`` if Kobold's version can count, ``failed`` if a remote tokenizer has failed before. A program with
-    files only is never connected.
-    """
+    """The inputs for choosing a tokenizer. A program with files only is never connected."""
 
     main_api: str
+    """``textgenerationwebui``, ``kobold``, ``novel`` or ``koboldhorde``."""
     type: str = ""
+    """The kind of backend, such as ``koboldcpp`` (``textgenerationwebui`` only)."""
     model: str = ""
+    """The chosen model."""
     online: str = NOT_CONNECTED
+    """The status of the connection: the model that the backend has loaded."""
     supported: bool = False
+    """True if Oobabooga's token endpoint works."""
     can_tokenize: bool = False
+    """True if Kobold's version can count."""
     failed: bool = False
+    """True if the backend's tokenizer has failed before."""
     model_list: Sequence[Mapping[str, object]] = ()
+    """OpenRouter's list of models."""
 
 
 def best_match(backend: TextBackend) -> int:
@@ -128,34 +132,42 @@ def chosen_tokenizer(setting: int, backend: TextBackend) -> int:
 
 
 class TextTokenizer:
-    """Counts texts as configured, with a remote tokenizer if the backend has one.
+    """Counts texts for text completion as configured, with the backend's own tokenizer if it has one.
 
-    ``remote`` counts a text at the backend and raises ``OSError`` on failure. After a failure, the session's best match
-    may change, as in SillyTavern.
+    Pass it to builds as ``token_estimator``. If the backend fails, the best match may change, as in SillyTavern.
     """
 
     def __init__(
         self,
         setting: int,
         backend: TextBackend,
-        count: Callable[[str, str], int],
+        count: Callable[[str, str], int] | None = None,
         remote: Callable[[str], int] | None = None,
     ) -> None:
         """Make a tokenizer.
 
         Args:
-            setting: ``power_user.tokenizer``.
-            backend: The inputs for the choice.
-            count: Counts a text (second) with a vocabulary (first).
-            remote: Counts a text at the backend.
+            setting: The tokenizer that ``settings.json`` chooses (``power_user.tokenizer``).
+            backend: The inputs for the choice, such as ``settings.text_backend``.
+            count: Counts a text (second) with a vocabulary (first); by default with those shipped with TavernKit.
+            remote: Counts a text at the backend; raises ``OSError`` on failure.
         """
         self.setting = setting
         self.backend = backend
-        self._count = count
+        self._count = count if count is not None else _shipped
         self._remote = remote
 
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        """Return the tokens of a text; ``model_hint`` is not needed."""
+        return self.count(text)
+
     def count(self, text: str, padding: int = 0) -> int:
-        """Return the tokens of a text; 0, without padding, for an empty one."""
+        """Return the tokens of a text; 0, without padding, for an empty one.
+
+        Args:
+            text: The text.
+            padding: Added to the tokens, as ``power_user.token_padding`` is.
+        """
         return self._tokens(text, chosen_tokenizer(self.setting, self.backend)) + padding if text else 0
 
     def _tokens(self, text: str, tokenizer: int) -> int:
@@ -168,3 +180,7 @@ class TextTokenizer:
                 self.backend = replace(self.backend, failed=True)
         other = chosen_tokenizer(self.setting, self.backend)
         return self._tokens(text, other) if other != tokenizer else self._count(ESTIMATE, text)
+
+
+def _shipped(name: str, text: str) -> int:
+    return load_vocabulary(name, None, log_warning).count(text)

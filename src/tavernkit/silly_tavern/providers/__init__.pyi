@@ -4,6 +4,7 @@ from tavernkit.silly_tavern.providers._chat.requests import chat_request as chat
 from tavernkit.silly_tavern.providers._chat.sources import CHAT_SOURCES as CHAT_SOURCES
 from tavernkit.silly_tavern.providers._config import RequestOverride as RequestOverride
 from tavernkit.silly_tavern.providers._config import SillyTavernConfig as SillyTavernConfig
+from tavernkit.silly_tavern.providers._converters.claude_text import convert_claude_text as convert_claude_text
 from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError as MessageConversionError
 from tavernkit.silly_tavern.providers._request import Connection as Connection
 from tavernkit.silly_tavern.providers._request import ProviderRequest as ProviderRequest

@@ -23,8 +23,11 @@ class PatchOps:
     """Operations in canonical form, or the code of the first error."""
 
     ops: Sequence[JsonObject] = ()
+    """The operations: ``op``, ``path`` and, unless deleted, ``value``."""
     code: str | None = None
+    """What is wrong with the first bad operation, such as ``INVALID_PATCH_PATH``; None if nothing is."""
     details: JsonObject | None = None
+    """Which operation that is, and why."""
 
     @property
     def ok(self) -> bool:
@@ -45,6 +48,10 @@ def normalize_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | N
     """Read a list of operations (or one, or JSON text of either) into ``set``, ``delete``, ``append``, ``insert``.
 
     Paths must be below an allowed prefix; a path without a root is put below the first prefix.
+
+    Args:
+        ops: What the model wrote.
+        allowed_path_prefixes: Prefixes of paths; by default ``/draft/`` and ``/ui_state/``.
     """
     prefixes = tuple(trim_blanks(str(prefix)) for prefix in allowed_path_prefixes or () if trim_blanks(str(prefix)))
     prefixes = prefixes or DEFAULT_PATH_PREFIXES
@@ -58,12 +65,6 @@ def normalize_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | N
             return result
         normal.append(result)
     return PatchOps(ops=normal)
-
-
-def validate_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | None = None) -> JsonObject | None:
-    """Return None if the operations are valid, else ``{code, details}``, like a payload validator."""
-    result = normalize_patch_ops(ops, allowed_path_prefixes=allowed_path_prefixes)
-    return None if result.code is None else {"code": result.code, "details": result.details or {}}
 
 
 def _as_list(ops: object) -> list[object]:

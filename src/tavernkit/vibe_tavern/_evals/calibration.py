@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit.models import Model, ModelError, Request
@@ -17,13 +17,18 @@ SAMPLE = (
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Estimated and counted prompt tokens of one model; ``problem`` says why there is no count."""
+    """Estimated and counted prompt tokens of one model."""
 
     model: str
+    """The model."""
     hint: str
+    """The tokenizer that the estimate asks for."""
     estimated: int
+    """Estimated tokens of the messages."""
     counted: int | None = None
+    """The tokens that the provider counts."""
     problem: str | None = None
+    """Why there is no count."""
 
     @property
     def difference(self) -> int | None:
@@ -37,25 +42,29 @@ class Calibration:
 
 
 async def calibrate(
-    asked: Model,
-    models: Sequence[str],
+    models: Iterable[Model],
     *,
     messages: Sequence[Mapping[str, str]] = SAMPLE,
     token_estimator: Estimator | None = None,
 ) -> list[Calibration]:
-    """Send one small request to each model and compare."""
+    """Send one small request to each model, and compare the tokens that it counts with the estimate.
+
+    Args:
+        models: The models.
+        messages: The messages that are sent and counted.
+        token_estimator: Counts tokens; by default the estimator of prompts.
+    """
     counting = token_estimator or estimator()
     results: list[Calibration] = []
     for model in models:
-        hint = canonical_model_hint(model)
+        hint = canonical_model_hint(model.name)
         estimated = sum(counting.estimate(message["content"], hint) for message in messages)
+        counted, problem = None, None
         try:
-            reply = await asked.send(Request(model=model, messages=messages, options={"max_tokens": 1}))
+            usage = (await model.send(Request(messages=messages, options={"max_tokens": 1}))).usage
         except ModelError as error:
-            results.append(Calibration(model, hint, estimated, problem=f"{type(error).__name__}: {error}"))
-            continue
-        if reply.usage.reported:
-            results.append(Calibration(model, hint, estimated, reply.usage.input_tokens))
+            problem = f"{type(error).__name__}: {error}"
         else:
-            results.append(Calibration(model, hint, estimated, problem="the provider reports no usage"))
+            counted, problem = (usage.input_tokens, None) if usage.reported else (None, "the provider reports no usage")
+        results.append(Calibration(model.name, hint, estimated, counted, problem))
     return results

@@ -107,11 +107,6 @@ def openai_compatible_reliability(
     return options
 
 
-def content_tag_tool_call_fallback() -> Options:
-    """Return a preset for models that write calls as ``<tool_call>`` text."""
-    return response_transforms(CONTENT_TAG_TRANSFORM)
-
-
 def deepseek_openrouter_compat() -> Options:
     """Return a preset for DeepSeek's models on OpenRouter."""
     return message_transforms("assistant_tool_calls_reasoning_content_empty_if_missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from tavernkit._text.js_values import json_parse
 from tavernkit.cards import Limits, load
 from tavernkit.cards._rpack import rpack_encode
-from tavernkit.cards._silly_tavern import create, export_card, import_file, validator
+from tavernkit.cards._silly_tavern import create, export_card, import_file
 from tavernkit.cards._silly_tavern.errors import ImportRefusedError
-from tavernkit.cards._silly_tavern.png_file import picture_size, read_chunks, write_card_text
+from tavernkit.cards._silly_tavern.png_file import read_chunks, write_card_text
 from tavernkit.errors import TavernKitError
+from tavernkit.silly_tavern import check_card
 from tests.conformance.runner import Case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
@@ -52,7 +54,7 @@ def import_(case: Case) -> dict[str, Any]:
         "ccv3_is_stored_with_v3_spec": texts["ccv3"] == {**stored, "spec": "chara_card_v3", "spec_version": "3.0"},
         "text_keywords": list(texts),
         "exported_json": export_card(imported.png, LIMITS),
-        "avatar_size": list(picture_size(chunks)),
+        "avatar_size": list(struct.unpack_from(">II", chunks[0].data)),
         "chunk_names": chunk_names(imported.png),
     }
     if imported.files:
@@ -70,8 +72,8 @@ def create_(case: Case) -> dict[str, Any]:
 
 
 def validate(case: Case) -> dict[str, Any]:
-    verdict = validator.check(case.input["card"])
-    return {"result": verdict.version or False, "last_error": verdict.last_error}
+    found = check_card(case.input["card"])
+    return {"result": found.version or False, "last_error": found.last_error}
 
 
 def png_write(case: Case) -> dict[str, Any]:

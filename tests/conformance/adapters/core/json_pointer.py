@@ -14,9 +14,17 @@ OPERATIONS = {
 }
 
 
+def is_valid(pointer: object) -> bool:
+    try:
+        json_pointer.tokens(pointer)
+    except ConfigError:
+        return False
+    return True
+
+
 def run(case: Case) -> object:
     argument = case.input["arg"]
-    valid = json_pointer.is_valid(argument)
+    valid = is_valid(argument)
     try:
         return {"result": OPERATIONS[case.input["op"]](argument), "valid": valid}
     except ConfigError as error:

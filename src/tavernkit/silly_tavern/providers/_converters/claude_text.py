@@ -24,7 +24,17 @@ def convert_claude_text(
     system_human_message: str = "",
     exclude_prefixes: bool = False,
 ) -> str:
-    """Write messages as one text with ``Human:`` and ``Assistant:`` marks."""
+    """Write messages as one text with ``Human:`` and ``Assistant:`` marks, for models before Anthropic's messages.
+
+    Args:
+        messages: Messages in OpenAI's shape.
+        add_assistant_postfix: End with a message of the assistant.
+        prefill: The text of that message.
+        with_system_prompt_support: The model knows system prompts.
+        use_system_prompt: Begin with one, if the model knows them.
+        system_human_message: What the user says if nobody speaks before the assistant.
+        exclude_prefixes: Write no marks.
+    """
     turns = copied(messages)
     for turn in turns:
         turn["content"] = text_of(turn)

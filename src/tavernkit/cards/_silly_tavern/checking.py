@@ -1,4 +1,4 @@
-"""SillyTavern's own check of cards, used when it merges attributes into one."""
+"""SillyTavern's own check of cards."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from tavernkit.cards._character import REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The version that a card is valid for, or None; ``last_error`` names the last check that failed."""
+class CardCheck:
+    """What SillyTavern thinks of a card."""
 
     version: Literal[1, 2, 3] | None
+    """The first version of the format that the card is valid for; None if SillyTavern refuses it."""
     last_error: str | None
+    """The last check that failed, such as a missing field; None for a valid V1 card."""
 
 
-def check(card: Mapping[str, object]) -> Verdict:
-    """Check a card as V1, then V2, then V3; the first valid version counts."""
+def check_card(card: Mapping[str, object]) -> CardCheck:
+    """Check the JSON of a card as SillyTavern does when attributes are merged into it: as V1, then V2, then V3.
+
+    ``tavernkit.cards.validate()`` finds more, and says what to do.
+    """
     last_error = next((key for key in REQUIRED["v1"] if key not in card), None)
     if last_error is None:
-        return Verdict(1, None)
+        return CardCheck(1, None)
     problem = _v2_problem(card)
     if problem is None:
-        return Verdict(2, last_error)
+        return CardCheck(2, last_error)
     last_error, problem = problem, _v3_problem(card)
-    return Verdict(3, last_error) if problem is None else Verdict(None, problem)
+    return CardCheck(3, last_error) if problem is None else CardCheck(None, problem)
 
 
 def _v2_problem(card: Mapping[str, object]) -> str | None:
