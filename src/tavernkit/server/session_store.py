@@ -22,7 +22,7 @@ from tavernkit._arguments import require, require_choice
 from tavernkit._values import JsonObject, is_object
 from tavernkit.conversation import SavedChat, StoreConflictError, StoreError
 from tavernkit.conversation._formats import FILE, GLOBALS
-from tavernkit.conversation._undo import UNDO, GrowingDigest
+from tavernkit.conversation._undo import UNDO, FileDigest
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.accounts import Accounts
 from tavernkit.server.adapters.registry import Adapters
@@ -183,7 +183,7 @@ class SessionStore:
         if shared:
             state[GLOBALS] = shared
         if set(state) - {GLOBALS, UNDO}:
-            state[FILE] = GrowingDigest().of(content)
+            state[FILE] = FileDigest().of(content)
         return SavedChat(file=content, state=state)
 
     async def _save(self, database: Database, saved: SavedChat) -> None:
