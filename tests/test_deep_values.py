@@ -71,7 +71,7 @@ def test_a_card_too_deep_to_be_written_is_refused(tmp_path: Path) -> None:
     character = cards.Character.from_card(
         {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Aria", "extensions": {"x": nested(list)}}}
     )
-    with pytest.raises(LimitExceededError, match="nested too deeply"):
+    with pytest.raises(LimitExceededError, match="nested deeper than 256 levels"):
         cards.save(character, tmp_path / "aria.json")
     assert not list(tmp_path.iterdir())
 

@@ -77,7 +77,7 @@ def test_mappings_of_any_depth_are_merged() -> None:
 def test_the_beginning_of_any_value_can_be_shown() -> None:
     assert shown({"a": ["x" * 100]}) == "{'a': ['" + "x" * 52
     assert shown("abc", 3) == "'ab"
-    assert shown(nested(DEEP)) == "a value that is nested too deeply"
+    assert shown(nested(5 * DEEP)) == "a value that is nested too deeply"
 
 
 def test_merging_changes_neither_mapping() -> None:

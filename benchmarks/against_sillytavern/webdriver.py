@@ -58,7 +58,8 @@ class Browser:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
                 return json.load(response).get("value")
         except urllib.error.HTTPError as error:
-            raise WebDriverError(_reason(error.read()) or str(error)) from error
+            with error:
+                raise WebDriverError(_reason(error.read()) or str(error)) from error
         except OSError as error:
             raise WebDriverError(f"no WebDriver answers at {self._address}: {error}") from error
 

@@ -6,11 +6,12 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import field
 
 from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
-from tavernkit._values import Json, JsonObject, thaw
+from tavernkit._values import SCALARS, Json, JsonObject, is_mapping, is_sequence, thaw
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.errors import JsonError
 from tavernkit.errors import LimitExceededError, Warn
@@ -92,6 +93,23 @@ def check_depth(text: str, max_depth: int, *, what: str) -> None:
         depth += len(run) if run[:1] in b"[{" else -len(run)
         if depth > max_depth:
             raise LimitExceededError(f"{what}: nested deeper than {max_depth} levels", limit="max_json_depth")
+
+
+def check_levels(value: object, max_depth: int, *, what: str) -> None:
+    """Refuse a value that is nested too deeply to be read again, before it is written as JSON."""
+    level: list[object] = [value]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > max_depth:
+            raise LimitExceededError(f"{what}: nested deeper than {max_depth} levels", limit="max_json_depth")
+        level = [inner for each in level for inner in _inner(each) if type(inner) not in SCALARS]
+
+
+def _inner(value: object) -> Iterable[object]:
+    if is_mapping(value):
+        return value.values()
+    return value if is_sequence(value) else ()
 
 
 @dataclass(slots=True)

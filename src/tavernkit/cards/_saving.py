@@ -25,7 +25,7 @@ from tavernkit.cards._character import CardVersion, Character
 from tavernkit.cards._charx import MODULE, main_picture, write_charx
 from tavernkit.cards._conversion import ConversionReport, convert, convert_card
 from tavernkit.cards._detect import read_head
-from tavernkit.cards._json_text import dump_json
+from tavernkit.cards._json_text import check_levels, dump_json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards._loading import LOREBOOK_SPEC
 from tavernkit.cards._payload import encode_payload
@@ -120,18 +120,23 @@ def save(
         version: The card version to write.
         with_v2: Add a V2 copy to a V3 card in a PNG.
         limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+
+    Raises:
+        LimitExceededError: The card is larger or nested more deeply than the limits allow.
     """
     require("target", target, str | os.PathLike[str] | _Stream, "a path or a binary file object")
+    limits = limits or DEFAULT_LIMITS
     bundle = Bundle(card=content) if isinstance(content, Character) else content
     chosen = _choose_format(bundle, target, format)
     log = WarningLog()
     card, conversion = bundle.card, None
     if card is not None:
         card, conversion = convert(card, version or ("v3" if chosen in _V3_FORMATS else card.version))
+        check_levels(card.to_card(), limits.max_json_depth, what="card")
     job_bundle = bundle.replace(card=card)
 
     def write(out: BinaryIO) -> None:
-        _WRITERS[chosen](_Job(out, job_bundle, limits or DEFAULT_LIMITS, log, with_v2))
+        _WRITERS[chosen](_Job(out, job_bundle, limits, log, with_v2))
 
     _write_to(target, write)
     return SaveReport(chosen, card.version if card else None, conversion, tuple(log.messages))
