@@ -6,6 +6,7 @@ import math
 import random
 import sqlite3
 import sys
+import threading
 from array import array
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tavernkit.embeddings import IndexItem, LocalEmbedder, OpenAIEmbedder, VectorIndex
+from tavernkit.embeddings import _columns as columns
 from tavernkit.embeddings import _index as index
 from tavernkit.errors import ConfigError
 
@@ -51,7 +53,7 @@ def test_a_search_is_exact(vectors: list[list[float]], wanted: list[float], top_
     searched = VectorIndex()
     searched.add("c", items(len(vectors)), vectors)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "BLOCK_ITEMS", 7)
+        patch.setattr(columns, "BLOCK_ITEMS", 7)
         found = searched.search(["c"], wanted, top_k=top_k, threshold=-2)
     best = sorted(cosines(vectors, wanted), reverse=True)[:top_k]
     assert [match.score for match in found] == pytest.approx(best, abs=1e-4)
@@ -79,8 +81,58 @@ def test_only_a_few_candidates_are_compared_again() -> None:
     asked: list[str] = []
     searched._connection.set_trace_callback(asked.append)  # pyright: ignore[reportPrivateUsage]
     searched.search(["c"], vectors[7], top_k=3)
-    compared = next(query for query in asked if " IN " in query)
-    assert compared.count(",") < 100
+    compared = [query for query in asked if "id, vector FROM" in query and " IN " in query]
+    assert compared
+    assert sum(query.count(",") for query in compared) < 100
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 384, 512, 513, 8192])
+def test_scores_stay_in_their_slots(size: int) -> None:
+    """The same vector and its opposite have the highest and the lowest score, whatever their numbers are."""
+    numbers = random.Random(size)
+    vectors = [[1.0] + [0.0] * (size - 1), [1.0] * size, [numbers.gauss(0, 1) for _ in range(size)]]
+    vectors += [[-number for number in vector] for vector in vectors]
+    searched = VectorIndex()
+    searched.add("c", items(6), vectors)
+    for place, wanted in enumerate(vectors):
+        scores = cosines(vectors, wanted)
+        best = sorted(range(6), key=lambda other: -scores[other])
+        found = searched.search(["c"], wanted, top_k=5, threshold=-2)
+        assert found[0].score == pytest.approx(1, abs=1e-5)
+        assert [match.score for match in found] == pytest.approx([scores[other] for other in best[:5]], abs=1e-4)
+        assert str(place) in {match.key for match in found if match.score > 0.999}
+
+
+def test_long_vectors_are_searched_exactly_too() -> None:
+    numbers = random.Random(6)
+    vectors = [[numbers.gauss(0.1, 1) for _ in range(600)] for _ in range(400)]
+    searched = VectorIndex()
+    searched.add("c", items(400), vectors)
+    wanted = [numbers.gauss(0.1, 1) for _ in range(600)]
+    scores = cosines(vectors, wanted)
+    best = sorted(range(400), key=lambda place: -scores[place])[:30]
+    assert [match.key for match in searched.search(["c"], wanted, top_k=30)] == [str(place) for place in best]
+
+
+def test_equal_vectors_are_found_in_the_order_in_which_they_were_added() -> None:
+    searched = VectorIndex()
+    searched.add("c", items(500), [[3.0, 4.0, 0.0]] * 500)
+    assert [match.key for match in searched.search(["c"], [0.6, 0.8, 0], top_k=3)] == ["0", "1", "2"]
+
+
+def test_a_large_collection_without_numpy_gives_one_hint(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(index, "NUMPY_HELPS_FROM", 40)
+    monkeypatch.setattr(index, "_hinted", threading.Event())
+    searched = VectorIndex()
+    for name, count in (("small", 3), ("large", 10), ("other", 10)):
+        searched.add(name, items(count), [[1, 0, 0, 0]] * count)
+        searched.search([name], [1, 0, 0, 0], top_k=1)
+        searched.search([name], [1, 0, 0, 0], top_k=1)
+    hints = [record.message for record in caplog.records if "tavernkit[numpy]" in record.message]
+    without = request.node.callspec.params["with_or_without_numpy"] == "without"
+    assert len(hints) == (1 if without else 0)
 
 
 def test_vectors_of_another_length_are_not_found_and_long_ones_refused() -> None:

@@ -1,39 +1,34 @@
 """An index of vectors in SQLite, searched exactly.
 
-Comparing a hundred thousand vectors number by number takes Python seconds. If NumPy is installed, a collection that was
-searched is kept in memory as a matrix. Without it, collections are kept in blocks of columns of small whole numbers,
-one column for each dimension and all items of the block in one large integer; multiplying a column by a number of the
-query vector scores all of its items at once. Both kinds of scores are slightly inexact, but the maximum error is known:
-every item that may be among the best is compared again exactly.
+Comparing a hundred thousand vectors number by number takes Python seconds. A collection that was searched is kept in
+memory: as a matrix if NumPy is installed, else as columns of small whole numbers. The scores of both are slightly
+inexact, but the maximum error is known: every item that may be among the best is compared again exactly.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 import math
 import os
 import sqlite3
-import sys
 import threading
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import Final, Protocol
+from typing import Protocol
 
+from tavernkit.embeddings._columns import MAX_DIMENSIONS, Bound, Columns, encode
 from tavernkit.embeddings._matrix import Matrix, numpy
 from tavernkit.errors import ConfigError
 
-CODE_LIMIT, QUERY_LIMIT = 127, 2047
-"""The largest integers in the codes of stored vectors and of the query vector."""
-SLOT_BYTES = 4
-"""Bits for an item's score in a column."""
-MAX_DIMENSIONS = (1 << (8 * SLOT_BYTES - 1)) // (CODE_LIMIT * QUERY_LIMIT)
-"""Scores of longer vectors could overflow."""
-BLOCK_ITEMS = 8000
-"""Items per block: small enough for the processor's cache and for memory that is already allocated."""
-ASKED_AT_ONCE = 500
+logger = logging.getLogger("tavernkit")
+
+COMPARED_AT_ONCE = 64
 """Items that are read from the database in one query."""
+NUMPY_HELPS_FROM = 20_000_000
+"""From how many numbers in a collection on NumPy makes a search noticeably faster."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vectors (
@@ -79,48 +74,15 @@ class Match:
     """The cosine: 1 for the same direction, 0 for texts that have nothing in common."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Some items of a collection, ready to be scored; ``error`` is the maximum distance of a vector from its codes."""
-
-    ids: Sequence[int]
-    columns: Sequence[int]
-    error: float
-
-    def scores(self, query: Sequence[int]) -> array[int]:
-        """Return the score of each item, above the middle of its slot if it is positive."""
-        total = 0
-        for column, number in zip(self.columns, query, strict=True):
-            if number:
-                total += column * number
-        count = len(self.ids)
-        found = array("I")
-        found.frombytes((total + _everywhere(_MIDDLE, count)).to_bytes(SLOT_BYTES * count, "little"))
-        if sys.byteorder == "big":
-            found.byteswap()
-        return found
-
-
 class _Searchable(Protocol):
     """Items of a collection whose vectors have the same length."""
 
     @property
     def ids(self) -> Sequence[int]: ...
 
-    def candidates(self, wanted: array[float], top_k: int) -> Sequence[int]:
-        """Return the ids of all items that may be among the best, judged by slightly inexact scores."""
+    def bounds(self, wanted: array[float], top_k: int) -> Sequence[Bound]:
+        """Return all items that may be among the best, by the highest score that each may have, best first."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Items as blocks of columns."""
-
-    ids: Sequence[int]
-    blocks: Sequence[_Block]
-
-    def candidates(self, wanted: array[float], top_k: int) -> list[int]:
-        return _candidates(self.blocks, wanted, top_k)
 
 
 class VectorIndex:
@@ -216,17 +178,30 @@ class VectorIndex:
         items = self._searchable(collection).get(len(wanted))
         if items is None:
             return []
-        ids = items.ids if len(items.ids) <= top_k else items.candidates(wanted, top_k)
-        found: list[Match] = []
-        for start in range(0, len(ids), ASKED_AT_ONCE):
-            asked = ids[start : start + ASKED_AT_ONCE]
-            marks = ",".join("?" * len(asked))
-            query = f"SELECT text, key, place, vector FROM vectors WHERE id IN ({marks})"  # noqa: S608  # question marks only
-            rows = self._connection.execute(query, asked)
-            for text, key, place, stored in rows:
-                score = sum(map(mul, _numbers(stored), wanted))
-                found.append(Match(collection, text, key, place, score))
-        return found
+        bounds = items.bounds(wanted, top_k) if len(items.ids) > top_k else [(math.inf, each) for each in items.ids]
+        query = list(wanted)
+        scores: dict[int, float] = {}
+        least: list[float] = []
+        for start in range(0, len(bounds), COMPARED_AT_ONCE):
+            asked = bounds[start : start + COMPARED_AT_ONCE]
+            if len(least) == top_k and asked[0][0] < least[-1]:
+                break  # nothing that follows can be among the best
+            for item_id, stored in self._select("id, vector", [item_id for _, item_id in asked]):
+                scores[item_id] = sum(map(mul, _numbers(stored), query))
+            least = heapq.nlargest(top_k, scores.values())
+        near = sorted(item_id for item_id, score in scores.items() if score >= least[-1])
+        return [
+            Match(collection, text, key, place, scores[item_id])
+            for start in range(0, len(near), COMPARED_AT_ONCE)
+            for item_id, text, key, place in self._select(
+                "id, text, key, place", near[start : start + COMPARED_AT_ONCE]
+            )
+        ]
+
+    def _select(self, columns: str, ids: Sequence[int]) -> sqlite3.Cursor:
+        marks = ",".join("?" * len(ids))
+        query = f"SELECT {columns} FROM vectors WHERE id IN ({marks}) ORDER BY id"  # noqa: S608  # our own names
+        return self._connection.execute(query, ids)
 
     def _searchable(self, collection: str) -> dict[int, _Searchable]:
         """Return the items of a collection by the length of their vectors."""
@@ -241,67 +216,29 @@ class VectorIndex:
         return loaded
 
     def _made(self, size: int, items: Sequence[tuple[int, bytes, float]]) -> tuple[int, _Searchable]:
-        ids = [item[0] for item in items]
         if self._numpy is not None:
             length = size // array("f").itemsize
-            return length, Matrix(self._numpy, ids, b"".join(item[1] for item in items), length)
-        blocks = [_block(size, items[at : at + BLOCK_ITEMS]) for at in range(0, len(items), BLOCK_ITEMS)]
-        return size, _Columns(ids, blocks)
+            return length, Matrix(self._numpy, [item[0] for item in items], b"".join(item[1] for item in items), length)
+        if size * len(items) >= NUMPY_HELPS_FROM:
+            _hint(len(items))
+        return size, Columns(size, items)
 
 
-_MIDDLE: Final = 1 << (8 * SLOT_BYTES - 1)
+_hinted = threading.Event()
+"""Set when the hint was given: once is enough."""
 
 
-def _everywhere(number: int, count: int) -> int:
-    """Return an integer with the same number in all slots."""
-    return int.from_bytes(number.to_bytes(SLOT_BYTES, "little") * count, "little")
-
-
-def _scale(size: int) -> float:
-    """Return the value of a code of 1. Few numbers of a vector are larger than twelve times their usual size."""
-    return min(1.0, 12 / math.sqrt(max(size, 1))) / CODE_LIMIT
+def _hint(count: int) -> None:
+    if not _hinted.is_set():
+        _hinted.set()
+        logger.warning(
+            "searching %s vectors is several times as fast with NumPy: pip install 'tavernkit[numpy]'", count
+        )
 
 
 def _stored(vector: array[float]) -> tuple[bytes, bytes, float]:
-    """Return a vector of length one, its codes (one non-negative byte each) and their distance from it."""
-    scale = _scale(len(vector))
-    codes = [min(max(round(number / scale), -CODE_LIMIT), CODE_LIMIT) for number in vector]
-    error = math.sqrt(sum((number - code * scale) ** 2 for number, code in zip(vector, codes, strict=True)))
-    return vector.tobytes(), bytes(code + CODE_LIMIT for code in codes), error
-
-
-def _block(size: int, items: Sequence[tuple[int, bytes, float]]) -> _Block:
-    codes, count = b"".join(item[1] for item in items), len(items)
-    zero = _everywhere(CODE_LIMIT, count)
-    columns: list[int] = []
-    for place in range(size):
-        slots = bytearray(SLOT_BYTES * count)
-        slots[::SLOT_BYTES] = codes[place::size]
-        columns.append(int.from_bytes(slots, "little") - zero)
-    return _Block([item[0] for item in items], columns, max(item[2] for item in items))
-
-
-def _candidates(blocks: Sequence[_Block], wanted: array[float], top_k: int) -> list[int]:
-    scale = max(map(abs, wanted), default=0.0) / QUERY_LIMIT or 1.0
-    query = [round(number / scale) for number in wanted]
-    query_error = math.sqrt(sum((number - code * scale) ** 2 for number, code in zip(wanted, query, strict=True)))
-    unit = _scale(len(wanted)) * scale
-    scored: list[tuple[_Block, array[int], int]] = []
-    certain: list[int] = []
-    for block in blocks:
-        scores = block.scores(query)
-        # Both vectors have length one: a product is off by at most both errors plus their product.
-        off_by = block.error + query_error + block.error * query_error + 1e-6
-        margin = math.ceil(off_by / unit) + 1
-        scored.append((block, scores, margin))
-        certain += [score - margin for score in heapq.nlargest(top_k, scores)]
-    least = heapq.nlargest(top_k, certain)[-1]
-    return [
-        item_id
-        for block, scores, margin in scored
-        for item_id, score in zip(block.ids, scores, strict=True)
-        if score + margin >= least
-    ]
+    """Return a vector of length one as it is stored, with its codes and their distance from it."""
+    return vector.tobytes(), *encode(vector)
 
 
 def _numbers(stored: bytes) -> array[float]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import math
 from array import array
 from collections.abc import Sequence
 from typing import Protocol, cast
+
+from tavernkit.embeddings._columns import Bound
 
 ROUNDING = 2.0**-23
 """The maximum error of a product of two numbers, and of each addition."""
@@ -52,8 +55,8 @@ class Matrix:
         self._rows = package.frombuffer(vectors, "float32").reshape(len(ids), length)
         self._off_by = 2 * (length + 1) * ROUNDING
 
-    def candidates(self, wanted: array[float], top_k: int) -> list[int]:
-        """Return the ids of all items that may be among the best.
+    def bounds(self, wanted: array[float], top_k: int) -> list[Bound]:
+        """Return all items that may be among the best. They are few, so that they need no bound of their own.
 
         Args:
             wanted: The query vector.
@@ -63,4 +66,4 @@ class Matrix:
         scores = self._rows @ package.frombuffer(wanted, "float32")
         least = package.partition(scores, len(self.ids) - top_k)[len(self.ids) - top_k]
         near = package.flatnonzero(scores >= least - 2 * self._off_by)
-        return [self.ids[place] for place in near.tolist()]
+        return [(math.inf, self.ids[place]) for place in near.tolist()]
