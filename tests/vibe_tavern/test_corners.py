@@ -11,7 +11,6 @@ from tavernkit.models._anthropic import AnthropicReader
 from tavernkit.models._google import GoogleReader
 from tavernkit.models.errors import error_text
 from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
-from tavernkit.vibe_tavern._directives.registry import DirectiveRegistry
 from tavernkit.vibe_tavern._json_schema import json_schema_of
 from tavernkit.vibe_tavern._liquid_macros.random_filters import pick, rollp
 from tavernkit.vibe_tavern._liquid_macros.time_filters import isodate, isotime, unixtime
@@ -107,8 +106,7 @@ def test_what_describes_itself_is_asked_for_its_schema() -> None:
     "make",
     [
         lambda: StructuredOutputOptions.from_mapping(3),
-        lambda: DirectiveRegistry([3]),  # pyright: ignore[reportArgumentType]  # a mistake of the caller
-        lambda: SanitizerRegistry().register("", lambda *_: None),  # pyright: ignore[reportArgumentType]  # as above
+        lambda: SanitizerRegistry().register("", lambda *_: None),  # pyright: ignore[reportArgumentType]  # a mistake of the caller
         lambda: PlanAssemblyConfig(default_system_text_builder=3),  # pyright: ignore[reportArgumentType]  # as above
     ],
 )

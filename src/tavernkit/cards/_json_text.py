@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import SCALARS, Json, JsonObject, is_mapping, is_sequence, thaw
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
@@ -56,8 +55,6 @@ def parse_json(
     if isinstance(data, str):
         text = data
     else:
-        if type(data) is not bytes:
-            require("data", data, bytes | bytearray, "bytes or text")
         text = data.decode("utf-8", errors="replace") if exact else decode_text(data, warn, what=what)
     if not exact:
         text = text.rstrip("\0")

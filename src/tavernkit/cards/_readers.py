@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._limits import Limits
 from tavernkit.cards._source import Readable, require_readable
@@ -25,7 +24,6 @@ class ReaderRegistry:
     """Readers by file extension (``.mycard``). They take precedence over our own, which detect formats by content."""
 
     def __init__(self, readers: Mapping[str, Reader] | None = None) -> None:
-        require("readers", readers, Mapping[str, Reader] | None)
         self._readers: dict[str, Reader] = {}
         self._lock = threading.Lock()
         for ending, reader in (readers or {}).items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tavernkit._arguments import require
 from tavernkit._text.js_values import to_number
 from tavernkit._text.json_pointer import escape
 from tavernkit._values import is_mapping, is_sequence
@@ -57,7 +56,6 @@ def validate_file(readable: Readable, *, limits: Limits | None = None) -> list[P
         limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
     """
     require_readable("readable", readable)
-    require("limits", limits, Limits | None)
     try:
         bundle = load(readable, limits=limits)
     except LimitExceededError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw
@@ -19,7 +18,6 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
 
 
-@checked
 def convert(
     messages: Sequence[Message],
     *,

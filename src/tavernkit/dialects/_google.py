@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from tavernkit._arguments import checked
 from tavernkit._values import Json, JsonObject
 from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import warn_about_loss
@@ -20,7 +19,6 @@ _REST_NAMES = ("functionCall", "functionResponse", "thoughtSignature")
 _LIBRARY_NAMES = ("function_call", "function_response", "thought_signature")
 
 
-@checked
 def convert(
     messages: Sequence[Message],
     *,

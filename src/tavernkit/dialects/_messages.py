@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, is_mapping, is_sequence
 from tavernkit.errors import ConfigError, Warn
@@ -19,7 +18,6 @@ _METADATA_KEYS = frozenset({"role", "content", "name", "attachments", "metadata"
 
 def as_messages(messages: Iterable[MessageLike]) -> list[Message]:
     """Convert messages to ``Message`` values."""
-    require("messages", messages, Iterable, "a list of messages")
     return [message if isinstance(message, Message) else message_from_openai(message) for message in messages]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit._arguments import checked
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import metadata_value, warn_about_loss
@@ -15,7 +14,6 @@ from tavernkit.prompt._message import Message
 _WITHOUT_MEDIA = frozenset({"system", "developer", "assistant", "tool", "function"})
 
 
-@checked
 def convert(
     messages: Sequence[Message], *, attachments: bool = False, warn: Warn = log_warning, **_: object
 ) -> list[JsonObject]:

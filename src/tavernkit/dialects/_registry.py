@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Literal, TypeAlias, overload
 
-from tavernkit._arguments import require
 from tavernkit._values import JsonObject
 from tavernkit.dialects import _anthropic as anthropic
 from tavernkit.dialects import _cohere as cohere
@@ -36,7 +35,6 @@ class DialectRegistry:
     """Dialects by name. A program may have its own; ``convert()`` uses one for the whole process."""
 
     def __init__(self, dialects: Mapping[str, Dialect] = BUILT_IN) -> None:
-        require("dialects", dialects, Mapping[str, Dialect])
         self._dialects = dict(dialects)
 
     def register(self, name: str, dialect: Dialect, *, replace: bool = False) -> None:
@@ -77,7 +75,6 @@ class DialectRegistry:
         return self._find(dialect)(as_messages(messages), **options)
 
     def _find(self, name: str) -> Dialect:
-        require("dialect", name, str)
         found = self._dialects.get(name)
         if found is None:
             near = get_close_matches(name, self._dialects, n=1)

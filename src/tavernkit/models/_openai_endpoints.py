@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import IO, Any
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.errors import ConfigError
@@ -39,7 +38,6 @@ class OpenAIEndpoints:
             model: The model.
             raise_on_error: Raise for error statuses.
         """
-        require("model", model, OpenAIModel)
         self._model = model
         self._raise_on_error = raise_on_error
 
@@ -116,8 +114,6 @@ class OpenAIEndpoints:
         return await self._called("POST", path, json=body)
 
     async def _upload(self, path: str, file: AudioFile, fields: JsonObject) -> EndpointResponse:
-        if not (isinstance(file, (bytes, tuple)) or hasattr(file, "read")):
-            require("file", file, bytes, "bytes, an open file, or a tuple of a name and bytes")
         if not fields.get("model"):
             raise ConfigError("a model is needed", code="MODEL_REQUIRED")
         named = file if isinstance(file, tuple) else ("audio", file)

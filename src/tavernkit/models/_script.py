@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject, thaw_object
 
@@ -157,7 +156,6 @@ def streamed(*deltas: str, usage: Mapping[str, object] | None = None) -> Answer:
         deltas: The pieces.
         usage: Token counts, made with ``usage()``.
     """
-    require("deltas", deltas, Sequence[str])
     return Answer(text="".join(deltas), deltas=deltas, usage=usage)
 
 

@@ -51,12 +51,10 @@ class BaseBuilder(Generic[ContextT, StateT]):
 
     def with_pipeline(self, pipeline: Pipeline[StateT]) -> Self:
         """Return a builder that runs another pipeline."""
-        require("pipeline", pipeline, Pipeline)
         return self._copy(pipeline, self._inputs, self._made)
 
     def run(self, context: ContextT) -> Plan:
         """Build from a ready context: the same context gives the same plan."""
-        require("context", context, self.context_class)
         state = self.make_state(context)
         self.pipeline.run(state)
         return finished_plan(state)

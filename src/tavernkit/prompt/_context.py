@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from random import Random, getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from tavernkit._arguments import check_values, require
+from tavernkit._arguments import check_values
 from tavernkit._dataclass import dataclass
 from tavernkit._macros.budget import BuildBudget, size_of
 from tavernkit._values import (
@@ -146,7 +146,6 @@ class Context:
 
         ``module_configs`` is another name for ``step_configs``.
         """
-        require("value", value, Mapping, "a Context or a mapping")
         names = cls.input_names()
         fields: dict[str, object] = {}
         data: dict[str, object] = {}

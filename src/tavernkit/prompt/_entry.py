@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, TypeVar
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import boolean, by_name_or_code
 from tavernkit._text.pattern_matcher import matches
@@ -113,7 +112,6 @@ class PromptEntry:
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> PromptEntry | None:
         """Read an entry (camelCase or snake_case); None if it has neither ``id`` nor ``key``."""
-        require("value", value, Mapping, "a mapping with id and content")
         identifier = _pick(value, "id", "key")
         if identifier is None or not str(identifier).strip():
             return None

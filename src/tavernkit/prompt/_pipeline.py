@@ -196,7 +196,6 @@ class Pipeline(Generic[StateT]):
         Raises:
             StrictModeError: The build is strict, and a regex, script or template ran out of time on a busy machine.
         """
-        require("state", state, BuildState)
         with noting_degraded() as reasons:
             self._run(state)
         state.degraded += reasons
@@ -254,7 +253,6 @@ class Pipeline(Generic[StateT]):
         return Pipeline(*entries)
 
     def _require(self, name: str) -> None:
-        require("name", name, str)
         if name not in self._steps:
             from difflib import get_close_matches
 

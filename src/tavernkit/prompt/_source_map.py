@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject, LazySequence
 from tavernkit.prompt._source_owners import Owned, merged, owned_parts
 from tavernkit.prompt._source_spans import KINDS, Cost, MappedText, Place, Span, TextSource, Use
@@ -94,7 +93,6 @@ class SourceMap:
 
     def where(self, words: str) -> list[Place]:
         """Find words in the prompt and where they came from."""
-        require("words", words, str)
         found: list[Place] = []
         for index, text in enumerate(self._words):
             at = text.find(words) if words else -1
@@ -122,7 +120,6 @@ class SourceMap:
         This includes inputs that are not in the prompt. For lore and chat lines, the use says why. Places contain what
         macros of the source gave, and words of the source that macros of others gave; tokens are those of ``costs``.
         """
-        require("source", source, TextSource | str)
         wanted = (
             [source]
             if isinstance(source, TextSource)

@@ -7,7 +7,6 @@ from functools import cache, partial
 from itertools import chain
 from typing import Self, Unpack
 
-from tavernkit._arguments import require
 from tavernkit._text.traced import given
 from tavernkit.errors import PipelineError
 from tavernkit.prompt._block import Block
@@ -88,7 +87,6 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
     def run(self, context: RisuAIContext) -> RisuPlan:
         """Build from a ready context: the same context gives the same plan."""
-        require("context", context, RisuAIContext)
         if context.owner.is_group and context.speaker is None:
             context = context.replace(speaker=next(iter(decide(context).activated), None))
         return self.run_state(self.make_state(context))
@@ -205,7 +203,6 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
             model: Called with each request.
             inputs: Inputs of this send, which override the builder's.
         """
-        require("model", model, AsyncModel)
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
 
 

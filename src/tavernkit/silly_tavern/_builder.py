@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import Self, Unpack
 
-from tavernkit._arguments import require
 from tavernkit._text.traced import given
 from tavernkit.errors import log_warning
 from tavernkit.prompt._block import Block
@@ -26,9 +25,6 @@ from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 from tavernkit.stores._variables import VariablesOverlay
-
-if TYPE_CHECKING:
-    pass
 
 
 class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
@@ -58,7 +54,6 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         services: Services | None = None,
         **inputs: Unpack[SillyTavernInputs],
     ) -> None:
-        require("services", services, Services | None)
         self.services = services if services is not None else Services()
         self._own_pipeline = pipeline is not None
         super().__init__(pipeline or CHAT_PIPELINE, inputs)
@@ -80,7 +75,6 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
     def run(self, context: SillyTavernContext) -> ChatPlan:
         """Build from a ready context: the same context gives the same plan."""
-        require("context", context, SillyTavernContext)
         mismatches: list[str] = []
         if context.group is not None:
             context = with_speaker(context, mismatches.append)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._triggers.host import AlertKind, FetchReply, InlayData, LLMReply
@@ -43,8 +42,6 @@ class ScriptedTriggerHost:
         unknown = answers.keys() - DEFAULT_ANSWERS.keys()
         if unknown:
             raise ConfigError(f"a trigger host answers {', '.join(DEFAULT_ANSWERS)}; not {', '.join(sorted(unknown))}")
-        for kind, queue in answers.items():
-            require(kind, queue, Iterable, "a list of answers")
         self._answers = {kind: list(queue) for kind, queue in answers.items()}
         self.calls: list[tuple[object, ...]] = []
 

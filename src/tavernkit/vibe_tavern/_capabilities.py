@@ -6,7 +6,6 @@ import dataclasses
 import threading
 from collections.abc import Mapping
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._options import option_name
@@ -38,8 +37,6 @@ class Capabilities:
     reserved_response_tokens: int = 0
 
     def __post_init__(self) -> None:
-        require("Capabilities.provider", self.provider, str)
-        require("Capabilities.model", self.model, str)
         for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be True or False", code="CAPABILITY_NOT_BOOLEAN")
@@ -145,7 +142,6 @@ class CapabilitiesRegistry:
             model: The provider's model id.
             overrides: Values that override the known ones.
         """
-        require("overrides", overrides, Mapping[str, object] | None)
         name, model = provider_id(provider), model_id(model)
         layers: list[Mapping[str, object]] = [self._providers.get(name, {})]
         layers.extend(values for pattern, values in self._models.get(name, ()) if _matches(pattern, model))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Self, Unpack
 
-from tavernkit._arguments import require
 from tavernkit.budget._max_tokens import MaxTokens
 from tavernkit.cards._character import Character, Participant
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
@@ -64,7 +63,6 @@ class Builder(BaseBuilder[VibeTavernContext, VibeTavernState]):
 
     def run(self, context: VibeTavernContext) -> Plan:
         """Build from a ready context: the same context gives the same plan."""
-        require("context", context, VibeTavernContext)
         state = self.make_state(context)
         state.again = partial(self._trace, context, tuple(context.history))
         self.pipeline.run(state)

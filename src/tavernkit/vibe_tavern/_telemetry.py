@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject, is_list
 from tavernkit.errors import ConfigError
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
@@ -53,7 +52,6 @@ class OpenTelemetryInstrumenter:
             from opentelemetry import trace
         except ModuleNotFoundError as error:
             raise ConfigError("spans need the extra: pip install 'tavernkit[otel]'", code="EXTRA_MISSING") from error
-        require("tracer_provider", tracer_provider, trace.TracerProvider | None)
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._tools: dict[tuple[int, str], Span] = {}
 

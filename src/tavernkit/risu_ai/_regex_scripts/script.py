@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import parse_int, trim, truthy
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.delimited import replace_delimited
-from tavernkit.risu_ai._files.json_reader import AnyJson
 from tavernkit.risu_ai._js.sort import sort_descending
 
 ScriptMode = Literal["editinput", "editoutput", "editprocess", "editdisplay", "edittrans"]
@@ -142,7 +140,6 @@ def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[Re
         where: Where the scripts come from, for warnings.
         warn: Called with each warning.
     """
-    require("value", value, AnyJson, "a list of scripts or RisuAI's export file")
     if is_mapping(value) and value.get("type") == FILE_TYPE:
         value = value.get("data")
     if value and not is_sequence(value) and warn is not None:

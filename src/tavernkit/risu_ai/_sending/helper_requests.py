@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit._text.js_values import js_lower
 from tavernkit._values import thaw_object
 from tavernkit.errors import Warn
@@ -115,7 +114,6 @@ class HelperRequests:
         answer: Answer = Failure("no model was asked")
         for _ in range(settings.request_retries + 1):
             answer = yield request
-            require("the answer", answer, Answer)
             if isinstance(answer, Reply):
                 return answer.text
             if not isinstance(answer, Failure):

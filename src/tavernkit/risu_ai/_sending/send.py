@@ -7,7 +7,6 @@ from collections.abc import Generator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tavernkit._arguments import require
 from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenObject, thaw_object
 from tavernkit.errors import MaxTokensExceededError, PipelineError
@@ -274,7 +273,6 @@ class Send(Operation):
                 prompt=tuple(messages),
                 rules=rules,
             )
-            require("the answer", answer, Answer)
             text = answer.text if isinstance(answer, Reply) else ""
             if not has_banned_script(text, settings.banned_scripts, self._warn):
                 return messages, answer
@@ -329,7 +327,6 @@ class Send(Operation):
         raw = new = ""
         while True:
             answer = yield NextChunk(scripted)
-            require("the answer", answer, Answer)
             if isinstance(answer, Stopped):
                 return None
             if not isinstance(answer, Chunk):

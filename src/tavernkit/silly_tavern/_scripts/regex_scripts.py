@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import IntEnum
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import UNDEFINED, to_number, truthy
 from tavernkit._text.script_budget import ScriptBudget
@@ -83,7 +82,6 @@ class RegexScript:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script; fields of the wrong type are treated as in SillyTavern."""
-        require("data", data, Mapping)
         raw = thaw_object(data)
         trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
         mode = to_number(raw.get("substituteRegex", UNDEFINED))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
-from tavernkit._arguments import require, require_choice
+from tavernkit._arguments import require_choice
 from tavernkit._text.json_pointer import from_tokens
 from tavernkit._values import JsonObject
 from tavernkit.vibe_tavern._directives.validator import PayloadValidator
@@ -28,7 +28,6 @@ def pydantic_payload_validator(
         models: Pydantic models by directive type.
         error_format: ``flat`` or ``json_pointer``.
     """
-    require("models", models, Mapping[str, object])
     require_choice("error_format", error_format, get_args(ErrorFormat))
 
     def check(kind: str, payload: JsonObject) -> JsonObject | None:

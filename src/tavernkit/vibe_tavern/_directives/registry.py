@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from tavernkit._arguments import check_fields, checked, require
+from tavernkit._arguments import check_fields, checked
 from tavernkit._dataclass import dataclass
 from tavernkit._text.blank import trim_blanks
-from tavernkit._values import JsonObject, is_mapping, is_sequence
+from tavernkit._values import JsonObject, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._directives.schema import unique_types
 from tavernkit.vibe_tavern._json_schema import json_schema_of
@@ -86,9 +86,5 @@ class DirectiveRegistry:
         return "\n".join([INSTRUCTIONS_HEADING, *lines]) if lines else ""
 
 
-def _definition(value: object) -> DirectiveDefinition:
-    if is_mapping(value):
-        return DirectiveDefinition.from_mapping(value)
-    require("a directive definition", value, DirectiveDefinition, "a DirectiveDefinition or a mapping")
-    assert isinstance(value, DirectiveDefinition)
-    return value
+def _definition(value: DirectiveDefinition | Mapping[str, object]) -> DirectiveDefinition:
+    return value if isinstance(value, DirectiveDefinition) else DirectiveDefinition.from_mapping(value)

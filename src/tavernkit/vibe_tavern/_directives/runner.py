@@ -95,7 +95,6 @@ class DirectivesRunner:
         self._config = config
         self._clock = clock
 
-    @checked
     async def run(
         self,
         *,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
-from tavernkit._arguments import check_fields, checked
+from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
@@ -171,7 +171,6 @@ def matrix(options: EvalOptions) -> Iterator[EvalCell]:
                             )
 
 
-@checked
 async def run_evals(
     options: EvalOptions,
     model: Model | ModelFactory,

@@ -36,7 +36,6 @@ class FunctionTool:
     takes_call_id: bool
 
     @classmethod
-    @checked
     def of(
         cls,
         function: Callable[..., object],
@@ -98,7 +97,6 @@ class FunctionToolset:
         """Every tool, in order."""
         return tuple(tool.definition for tool in self._tools.values())
 
-    @checked
     def add(self, function: Callable[..., object] | FunctionTool, **options: Any) -> FunctionTool:
         """Add a function; ``name``, ``description`` and ``exposed_to_model`` may be given.
 

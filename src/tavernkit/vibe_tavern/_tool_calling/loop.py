@@ -102,7 +102,6 @@ class ToolLoopRunner:
             clock=clock,
         )
 
-    @checked
     async def run(
         self,
         user_text: str = "",

@@ -97,8 +97,6 @@ class McpToolset:
         Raises:
             ToolArgumentError: There is no such tool.
         """
-        require("name", name, str)  # not `checked`: the loop must see that this is a coroutine function
-        require("args", args, dict)
         original = self._names.get(name)
         if original is None:
             raise ToolArgumentError(f"No such tool: {name}")

@@ -137,7 +137,6 @@ class FilteredToolRegistry(ToolRegistry):
         deny: Names of tools to leave out.
     """
 
-    @checked
     def __init__(
         self, base: ToolSource, *, allow: str | Sequence[str] | None = None, deny: str | Sequence[str] | None = None
     ) -> None:

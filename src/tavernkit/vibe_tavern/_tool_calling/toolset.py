@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from tavernkit._arguments import require
 from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition
@@ -41,7 +40,6 @@ class CombinedToolset:
     def __init__(self, *toolsets: Toolset) -> None:
         self._owners: dict[str, Toolset] = {}
         for toolset in toolsets:
-            require("toolset", toolset, Toolset)
             for definition in toolset.definitions:
                 if definition.name in self._owners:
                     raise ConfigError(f"tool {definition.name!r} is in two toolsets", code="DUPLICATE_TOOL")
