@@ -79,7 +79,9 @@ def read_session_file(platform: str, content: bytes) -> SessionFile:
     if platform == RISU_AI:
         chat = risu_ai.ChatFile.load(content, warn=_ignore).chats[0]
         messages = [json_stringify(thaw(each.to_json())).encode("utf-8", "surrogatepass") for each in chat.messages]
-        return SessionFile(details=details_of(chat), variables=risu_ai.chat_variables(chat), header={}, messages=messages)
+        return SessionFile(
+            details=details_of(chat), variables=risu_ai.chat_variables(chat), header={}, messages=messages
+        )
     first, *rest = content.split(b"\n")
     file = st.ChatFile.load(first, warn=_ignore)
     details = file.metadata.to_json()
