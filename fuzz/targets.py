@@ -36,7 +36,7 @@ from tavernkit.silly_tavern._context_template.handlebars.rendering import Templa
 from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
 from tavernkit.testing._trigger_host import ScriptedTriggerHost
 from tavernkit.vibe_tavern._directives.parser import parse_json
-from tavernkit.vibe_tavern._directives.patch_ops import validate_patch_ops
+from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern._directives.validator import validate
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
@@ -95,7 +95,8 @@ def _json_repair(data: bytes) -> None:
 
 
 def _check_patches(kind: str, payload: JsonObject) -> JsonObject | None:
-    return validate_patch_ops(payload.get("ops"), allowed_path_prefixes=["/draft/", "/ui_state/"])
+    result = normalize_patch_ops(payload.get("ops"), allowed_path_prefixes=["/draft/", "/ui_state/"])
+    return None if result.code is None else {"code": result.code, "details": result.details or {}}
 
 
 _DIRECTIVES = (
