@@ -67,18 +67,16 @@ MISSING_FORMS: Mapping[str, str] = {
     "all before": "messages are hidden one by one; allBefore also hides the greeting, which is no message",
     "dialog": "a trigger's dialog has nobody to answer it",
     "clock": "the clock is the server's",
+    "swipes of another chat": "swipes belong to their message; opening a chat, at which RisuAI forgets them, is no request",
     "anthropic": "an upstream says which protocol its requests have",
 }
 """Forms of operations and inputs that the service does not have, and why."""
 
-DIFFERENT: Mapping[str, str] = {
-    "0103": "the user's words are stored before a trigger can fail",
-    "0128": "swipes belong to their message; RisuAI forgets them when another chat is opened",
-    "0258": "swipes belong to their message; RisuAI forgets them when another character is opened",
-    "0198": "what igpPrompt brings is added; RisuAI adds [object Object]",
-    "0193": "a swipe that fails leaves the reply as it is",
+QUIRKS: Mapping[str, str] = {
+    "0193": "a swipe that fails removes the reply until the next one",
+    "0198": "[object Object] is added instead of what igpPrompt brings",
 }
-"""Cases in which the service does something else on purpose, and why."""
+"""Cases in which RisuAI damages the chat: their sessions ask for that with ``quirks``. The others do not."""
 
 _CLOCK = ("{{time", "{{date", "{{isotime", "{{unixtime", "{{idle", "{{message_")
 _ID = re.compile(r"(?<=::)(?:[0-9a-f]{32}|chat-[a-z]+|<<uuid>>)(?=::)")
@@ -91,6 +89,10 @@ def missing(case: Any) -> set[str]:
     found |= {"clock"} if any(word in text for word in _CLOCK) else set[str]()
     found |= {"files"} if "inlays" in given else set[str]()
     found |= {"anthropic"} if str(given["db"].get("aiModel", "")).startswith("claude") else set[str]()
+    kinds = [operation["op"] for operation in given["operations"]]
+    opened = min((kinds.index(each) for each in ("switch_chat", "select_character") if each in kinds), default=None)
+    if opened is not None and {"reroll", "unreroll"} & set(kinds[opened:]):
+        found.add("swipes of another chat")
     said_nothing = given["db"].get("useSayNothing", True)
     for operation, step in zip(given["operations"], case["expected"]["steps"], strict=True):
         kind = operation["op"]
@@ -123,7 +125,7 @@ def missing(case: Any) -> set[str]:
 class Replay:
     """A recorded conversation, played through the REST API."""
 
-    def __init__(self, client: Client, case: Any, folder: Path) -> None:
+    def __init__(self, client: Client, case: Any, folder: Path, *, quirks: bool = False) -> None:
         self.client = client
         self.given = case["input"]
         self.name = case["id"]
@@ -131,6 +133,7 @@ class Replay:
         self.page = 0
         self.chats: list[str] = []
         self._selected = 0
+        self._quirks = {"quirks": "reference"} if quirks else dict[str, str]()
         self._others: dict[int, tuple[list[str], int]] = {}
 
     @property
@@ -166,10 +169,9 @@ class Replay:
         for chat in stored:
             self.chats.append(await self._opened(chat, next(imported)[1] if chat["message"] else None))
 
-    async def operate(self, operation: Any) -> None:
-        """Do what a user did."""
+    async def operate(self, operation: Any, *, failed: bool) -> None:
+        """Do what a user did; ``failed`` if RisuAI told the user about an error then."""
         client, base, kind = self.client, self.base, operation["op"]
-        failed = any("error" in each for each in operation.get("replies", ()) if isinstance(each, dict))
         match kind:
             case "send":
                 answer = await self._turn("messages", content=operation["text"])
@@ -315,7 +317,8 @@ class Replay:
     async def _opened(self, chat: Any, known: str | None) -> str:
         """A stored chat: it was imported if it has messages."""
         if known is not None:
-            assert (await self.client.patch(f"/api/sessions/{known}", json=self._choices())).is_success
+            choices = {**self._choices(), **self._quirks}
+            assert (await self.client.patch(f"/api/sessions/{known}", json=choices)).is_success
             return known
         made = await self._new_session()
         details = {key: value for key, value in chat.items() if key not in ("message", "scriptstate")}
@@ -330,7 +333,7 @@ class Replay:
 
     async def _new_session(self) -> str:
         model = f"group:{self.owner}" if self.raws[0].get("type") == "group" else self.owner
-        body = {"model": model, "tavernkit": {"platform": "risu_ai", **self._choices()}}
+        body = {"model": model, "tavernkit": {"platform": "risu_ai", **self._choices(), **self._quirks}}
         return await self._post("/api/sessions", json=body)
 
     async def _swipe(self, step: int, *, failed: bool) -> None:

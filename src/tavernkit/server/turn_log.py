@@ -19,7 +19,7 @@ from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.server.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.adapters.registry import Adapters, pending_line
 from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
-from tavernkit.server.adapters.turn import LineChange, TurnInput, TurnResult
+from tavernkit.server.adapters.turn import ChangedByFailure, LineChange, TurnInput, TurnResult
 from tavernkit.server.chat_edits import plainly_changed, with_content
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
@@ -375,7 +375,7 @@ class TurnLog:
         self._remember(replaced(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
-        """Release the chat; the user's message stays."""
+        """Release the chat; the user's message stays, unless the failure changed the chat."""
         if not opened.stored and not opened.exchanged:
             return
         with suppress(Exception):
@@ -383,7 +383,8 @@ class TurnLog:
                 if opened.chat is not None:
                     chat = await chats.get_chat(connection, opened.chat.id, lock=True)
                     if chat.turn_id == opened.turn_id:
-                        await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0)
+                        changes = await _left_by(connection, opened, chat, error)
+                        await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, **changes)
                 await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
                 await self._accounts.add(connection, opened.payer, opened.uses())
 
@@ -481,6 +482,17 @@ class TurnLog:
     def _remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
         if len(lines) <= MAX_CACHED_CHAT_LINES and not unread:
             self._lines.put(chat.id, chat.version, lines)
+
+
+async def _left_by(
+    connection: AsyncConnection, opened: OpenTurn, chat: ChatState, error: BaseException
+) -> dict[str, object]:
+    """Store the lines that a failed turn leaves, and return the other changes of its chat."""
+    if not isinstance(error, ChangedByFailure):
+        return {}
+    placed, position = chats.place_lines(chat, opened.lines, error.lines)
+    await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
+    return {"details": error.details, "variables": {"local": error.variables}, "next_position": position}
 
 
 async def _without_recovered(

@@ -15,7 +15,15 @@ from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage, passed_use
 from tavernkit.server.adapters.registry import Adapters, pending_line
-from tavernkit.server.adapters.turn import OUTSIDE_CHAT, BuiltPrompt, Caching, Spoken, TurnInput, TurnResult
+from tavernkit.server.adapters.turn import (
+    OUTSIDE_CHAT,
+    BuiltPrompt,
+    Caching,
+    ChangedByFailure,
+    Spoken,
+    TurnInput,
+    TurnResult,
+)
 from tavernkit.server.admission import Admission
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig, UpstreamConfig
@@ -292,6 +300,7 @@ class Turns:
             model=model,
             context_length=request.context_length,
             memory=opened.options.get("memory") is True,
+            quirks=str(opened.options.get("quirks") or ""),
             caching=caching_of(opened.options, upstream.config if upstream is not None else None),
             limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
             model_context=await upstream.context.known(model) if upstream is not None else None,
@@ -407,6 +416,8 @@ def _spoken(each: Spoken) -> JsonObject:
 
 
 def _as_service_error(error: Exception) -> Exception:
+    if isinstance(error, ChangedByFailure):
+        error = error.error
     if isinstance(error, ClientDisconnectedError):
         return ServiceError(499, "the client left", code="client_disconnected")
     if isinstance(error, ModelError):

@@ -15,11 +15,13 @@ from tavernkit.models import ModelError, Reply, ReplyPiece, Request
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
+from tavernkit.risu_ai._sending.operation import TRIGGER_FAILED
 from tavernkit.server.adapters import risu_ai_lines as lines_of_chats
 from tavernkit.server.adapters.turn import (
     OUTSIDE_CHAT,
     Ask,
     BuiltPrompt,
+    ChangedByFailure,
     Spoken,
     TurnHost,
     TurnInput,
@@ -70,6 +72,7 @@ class RisuAdapter:
 
     async def build(self, given: TurnInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
+        given = lines_of_chats.with_taken_back(given)
         host = _Host(given, ask_nobody)
         chat, sent = self._opened(host)
         speaker = lines_of_chats.chosen_speaker(given)
@@ -92,6 +95,7 @@ class RisuAdapter:
 
     async def run(self, given: TurnInput, ask: Ask) -> TurnResult:
         """Run a whole send as RisuAI does, possibly with several requests."""
+        given = lines_of_chats.with_taken_back(given)
         host = _Host(given, ask)
         chat, sent = self._opened(host)
         interrupted = ""
@@ -99,7 +103,7 @@ class RisuAdapter:
             turn = await _operate(chat, given, sent)
         except (TavernKitError, ClientDisconnectedError) as error:
             if not host.exchanges and not _nobody_speaks(chat):
-                raise _as_service_error(error, chat) from error
+                raise _failure(_as_service_error(error, chat), given, chat) from error
             # Earlier replies are kept, although RisuAI would have continued.
             interrupted = "" if _nobody_speaks(chat) else str(error) or type(error).__name__
             turn = Turn(kind="send", exchanges=tuple(host.exchanges))
@@ -268,6 +272,7 @@ def _inputs(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
         "history": lines_of_chats.chat_of(given, lines),
         "inlays": lines_of_chats.inlays_of(given.lines),
         "limits": given.limits,
+        "quirks": given.quirks,
         "strategy": given.caching.strategy,
         "lore": given.caching.lore,
         "volatile": given.caching.volatile,
@@ -318,7 +323,7 @@ def _result(given: TurnInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
         interrupted=interrupted,
         plan=turn.plan if not host.exchanges else host.exchanges[-1].plan,
         lines=lines,
-        details=lines_of_chats.details_of(chat.chat),
+        details=lines_of_chats.details_after(given, chat.chat, lines),
         variables=chat.variables.to_dict(),
         warnings=chat.warnings,
     )
@@ -329,7 +334,8 @@ def _with_reply(
 ) -> tuple[Sequence[ChatLine], ChatLine | None]:
     """Return the lines with the reply as it is stored (as a swipe, or joined with what it continues), and its line."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
-    if last is None:
+    known = {line.id for line in given.lines}
+    if last is None or (last.id in known and given.kind != "continue"):
         return lines, None
     if partial:
         last = dataclasses.replace(last, status=PARTIAL)
@@ -347,6 +353,17 @@ def _speaker(plan: Plan) -> str:
 
 def _nobody_speaks(chat: risu_ai.Chat) -> bool:
     return chat.error is not None and chat.error.code == NOBODY_SPEAKS
+
+
+def _failure(error: Exception, given: TurnInput, chat: risu_ai.Chat) -> Exception:
+    """Return the error of a turn without a reply, with the chat if RisuAI changes it all the same."""
+    lines = lines_of_chats.lines_of(chat.chat, given)
+    failed_trigger = chat.error is not None and chat.error.code == TRIGGER_FAILED
+    lost = failed_trigger and given.pending is not None and all(line.id != given.pending for line in lines)
+    if not lost and not (given.kind == "swipe" and given.quirks):
+        return error
+    details = lines_of_chats.details_after(given, chat.chat, lines)
+    return ChangedByFailure(error, lines=lines, details=details, variables=chat.variables.to_dict().get("local", {}))
 
 
 def _as_service_error(error: Exception, chat: risu_ai.Chat) -> Exception:

@@ -14,7 +14,7 @@ from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.kept_fields import kept_fields
-from tavernkit.server.adapters.turn import NEUTRAL, PARTS, Spoken, TurnInput
+from tavernkit.server.adapters.turn import NEUTRAL, OUTSIDE_CHAT, PARTS, Spoken, TurnInput
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
@@ -24,6 +24,8 @@ ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
 """The key of a message's pictures: RisuAI stores them elsewhere."""
 SYSTEM = "system"
+TAKEN_BACK = "tavernkit_taken_back"
+"""The key in a chat of the reply that a swipe took out of it and did not replace, with the id of the line before."""
 GREETING, NO_GREETING = "fmIndex", -2
 """The key of a chat's greeting, and a number that does not exist: a chat without one would get the first."""
 
@@ -132,6 +134,17 @@ def lines_of(chat: risu_ai.RisuChat, given: TurnInput) -> list[ChatLine]:
     return lines
 
 
+def with_taken_back(given: TurnInput) -> TurnInput:
+    """Return the turn of a swipe with the reply that an earlier one has taken back and not replaced."""
+    found, before = given.details.get(TAKEN_BACK), given.lines[-1].id if given.lines else ""
+    message = found.get("message") if is_object(found) and found.get("after") == before else None
+    if given.kind != "swipe" or not is_object(message):
+        return given
+    line = new_line("assistant", str(message.get("data")), {})
+    line = dataclasses.replace(line, native={**message, "chatId": line.id})
+    return dataclasses.replace(given, lines=[*given.lines, line])
+
+
 def swiped(old: ChatLine, new: ChatLine) -> ChatLine:
     """Return the old line with the new reply as a swipe."""
     swipes, _ = risu_swipes(old.native) or ([old.content], 0)
@@ -152,6 +165,24 @@ def details_of(chat: risu_ai.RisuChat) -> JsonObject:
     found = {key: value for key, value in stored.items() if key not in ("message", "scriptstate")}
     if found.get(GREETING) == NO_GREETING:
         del found[GREETING]
+    return found
+
+
+def details_after(given: TurnInput, chat: risu_ai.RisuChat, lines: Sequence[ChatLine]) -> JsonObject:
+    """Return the data of a chat at the end of a turn.
+
+    Args:
+        given: The turn.
+        chat: The chat.
+        lines: Its lines.
+    """
+    found = details_of(chat)
+    if given.kind not in OUTSIDE_CHAT:
+        found.pop(TAKEN_BACK, None)
+    if given.kind == "swipe" and all(line.id != given.lines[-1].id for line in lines):
+        # RisuAI asks for another reply after it has taken the reply out; the next swipe brings both.
+        message = {**given.lines[-1].native, "data": given.lines[-1].content}
+        found[TAKEN_BACK] = {"after": lines[-1].id if lines else "", "message": message}
     return found
 
 

@@ -91,6 +91,8 @@ class TurnInput:
     caching: Caching = field(default_factory=Caching)
     memory: bool = False
     """True if the chat is summarised. SillyTavern's builds use any summary; RisuAI's only if this is set."""
+    quirks: str = ""
+    """``reference``: as RisuAI, even where it damages a chat."""
     limits: Limits = DEFAULT_LIMITS
     """Limits of the build."""
     embed: Embed | None = None
@@ -190,6 +192,19 @@ class Ask(Protocol):
             heard: Receives the pieces of the text, if the reply is streamed.
         """
         ...
+
+
+class ChangedByFailure(Exception):  # noqa: N818  # the error is in it
+    """A turn failed and changed the chat all the same: these are its lines, details and variables now."""
+
+    def __init__(
+        self, error: Exception, *, lines: Sequence[ChatLine], details: JsonObject, variables: JsonObject
+    ) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.lines = lines
+        self.details = details
+        self.variables = variables
 
 
 class PlanMade(Exception):  # noqa: N818  # nothing is wrong

@@ -62,6 +62,8 @@ class TavernKitOptions(BaseModel):
     """Where notes and changing texts go; ``tail`` puts them after the history."""
     memory: bool | None = None
     """True if a model summarises the session in the background; stored with the session."""
+    quirks: Literal["reference"] | None = None
+    """``reference``: do as RisuAI does even where it damages the chat. Stored with the session."""
     explain: bool = False
 
     @property
@@ -70,7 +72,7 @@ class TavernKitOptions(BaseModel):
         return {name: value for name in KEPT_OPTIONS if (value := getattr(self, name)) is not None}
 
 
-KEPT_OPTIONS = ("strategy", "lore", "volatile", "memory")
+KEPT_OPTIONS = ("strategy", "lore", "volatile", "memory", "quirks")
 """Options of the extension object that are stored with a session."""
 
 

@@ -147,6 +147,7 @@ class SessionPatch(BaseModel):
     lore: Literal["reference", "freeze"] | None = None
     volatile: Literal["reference", "tail"] | None = None
     memory: bool | None = None
+    quirks: Literal["reference"] | None = None
 
 
 class SessionOut(BaseModel):
@@ -163,7 +164,7 @@ class SessionOut(BaseModel):
     details: dict[str, Any]
     variables: dict[str, Any]
     options: dict[str, Any]
-    """Options for stable prompts and for memory."""
+    """Options for stable prompts, for memory, and for what RisuAI damages."""
     busy: bool
     version: int
     created_at: float
