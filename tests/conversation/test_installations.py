@@ -75,6 +75,18 @@ async def test_a_chat_of_a_folder_goes_on_there(folder: Path) -> None:
     )
 
 
+async def test_a_damaged_chat_is_kept_in_our_own_folder_and_reported_once(folder: Path) -> None:
+    path = folder / "chats" / "Lyra" / "first.jsonl"
+    damaged = path.read_bytes() + b"\nno JSON"
+    path.write_bytes(damaged)
+    warnings: list[str] = []
+    chat = Conversation.from_sillytavern(folder, "Lyra", "first", model=ScriptedModel("Aye."), warn=warnings.append)
+    await chat.send("Hello?")
+    assert (folder / "tavernkit" / "Lyra" / "first (damaged).jsonl").read_bytes() == damaged
+    assert len([each for each in warnings if "line 3" in each]) == 1
+    assert sum("a copy of it is kept" in each for each in warnings) == 1
+
+
 async def test_settings_are_left_alone_when_no_global_variable_changes(folder: Path) -> None:
     before = (folder / "settings.json").read_bytes()
     await Conversation.from_sillytavern(folder, "Bram", model=ScriptedModel("Aye.")).send("Hello?")

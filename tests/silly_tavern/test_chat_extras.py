@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit.conversation import Conversation, MemoryStore
 from tavernkit.errors import WarningLog
-from tavernkit.silly_tavern import ChatMessage, RegexScripts, Settings
+from tavernkit.silly_tavern import Chat, ChatMessage, ContextTemplate, Persona, RegexScripts, Settings, WorldBook
 from tavernkit.silly_tavern._chat.attachments import attached_files, attached_media, shown_media
 from tavernkit.silly_tavern._chat.extension_prompts import script_injects, stored_summary
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern._text_completion.guidance import Guidance
-from tests.silly_tavern.scene import CHAT, build, contents, preset
+from tavernkit.testing import ScriptedModel
+from tests.silly_tavern.scene import CHAT, build, card, contents, preset
 from tests.silly_tavern.text_completion.scene import build as build_text
 
 RAIN = {"value": "It rains.", "position": 1, "depth": 0, "scan": False, "role": 0}
@@ -72,6 +74,48 @@ def test_a_filter_that_is_a_script_is_reported_and_taken_as_active():
     log = WarningLog()
     assert not injects({"w": {**RAIN, "filter": "/echo hi | /return true"}}, log)[0].filtered
     assert "its filter is a script" in log.messages[0]
+
+
+def unused(plan: Any) -> list[tuple[str, str]]:
+    return [(each.kind, each.reason) for each in plan.omissions if each.kind != "prompt"]
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ({"depth": 10_001}, "its depth is more than 10,000"),
+        ({"depth": 1.5}, "its depth is not a whole number"),
+        ({"role": "user"}, "its role is unknown"),
+        ({"position": -1}, "its position is none"),
+        ({"position": "x"}, "it has no position"),
+    ],
+)
+@pytest.mark.parametrize("make", [build, build_text])
+def test_an_inject_without_a_place_is_listed_with_the_reason(make: Any, place: dict[str, Any], reason: str):
+    plan = make(chat_metadata={"script_injects": {"w": {**RAIN, **place}}})
+    assert "It rains." not in str([block.content for block in plan.blocks])
+    assert unused(plan) == [("inject", reason)]
+
+
+def test_an_inject_whose_filter_says_no_is_listed_where_the_filter_counts():
+    metadata = {"script_injects": {"w": {**RAIN, "position": 0, "filter": "/return false"}}}
+    assert unused(build(chat_metadata=metadata)) == [("inject", "its filter says no")]
+    told = build_text(chat_metadata=metadata, context_template=ContextTemplate(story_string="{{anchorAfter}}"))
+    assert "It rains." in told.prompt
+    assert unused(told) == []
+
+
+def test_an_inject_that_is_no_object_is_left_out_with_a_warning():
+    log = WarningLog()
+    assert injects({"a": None, "b": "text"}, log) == []
+    assert [message.split(":")[0] for message in log.messages] == ["inject 'a' is left out", "inject 'b' is left out"]
+
+
+def test_a_summary_without_a_place_is_listed():
+    settings = Settings.from_json({"extension_settings": {"memory": {"position": -1}}})
+    assert unused(build(history=summarized(memory="They met."), settings=settings)) == [
+        ("summary", "its position is none")
+    ]
 
 
 def test_a_filtered_inject_is_left_out_beside_the_main_prompt_and_stays_in_the_chat():
@@ -148,6 +192,7 @@ def test_older_lines_have_one_file_and_one_picture():
     assert attached_files({"file": {"url": "b"}, "files": [{"url": "a"}]}) == [{"url": "a"}, {"url": "b"}]
     assert attached_media({"image": "i.png"}) == [{"url": "i.png", "type": "image"}]
     assert attached_media({"video": "v.mp4"}) == [{"url": "v.mp4", "type": "video"}]
+    assert attached_media({"media": [], "image": "i.png"}) == [{"url": "i.png", "type": "image"}]
     swipes: Any = {"image_swipes": ["a.png", "b.png"], "image": "b.png"}
     assert shown_media(swipes, "list") == [{"url": "b.png", "type": "image"}]
 
@@ -208,3 +253,41 @@ def test_a_filter_of_endless_closures_is_not_looked_at():
     log = WarningLog()
     assert not injects({"w": {**RAIN, "filter": "{:" * 50_000 + ":}" * 50_000}}, log)[0].filtered
     assert len(log.messages) == 1
+
+
+STORM = {"entries": {"0": {"uid": 0, "key": ["storm"], "content": "Storms close the harbour.", "position": 0}}}
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+@pytest.mark.parametrize("make", [build, build_text])
+def test_the_switch_that_lets_notes_be_scanned_is_the_depth_prompts_too(make: Any, scanned: bool):
+    told = card(extensions={"depth_prompt": {"prompt": "A storm is near.", "depth": 1}})
+    settings = Settings.from_json({"extension_settings": {"note": {"allowWIScan": scanned}}})
+    plan = make(character=told, books=[WorldBook.from_json(STORM, name="sea")], settings=settings)
+    assert ("Storms close the harbour." in str([block.content for block in plan.blocks])) is scanned
+
+
+async def test_a_persona_at_a_depth_is_scanned_by_the_next_prompt_of_a_conversation():
+    model = ScriptedModel("Aye.", repeat_last=True)
+    chat = Conversation.open(
+        MemoryStore(),
+        card=card(),
+        user="Mira",
+        model=model,
+        inputs={
+            "persona": Persona("Mira fears the storm.", "at_depth"),
+            "books": [WorldBook.from_json(STORM, name="sea")],
+            "settings": Settings(),
+        },
+    )
+    found: list[bool] = []
+    for _ in range(2):
+        await chat.send("Hello.")
+        found.append("Storms close the harbour." in str(model.requests[-1]["messages"]))
+    assert found == [False, True]
+    assert isinstance(chat.chat, Chat)
+    chat.chat.change(persona=Persona("Mira fears the storm."))
+    for _ in range(2):
+        await chat.send("Hello.")
+        found.append("Storms close the harbour." in str(model.requests[-1]["messages"]))
+    assert found[2:] == [True, False]

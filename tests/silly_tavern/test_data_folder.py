@@ -205,6 +205,43 @@ def test_a_chat_without_messages_begins_with_the_greeting(folder: Path):
     assert texts[-2:] == ["Late, Mira.", "Hm."]
 
 
+def test_a_greeting_is_written_as_sillytavern_writes_it(folder: Path):
+    settings = json.loads((folder / "settings.json").read_text())
+    script = {"id": "s", "scriptName": "s", "findRegex": "/Late/", "replaceString": "Early", "placement": [2]}
+    settings["extension_settings"]["regex"] = [script]
+    write(folder / "settings.json", settings)
+    write(folder / "characters" / "Lyra.json", card("Lyra", first_mes="", alternate_greetings=["Late, {{user}}."]))
+    write(folder / "chats" / "Lyra" / "empty.jsonl", "")
+    texts = [m.content for m in DataFolder(folder).builder("Lyra", "empty").build(message="Hm.").messages]
+    assert texts[-2:] == ["Early, Mira.", "Hm."]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_groups_chat_without_messages_begins_with_each_members_greeting(folder: Path, there: bool):
+    for name in ("Lyra", "Bram"):
+        write(folder / "characters" / f"{name}.json", card(name, first_mes="{{char}} nods at {{user}}."))
+    if there:
+        write(folder / "group chats" / "g-chat.jsonl", json.dumps({"chat_metadata": {}}))
+    else:
+        (folder / "group chats" / "g-chat.jsonl").unlink()
+    log = WarningLog()
+    plan = DataFolder(folder, warn=log).builder(group="g1").build(message="Hm.", speaker="Bram", warn=None)
+    texts = [m.content for m in plan.messages if m.role in ("assistant", "user")]
+    assert texts == ["Lyra: Lyra nods at Mira.", "Bram: Bram nods at Mira.", "Hm."]
+    assert ("its chat 'g-chat' begins anew" in str(log.messages)) is not there
+
+
+def test_each_warning_is_given_once(folder: Path):
+    write(folder / "chats" / "Lyra" / "first.jsonl", '{"chat_metadata": {"persona": "gone.png"}}\nno JSON')
+    log = WarningLog()
+    data = DataFolder(folder, warn=log)
+    for _ in range(2):
+        data.builder("Lyra", "first")
+        data.persona("Lyra", "first")
+    assert len(log.messages) == len(set(log.messages)) == 3
+    assert "the chat's lock to the persona gone.png does not count: it has no file in User Avatars" in log.messages
+
+
 def test_attached_files_are_read_from_the_folder_and_nowhere_else(folder: Path):
     write(folder / "user" / "files" / "a b.txt", "Tide table.")
     write(folder / "secret.txt", "secret")

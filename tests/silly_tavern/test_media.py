@@ -34,6 +34,8 @@ def parts(line: ChatMessage, **keys: Any) -> list[Any]:
         ((4000, 4000), "low", 85),
         ((1024, 2048), "high", 85 + 170 * 6),
         (None, "high", 85),
+        ((0, 1000), "high", 85),
+        ((0, 0), "auto", 85),
     ],
 )
 def test_a_picture_costs_its_tiles(size: Any, quality: str, tokens: int):
@@ -46,6 +48,22 @@ def test_the_size_is_read_from_the_picture_itself():
     assert size_of_data_url(f"data:image/gif;base64,{gif}") == (3, 4)
     jpeg = b"\xff\xd8\xff\xe0\x00\x04\x00\x00\xff\xc0\x00\x11\x08" + struct.pack(">HH", 7, 9)
     assert size_of_data_url("data:image/jpeg;base64," + base64.b64encode(jpeg).decode()) == (9, 7)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "size"),
+    [
+        (b"VP8 " + b"\x0a\0\0\0" + b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 800 | 0x4000, 600), (800, 600)),
+        (b"VP8L" + b"\x05\0\0\0" + b"\x2f" + struct.pack("<I", 799 | 599 << 14 | 1 << 28), (800, 600)),
+        (b"VP8X" + b"\x0a\0\0\0" + b"\x10\0\0\0" + b"\x1f\x03\0" + b"\x57\x02\0", (800, 600)),
+        (b"VP8X" + b"\x0a\0\0\0" + b"\x10\0\0\0", None),
+        (b"VP8 ", None),
+        (b"ALPH", None),
+    ],
+)
+def test_the_size_of_a_webp_is_read_by_its_kind(chunk: bytes, size: tuple[int, int] | None):
+    content = base64.b64encode(b"RIFF\0\0\0\0WEBP" + chunk).decode()
+    assert size_of_data_url(f"data:image/webp;base64,{content}") == size
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,9 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
             raise typer.BadParameter(f"choose --character from {_listed(folder.characters())}, or a --group")
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         group = None if options.group is None else _group(folder, options.group)
-        chat = options.chat if options.chat is not None or name is None else _last_chat(folder, name)
+        chat = options.chat
+        if chat is None and name is not None and group is None:
+            chat = _last_chat(folder, name)
         builder = folder.builder(name, chat, group=group)
         preset = _folder_preset(folder, options)
         default_user = folder.persona(name, chat, group=group).name

@@ -21,7 +21,7 @@ GLOBALS: Final = "global_variables"
 FILE: Final = "file"
 """The key of the digest of the file that a state belongs to."""
 
-_OF_ONE_RUN: Final = frozenset(("last_generation_type", "branches"))
+_OF_ONE_RUN: Final = frozenset(("last_generation_type", "persona_in_chat", "branches"))
 """Parts that SillyTavern does not keep, or reads from its folder."""
 
 

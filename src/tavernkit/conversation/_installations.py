@@ -122,7 +122,10 @@ def open_folder_chat(
         begin_with(store, place.store.load())
     chosen = place.store if store is None else store
     avatar = persona.avatar or None
-    return silly_tavern_chat(chosen, place.name, inputs, given, builder=builder, user_avatar=avatar), chosen
+    made = silly_tavern_chat(
+        chosen, place.name, inputs, given, builder=builder, user_avatar=avatar, reported=store is None
+    )
+    return made, chosen
 
 
 def open_save(

@@ -18,6 +18,7 @@ from tavernkit.cards._loading import load
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.conversation._books import indexed_book, parse_book, world_book
 from tavernkit.conversation._formats import NO_HOST, restore_state
+from tavernkit.conversation._program_stores import SillyTavernStore
 from tavernkit.conversation._stores import ConversationStore, FileStore, SavedChat
 from tavernkit.conversation._tools import ToolBox
 from tavernkit.conversation._undo import UNDO, UndoHistory
@@ -141,6 +142,7 @@ def silly_tavern_chat(
     *,
     builder: Builder | None = None,
     user_avatar: str | None = None,
+    reported: bool = False,
 ) -> SillyTavernChat:
     """Make a SillyTavern chat from its store, and open it.
 
@@ -151,6 +153,7 @@ def silly_tavern_chat(
         given: The model, the tools and the greeting.
         builder: A builder that already has inputs.
         user_avatar: The file of the persona in use.
+        reported: What is damaged in the file was reported before.
     """
     saved = store.load()
     with_tools = _with_tools(inputs, given, builder)
@@ -158,7 +161,7 @@ def silly_tavern_chat(
         with_tools.setdefault("model_hint", given.model.name)
     chat = SillyTavernChat(
         NO_HOST,
-        chat=replace(_silly_tavern_file(saved, store, given.warn), name=name),
+        chat=replace(_silly_tavern_file(saved, store, given.warn, reported=reported), name=name),
         builder=builder,
         user_avatar=user_avatar,
         **with_tools,
@@ -232,17 +235,15 @@ def _take_up_undo(chat: Chat, saved: SavedChat | None, given: Materials) -> None
         given.undo.load(saved.state[UNDO], chat)
 
 
-def _silly_tavern_file(saved: SavedChat | None, store: ConversationStore, warn: Warn) -> ChatFile:
+def _silly_tavern_file(saved: SavedChat | None, store: ConversationStore, warn: Warn, *, reported: bool) -> ChatFile:
     if saved is None or not saved.file.strip():
         return ChatFile()
     damages = WarningLog()
     file = ChatFile.load(saved.file, warn=damages)
     if not file.header and not file.messages:
         raise FileFormatError(f"{_place(store)} contains no SillyTavern chat; it is left alone")
-    if file.earlier and len(damages.messages) == 1:  # long and undamaged
-        warn(f"{_place(store)}: {damages.messages[0]}")
-    else:
-        _report(damages, store, warn)
+    long = bool(file.earlier) and len(damages.messages) == 1
+    _report(damages, store, warn, undamaged=long, reported=reported)
     return file
 
 
@@ -257,11 +258,13 @@ def _risu_file(saved: SavedChat, store: ConversationStore, warn: Warn) -> RisuCh
     return file.chats[0]
 
 
-def _report(damages: WarningLog, store: ConversationStore, warn: Warn) -> None:
+def _report(
+    damages: WarningLog, store: ConversationStore, warn: Warn, *, undamaged: bool = False, reported: bool = False
+) -> None:
     """Keep a copy of a damaged file, because saving loses the unreadable parts."""
-    for message in damages.messages:
+    for message in () if reported else damages.messages:
         warn(f"{_place(store)}: {message}")
-    if damages.messages and isinstance(store, FileStore):
+    if damages.messages and not undamaged and isinstance(store, (FileStore, SillyTavernStore)):
         warn(f"{store.path} is damaged: a copy of it is kept in {store.back_up()}")
 
 

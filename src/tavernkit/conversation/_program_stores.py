@@ -98,6 +98,12 @@ class SillyTavernStore:
         """Return the names of the chats in the same folder."""
         return [path.stem for path in self.path.parent.glob("*.jsonl")]
 
+    def back_up(self) -> Path:
+        """Copy a damaged chat to our own folder, before saving loses the unreadable parts."""
+        copy = free_path(self._undo.path.with_name(self.path.name), f"{self.path.stem} (damaged)")
+        save_file(copy, self.path.read_bytes())
+        return copy
+
     def branch(self, name: str) -> SillyTavernStore:
         """Return the store of another chat of the same character or group."""
         return SillyTavernStore(free_path(self.path, name), settings=self.settings, group=self.group)

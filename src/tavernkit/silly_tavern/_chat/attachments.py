@@ -59,8 +59,8 @@ def _name_of(file: Mapping[str, object]) -> str:
 
 def attached_media(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
     """Return the media of a line; older lines have one image, a gallery of them, or a video."""
-    if "media" in extra:
-        return objects(extra.get("media"))
+    if media := objects(extra.get("media")):
+        return media
     image, swipes, video = extra.get("image"), extra.get("image_swipes"), extra.get("video")
     urls = [each for each in swipes if isinstance(each, str)] if is_sequence(swipes) else []
     if isinstance(image, str) and image and image not in urls:
@@ -75,7 +75,7 @@ def shown_media(extra: FrozenObject, default_display: str) -> Sequence[Mapping[s
     """Return the media that a line shows: all, or the chosen one of a gallery."""
     items = attached_media(extra)
     display, index = extra.get("media_display"), extra.get("media_index")
-    if "media" not in extra and is_sequence(extra.get("image_swipes")):
+    if not objects(extra.get("media")) and is_sequence(extra.get("image_swipes")):
         display = GALLERY
         index = next((at for at, item in enumerate(items) if item.get("url") == extra.get("image")), 0)
     if (display or default_display) == GALLERY and items:

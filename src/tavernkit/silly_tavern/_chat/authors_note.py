@@ -64,7 +64,7 @@ class NoteSettings:
     default_role: int | float = 0
     """Its role in the chat: 0 system, 1 user, 2 assistant."""
     allow_wi_scan: bool = False
-    """True if the note is scanned for lore keys."""
+    """True if the note and the card's depth prompt are scanned for lore keys."""
     characters: tuple[CharacterNote, ...] = ()
     """Notes that belong to single characters."""
 

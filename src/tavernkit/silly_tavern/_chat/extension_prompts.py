@@ -13,6 +13,7 @@ from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
 from tavernkit.errors import Warn
 from tavernkit.prompt._injections import Injection
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
 from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._provenance import source
 
@@ -92,16 +93,18 @@ class ExtensionPrompt:
 
     @property
     def hidden(self) -> str:
-        """Why the text is not shown; empty if it may be shown."""
+        """Why the text is not shown at its place; empty if it may be shown."""
         if self.position == NONE:
             return "its position is none"
         if self.position not in (AFTER_MAIN, IN_CHAT, BEFORE_MAIN):
             return "it has no position"
         if self.position != IN_CHAT:
-            return "its filter says no" if self.filtered else ""
+            return ""
         if self.role not in (0, 1, 2):
             return "its role is unknown"
-        return "" if self.depth >= 0 and _is_whole(self.depth) else "its depth is not a whole number"
+        if self.depth < 0 or not _is_whole(self.depth):
+            return "its depth is not a whole number"
+        return "" if self.depth <= MAX_INJECTION_DEPTH else f"its depth is more than {MAX_INJECTION_DEPTH:,}"
 
     @property
     def label(self) -> str:
@@ -176,7 +179,7 @@ class ExtensionPrompts:
         for prompt in sorted(self._prompts.values(), key=lambda each: utf16_sort_key(each.key)):
             if prompt.position != IN_CHAT or not prompt.value:
                 continue
-            if prompt.role in (0, 1, 2) and prompt.depth >= 0 and _is_whole(prompt.depth):
+            if not prompt.hidden:
                 found.setdefault((int(prompt.depth), int(prompt.role)), []).append(prompt)
         return found
 
@@ -286,10 +289,12 @@ def script_injects(stored: object, expand: Callable[[str], str], warn: Warn) -> 
     Args:
         stored: ``chat_metadata.script_injects``: an object by id, or a list.
         expand: Expands the macros of filters.
-        warn: Called with filters that cannot be run.
+        warn: Called with what cannot be read, and with filters that cannot be run.
     """
     for inject_id, inject in _by_id(stored):
-        if is_mapping(inject):
+        if not is_mapping(inject):
+            warn(f"inject {inject_id!r} is left out: it is an object in SillyTavern, not {type(inject).__name__}")
+        else:
             yield ExtensionPrompt(
                 key=f"{KEY_PREFIX}{inject_id}",
                 value=to_string(inject.get("value", UNDEFINED)),

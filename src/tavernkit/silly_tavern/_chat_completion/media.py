@@ -171,8 +171,8 @@ def takes_video(preset: Preset) -> bool:
 
 
 def picture_tokens(size: MediaSize | None, quality: str) -> int:
-    """Return the tokens of a picture at a quality; unknown sizes count as the smallest."""
-    if quality == "low" or size is None:
+    """Return the tokens of a picture at a quality; unknown sizes, and pictures without any, count as the smallest."""
+    if quality == "low" or size is None or min(size) <= 0:
         return LOW_COST
     width, height = size
     if quality in ("auto", "") and width <= LOW_SIDE and height <= LOW_SIDE:
@@ -185,7 +185,7 @@ def picture_tokens(size: MediaSize | None, quality: str) -> int:
 
 
 def size_of_data_url(url: str) -> MediaSize | None:
-    """Return the size of a picture inside a ``data:`` URL, for PNG, GIF and JPEG."""
+    """Return the size of a picture inside a ``data:`` URL, for PNG, GIF, JPEG and WebP."""
     if not url.startswith("data:"):
         return None
     try:
@@ -197,11 +197,27 @@ def size_of_data_url(url: str) -> MediaSize | None:
             width, height = struct.unpack(">II", data[16:24])
         elif data[:3] == b"GIF":
             width, height = struct.unpack("<HH", data[6:10])
+        elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _webp_size(data)
         else:
             return _jpeg_size(data)
     except struct.error:
         return None
     return width, height
+
+
+def _webp_size(data: bytes) -> MediaSize | None:
+    """Return the size by the kind of the first chunk: lossy, lossless or extended."""
+    kind = data[12:16]
+    if kind == b"VP8 ":
+        width, height = struct.unpack("<HH", data[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    if kind == b"VP8L":
+        bits = int(struct.unpack("<I", data[21:25])[0])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8X" and len(data) >= 30:
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    return None
 
 
 def _jpeg_size(data: bytes) -> MediaSize | None:

@@ -162,6 +162,7 @@ class ChatState:
             "chat_metadata": self.metadata,
             "global_variables": self.variables.to_dict().get("global", {}),
             "last_generation_type": self.memory.last_generation_type,
+            "persona_in_chat": self.memory.persona_in_chat,
             "branches": [*sorted(self.branches)],
             "round": self.round,
         }
@@ -181,7 +182,9 @@ class ChatState:
         self.lines = [line for line in lines if is_object(line)] if is_list(lines) else []
         self.variables = _variables(self.header, object_or_empty(saved.get("global_variables")))
         self.memory = MacroMemory(
-            chat_id_hash=_hash(self.header), last_generation_type=str(saved.get("last_generation_type") or "")
+            chat_id_hash=_hash(self.header),
+            last_generation_type=str(saved.get("last_generation_type") or ""),
+            persona_in_chat=str(saved.get("persona_in_chat") or ""),
         )
         names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")
         self.branches = {str(name) for name in names} if is_list(names) else {self.chat_id}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tavernkit._values import JsonObject
 from tavernkit.cards._character import Character
+from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.chat_state import ChatState, scripted
+from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement
 
 
@@ -32,6 +34,20 @@ def open_chat(state: ChatState, greeting: int) -> None:
         chat_lines.extra_of(line)
         chat_lines.show(line)
     state.show_first()
+
+
+def greeted(builder: Builder, chat: ChatFile) -> ChatFile:
+    """Return a chat without messages as SillyTavern opens it: its characters have greeted, and their scripts have run.
+
+    Args:
+        builder: Builds the chat's prompts.
+        chat: The chat.
+    """
+    state = ChatState(builder, chat, {})
+    _greet(state, 0)
+    for line in state.lines:
+        del line["send_date"]  # nothing is stored, and a build does not depend on the time
+    return state.file
 
 
 def greet_again(state: ChatState) -> None:

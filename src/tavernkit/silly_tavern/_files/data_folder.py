@@ -10,11 +10,11 @@ from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
 from tavernkit.cards._character import Character, User
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.silly_tavern._builder import Builder
-from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._context import TEXT_DIALECT
+from tavernkit.silly_tavern._conversation.greetings import greeted
 from tavernkit.silly_tavern._files.attached_files import FolderMedia, FolderTexts
 from tavernkit.silly_tavern._files.chat_file import ChatFile
-from tavernkit.silly_tavern._files.folder_files import FolderFiles
+from tavernkit.silly_tavern._files.folder_files import AVATARS, FolderFiles
 from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
@@ -66,7 +66,11 @@ class DataFolder(FolderFiles):
             self._named = True
             for each in self.unsupported():
                 self._warn(each)
-        return Builder(**self._inputs(character, chat, group))
+        inputs = self._inputs(character, chat, group)
+        builder, history = Builder(**inputs), inputs.get("history")
+        if isinstance(history, ChatFile) and not history.messages:
+            return builder.replace(history=greeted(builder, history))
+        return builder
 
     def persona(
         self, character: str | None = None, chat: str | None = None, *, group: str | None = None
@@ -84,24 +88,30 @@ class DataFolder(FolderFiles):
         chosen = self.group(group) if group is not None else None
         history: ChatFile | None = None
         if chosen is not None:
-            chat_id = chat if chat is not None else chosen.source.get("chat_id")
-            history = self.group_chat(chat_id) if isinstance(chat_id, str) else None
+            history = self.group_chat(chat) if chat is not None else self._open_chat(chosen)
         elif character is not None and chat is not None:
-            history = self._greeted(self.chat(character, chat), character)
+            history = self.chat(character, chat)
+        avatars, lock = self.avatars(), history.metadata.get("persona") if history is not None else None
+        if isinstance(lock, str) and lock and lock not in avatars:
+            self._warn(f"the chat's lock to the persona {lock} does not count: it has no file in {AVATARS}")
         persona = choose_persona(
             self.settings,
-            avatars=self.avatars(),
-            lock=history.metadata.get("persona") if history is not None else None,
+            avatars=avatars,
+            lock=lock,
             connected_to=chosen.id if chosen is not None else self.avatar(character) if character is not None else None,
         )
         return _Opened(chosen, history, persona)
 
-    def _greeted(self, history: ChatFile, character: str) -> ChatFile:
-        """Add the character's greeting to a chat without messages, as SillyTavern does."""
-        card = self.character(character)
-        if history.messages or not card.first_mes:
-            return history
-        return history.with_messages(ChatMessage(name=card.name, mes=card.first_mes))
+    def _open_chat(self, group: Group) -> ChatFile | None:
+        """Return the chat that a group has open; a new one, as in SillyTavern, if its file is not there."""
+        name = group.source.get("chat_id")
+        if not isinstance(name, str) or not name:
+            return None
+        try:
+            return self.group_chat(name)
+        except (TavernKitError, OSError) as error:
+            self._warn(f"group {group.name or group.id!r}: its chat {name!r} begins anew: {error}")
+            return ChatFile(name=name)
 
     def _inputs(self, character: str | None, chat: str | None, group: str | None) -> SillyTavernInputs:
         settings, opened = self.settings, self._opened(character, chat, group)

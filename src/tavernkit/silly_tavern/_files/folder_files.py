@@ -58,18 +58,36 @@ CARD_SUFFIXES = (".png", ".json", ".charx", ".webp", ".jpg", ".jpeg")
 
 MAX_MANIFEST_BYTES = 1 << 20
 
+MAX_REMEMBERED_WARNINGS = 10_000
+
+
+class Once:
+    """Passes on each warning once: a folder's files are read again for each chat that is opened."""
+
+    def __init__(self, warn: Warn) -> None:
+        self._warn = warn
+        self._said: set[str] = set()
+
+    def __call__(self, message: str) -> None:
+        """Pass on a warning, if it is new."""
+        if message in self._said:
+            return
+        if len(self._said) < MAX_REMEMBERED_WARNINGS:
+            self._said.add(message)
+        self._warn(message)
+
 
 class FolderFiles:
     """The files of a folder: settings, characters, chats, groups, worlds, presets and templates.
 
     Nothing is written. Names cannot escape the folder. Files are read on demand; world books are read once, so that
-    builders can reuse compiled data.
+    builders can reuse compiled data. Each warning is given once.
     """
 
     @checked
     def __init__(self, path: str | PathLike[str], *, warn: Warn = log_warning) -> None:
         self.path = Path(path)
-        self._warn = warn
+        self._warn = Once(warn)
         self._worlds: dict[str, WorldBook] = {}
         if not self.path.is_dir():
             raise FileFormatError(

@@ -75,6 +75,8 @@ class MacroMemory:
     chat_id_hash: int | float | str | None = None
     banned_words: list[str] = field(default_factory=list[str])
     last_generation_type: str = ""
+    persona_in_chat: str = ""
+    """The persona description that the last build put at a depth: SillyTavern's next build scans it for lore keys."""
 
     def copy(self) -> MacroMemory:
         """Return an independent copy."""
@@ -89,6 +91,7 @@ class MacroMemory:
         """Drop the state of the previous chat."""
         self.chat_id_hash = None
         self.last_generation_type = ""
+        self.persona_in_chat = ""
 
 
 def system_clock() -> datetime:

@@ -86,7 +86,7 @@ def scan_input(state: SillyTavernState, max_context: int, count_tokens: Callable
             scenario=card.scenario,
             creator_notes=card.creator_notes,
         ),
-        injects=state.extensions.scanned(state.macros),
+        injects=(*state.extensions.scanned(state.macros), *_persona_of_last_build(state)),
         generation_type=context.prompt_type,
         speaker=Speaker(context.avatar_file, frozenset(context.tags)) if context.card is not None else None,
         timed_state=context.metadata.timed_world_info,
@@ -98,6 +98,15 @@ def scan_input(state: SillyTavernState, max_context: int, count_tokens: Callable
         random=state.random,
         warn=state.warn,
     )
+
+
+def _persona_of_last_build(state: SillyTavernState) -> Sequence[str]:
+    """Return the persona at a depth that the chat's last build left.
+
+    SillyTavern registers the persona after the scan, so the first prompt after a chat is opened does not see it.
+    """
+    text = state.macros(state.memory.persona_in_chat)
+    return (text,) if text else ()
 
 
 def _wrap_note(state: SillyTavernState, result: WorldInfoResult) -> None:
@@ -148,7 +157,9 @@ def _depth_prompt(group: DepthGroup, entries: Sequence[FrozenJson]) -> Extension
 
 def _place_persona(state: SillyTavernState) -> None:
     persona = state.context.active_persona
-    if persona.description and persona.place == AT_DEPTH:
+    at_depth = bool(persona.description) and persona.place == AT_DEPTH
+    state.memory.persona_in_chat = persona.description if at_depth else ""
+    if at_depth:
         place = (IN_CHAT, persona.depth, persona.role)
         state.extensions.set(
             ExtensionPrompt(

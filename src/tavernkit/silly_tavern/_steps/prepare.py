@@ -131,9 +131,6 @@ def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[Extens
     """Return what SillyTavern registers when it opens the chat: injects and the summary, from the stored chat."""
     context = state.context
     found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
-    for inject in found:
-        if not inject.scan and (reason := inject.hidden):
-            state.omit(Omission("inject", inject.key, reason, inject.label))
     settings = context.settings.of_extension(MEMORY_EXTENSION)
     known = state.services.chats.know(tuple(context.log.lines), with_tools=with_tools)
     text, line = stored_summary(context.log.lines, (0, *known.summaries) if context.log.lines else ())
@@ -251,6 +248,7 @@ def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPromp
             IN_CHAT,
             prompt.depth,
             prompt.role,
+            scan=state.context.settings.note.allow_wi_scan,  # the same switch as the author's note's
             kind="depth prompt",
             reason=CARD_FIELD,
             title="Character's Note",

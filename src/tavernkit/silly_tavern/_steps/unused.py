@@ -10,7 +10,7 @@ from tavernkit.silly_tavern._chat.attachments import has_media, names_of, object
 from tavernkit.silly_tavern._chat.card_fields import BOTTOM_OF_NOTE, NOWHERE, TOP_OF_NOTE
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import has_reasoning, is_shown
-from tavernkit.silly_tavern._chat.extension_prompts import AUTHORS_NOTE, PERSONA
+from tavernkit.silly_tavern._chat.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA
 from tavernkit.silly_tavern._chat.vector_storage import EXTENSION as VECTORS_EXTENSION
 from tavernkit.silly_tavern._chat.vector_storage import data_bank
 from tavernkit.silly_tavern._chat_completion.media import why_not_sent
@@ -19,6 +19,9 @@ from tavernkit.silly_tavern._scripts.regex_scripts import RegexScript
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._text_completion.guidance import Guidance
 from tavernkit.silly_tavern._world_info.selection import file_stem
+
+_STORED = frozenset({"inject", "summary", "author's note", "depth prompt", "vectors", "data bank"})
+"""Kinds of texts that come from the chat, the settings and the card, not from the application."""
 
 
 def report_unused(state: SillyTavernState, *, with_tools: bool) -> None:
@@ -29,6 +32,7 @@ def report_unused(state: SillyTavernState, *, with_tools: bool) -> None:
         with_tools: True if lines about tools are sent.
     """
     _report_lines(state, with_tools=with_tools)
+    _report_hidden(state)
     _report_note(state)
     _report_persona(state)
     _report_scripts(state)
@@ -48,9 +52,9 @@ def _report_lines(state: SillyTavernState, *, with_tools: bool) -> None:
     if reasonings and not settings.add_to_prompts:
         reason = "the settings do not add it to prompts (reasoning.add_to_prompts)"
         state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {_count(reasonings, 'message')}"))
-    elif reasonings > settings.max_additions:
+    elif (more := reasonings - max(settings.max_additions, 0)) > 0:
         reason = f"the settings add it to {settings.max_additions} at most (reasoning.max_additions)"
-        state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {_count(reasonings, 'message')}"))
+        state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {_count(more, 'message')}"))
     _report_media(state, [line for line in (*first, *map(chat.__getitem__, known.media)) if has_media(line.extra)])
 
 
@@ -70,6 +74,16 @@ def _report_media(state: SillyTavernState, lines: list[ChatMessage]) -> None:
                 unsent.setdefault(reason, []).append(item)
     for reason, items in unsent.items():
         state.omit(Omission("attachment", "media", reason, names_of(items)))
+
+
+def _report_hidden(state: SillyTavernState) -> None:
+    """Report stored texts whose place does not exist. Texts that are scanned for lore keys are in use."""
+    for prompt in state.extensions:
+        reason = prompt.hidden
+        if not reason and prompt.filtered and prompt.position != IN_CHAT and not state.context.text_completion:
+            reason = "its filter says no"
+        if reason and prompt.value and prompt.kind in _STORED and not (prompt.scan and not prompt.filtered):
+            state.omit(Omission(prompt.kind, prompt.key, reason, prompt.label))
 
 
 def _report_note(state: SillyTavernState) -> None:

@@ -14,7 +14,6 @@ from tavernkit.silly_tavern._chat_completion.history_messages import frozen_sour
 from tavernkit.silly_tavern._chat_completion.layout import Injected
 from tavernkit.silly_tavern._chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern._files.preset_prompts import DEFAULT_INJECTION_ORDER
-from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
 from tavernkit.silly_tavern._provenance import TITLES, message_source, source
 from tavernkit.silly_tavern._text_completion.segments import Origin
 
@@ -79,7 +78,7 @@ def inject(
         behind: Put everything after the chat, regardless of depth.
     """
     places: list[int] = []
-    for depth in sorted({depth for depth, _ in prompts if depth <= MAX_INJECTION_DEPTH}):
+    for depth in sorted({depth for depth, _ in prompts}):
         group = _at_depth(depth, prompts, names, expand)
         wanted = (int(continuing) if behind or depth == 0 else depth) + len(places)
         place = min(wanted, len(newest_first))
