@@ -67,7 +67,7 @@ MISSING_FORMS: Mapping[str, str] = {
     "all before": "messages are hidden one by one; allBefore also hides the greeting, which is no message",
     "dialog": "a trigger's dialog has nobody to answer it",
     "clock": "the clock is the server's",
-    "swipes of another chat": "swipes belong to their message; opening a chat, at which RisuAI forgets them, is no request",
+    "swipes of another chat": "swipes belong to their message; opening a chat, when RisuAI forgets them, is no request",
     "anthropic": "an upstream says which protocol its requests have",
 }
 """Forms of operations and inputs that the service does not have, and why."""
