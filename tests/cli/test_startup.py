@@ -128,3 +128,11 @@ def test_plain_values_are_what_typer_makes_of_them(arguments: str) -> None:
         return {name: (type(value), value) for name, value in made.params.items()}
 
     assert repr(outcome(True)) == repr(outcome(False))
+
+
+def test_the_help_shows_words_instead_of_pythons_types(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "TEXT" in shown
+    assert "<path>" not in shown
+    assert "<bool>" not in shown

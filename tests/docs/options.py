@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 import tavernkit
-from tavernkit.cli.app import make_app
+from tavernkit.cli.app import finish, make_app
 from tavernkit.server.config import ENV_PREFIX, Price, RouteConfig, ServerConfig, UpstreamConfig
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -69,7 +69,9 @@ TABLES: Mapping[str, tuple[type[BaseModel], str]] = {
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that can be called, with the words that call it."""
-    command = typer.main.get_command(make_app()) if command is None else command
+    if command is None:
+        command = typer.main.get_command(make_app())
+        finish(command)
     if not hasattr(command, "commands"):
         yield path, command
         return

@@ -38,7 +38,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     examples = FENCE.findall(page.read_text(encoding="utf-8"))
     with contextlib.ExitStack() as stack:
         if any(SERVER in code for code in examples):
-            app = create_app(ServerConfig.model_validate({"data": tmp_path}))
+            app = create_app(ServerConfig.model_validate({"data": tmp_path / "tavernkit-data"}))
             address = stack.enter_context(on_loopback(app))
             examples = [code.replace(SERVER, address) for code in examples]
         run(page, examples)

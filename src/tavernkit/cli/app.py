@@ -54,7 +54,7 @@ SUMMARIES = {
     "test": "Test cards, lorebooks and presets: which lore fires, what is in the prompt, how large it is.",
     "diff": "Show what changed between two versions: fields, entries (added, removed, changed, moved), "
     "and the prompts.",
-    "doctor": "Show what is in an installation, what is in use, and what is not supported.",
+    "doctor": "Show what is in an installation, what is in use, what is missing, and what is not supported.",
     "tokens": "Count tokens, offline, with the model's own tokenizer if it is known.",
     "chat": "Talk to a character in the terminal, following SillyTavern or RisuAI, and save the chat in its format.",
     "batch": "Build the prompts of a grid: all combinations of cards, personas, presets, chats, messages and seeds.",
@@ -65,7 +65,7 @@ SUMMARIES = {
     "macros": "List and try SillyTavern's macros.",
     "cbs": "List and try RisuAI's CBS functions.",
     "preset": "Convert presets between SillyTavern and RisuAI.",
-    "tokenizers": "Check and download the tokenizer files of models.",
+    "tokenizers": "Check how tokens are counted, and download tokenizer files.",
     "server": "Manage the service's database.",
 }
 """What the help says of each command and group, in its order, so that it need not import them."""
@@ -140,10 +140,12 @@ def _lay_out_examples(app: typer.Typer) -> None:
             _lay_out_examples(group.typer_instance)
 
 
-def _finish(command: object) -> None:
+def finish(command: object) -> None:
     """Let parameters take plain values quickly, and show readable names of types instead of Python's types."""
     for parameter in getattr(command, "params", ()):
         take_plain_values(parameter)
+        if hasattr(parameter, "display_type_rich") and parameter.param_type_name == "argument":
+            parameter.display_type_rich = _no_type
         described = getattr(parameter, "type_descriptor", None)
         if described is not None and parameter.metavar is None and parameter.param_type_name == "option":
             taken = next(iter(get_args(described.annotation)), described.annotation)
@@ -154,7 +156,11 @@ def _finish(command: object) -> None:
             asking.metavar = ""
             take_plain_values(asking)
     for each in getattr(command, "commands", {}).values():
-        _finish(each)
+        finish(each)
+
+
+def _no_type(ctx: object) -> None:
+    """Show no type: the name of an argument says enough."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -174,7 +180,7 @@ def _run(arguments: Sequence[str]) -> int:
     propagate, logger.propagate = logger.propagate, False
     try:
         command = typer.main.get_command(make_app(_asked_for(arguments)))
-        _finish(command)
+        finish(command)
         code = command.main(
             [each for each in arguments if each != "--debug"], prog_name="tavernkit", standalone_mode=False
         )

@@ -28,6 +28,7 @@ class ModelOptions:
         str | None,
         typer.Option(
             "--base-url",
+            metavar="URL",
             help="Another server with the provider's protocol (default: OpenAI's); its key is in TAVERNKIT_API_KEY.",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=MODEL,

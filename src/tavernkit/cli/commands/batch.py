@@ -50,6 +50,7 @@ def batch(
         str | None,
         typer.Option(
             "--base-url",
+            metavar="URL",
             help="Another server with the provider's protocol: vLLM, llama.cpp, …",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=ANSWERS,

@@ -78,7 +78,10 @@ def convert_card(
     card: CardPath,
     target: Annotated[Path, typer.Argument(help="The new file; its extension chooses the format.", show_default=False)],
     version: Annotated[
-        str | None, typer.Option("--version", help="v1, v2 or v3 (default: the card's own).", show_default=False)
+        str | None,
+        typer.Option(
+            "--version", metavar="VERSION", help="v1, v2 or v3 (default: the card's own).", show_default=False
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
@@ -172,7 +175,10 @@ def embed(
     picture: Annotated[Path, typer.Argument(help="The picture to put it into; - is stdin.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="The new file.", show_default=False)],
     version: Annotated[
-        str | None, typer.Option("--version", help="v1, v2 or v3 (default: the card's own).", show_default=False)
+        str | None,
+        typer.Option(
+            "--version", metavar="VERSION", help="v1, v2 or v3 (default: the card's own).", show_default=False
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,

@@ -48,6 +48,7 @@ class EvalModelOptions:
         str | None,
         typer.Option(
             "--base-url",
+            metavar="URL",
             help="Another server with the provider's protocol; its key is in TAVERNKIT_API_KEY.",
             envvar="TAVERNKIT_BASE_URL",
             rich_help_panel=MODEL,

@@ -19,7 +19,8 @@ DataFolder = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder for the SQLite file (default: ./tavernkit-data).")
 ]
 DatabaseUrl = Annotated[
-    str | None, typer.Option("--db", help="URL of a database: postgresql://… or sqlite:///….", show_default=False)
+    str | None,
+    typer.Option("--db", metavar="URL", help="URL of a database: postgresql://… or sqlite:///….", show_default=False),
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="A TOML file with settings.")]
 
@@ -31,6 +32,7 @@ def serve(
         str | None,
         typer.Option(
             "--upstream",
+            metavar="MODEL",
             help="The model: scripted, provider:name (openai:gpt-4o), https://host/v1#name, anthropic=https://…#name, "
             "or the name of an upstream in the config file.",
         ),
@@ -246,7 +248,8 @@ def keys(
     ] = None,
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke a key.")] = None,
     scope: Annotated[
-        list[str] | None, typer.Option("--scope", help="What a new key may do: chat, read, write, admin.")
+        list[str] | None,
+        typer.Option("--scope", metavar="SCOPE", help="What a new key may do: chat, read, write, admin."),
     ] = None,
     rate_limit: Annotated[
         int | None, typer.Option("--rate-limit", min=1, help="Requests per minute for the new key.")
@@ -302,10 +305,12 @@ def keys(
 @server.command()
 def usage(
     first: Annotated[
-        datetime | None, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day; by default 29 days ago.")
+        datetime | None,
+        typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day; by default 29 days ago."),
     ] = None,
     last: Annotated[
-        datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day; by default today.")
+        datetime | None,
+        typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last day; by default today."),
     ] = None,
     by: Annotated[
         str, typer.Option("--by", help="How to group the sums: any of key, character, model, day.")

@@ -111,7 +111,9 @@ def studio(
     ] = None,
     base_url: Annotated[
         str | None,
-        typer.Option("--base-url", help="Another server for --model.", rich_help_panel=MODEL, show_default=False),
+        typer.Option(
+            "--base-url", metavar="URL", help="Another server for --model.", rich_help_panel=MODEL, show_default=False
+        ),
     ] = None,
     tool: Annotated[
         list[str] | None,

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 Names = Annotated[list[str] | None, typer.Argument(help="Which tokenizers (qwen3, …); all by default.")]
 Root = Annotated[
-    Path | None, typer.Option("--root", help="Folder of the files (default: the folder that token estimation uses).")
+    Path | None,
+    typer.Option("--root", metavar="DIR", help="Folder of the files (default: the folder that token estimation uses)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
