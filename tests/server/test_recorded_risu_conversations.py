@@ -44,7 +44,7 @@ def test_whatever_is_left_out_has_a_reason() -> None:
         assert missing(case) <= {*MISSING_SETTINGS, *MISSING_OPERATIONS, *MISSING_FORMS}, case["id"]
     kinds = {each.get("type", "character") for case in cases() for each in case["input"]["characters"]}
     assert kinds == {"character", "group"}
-    assert len(cases()) >= 146
+    assert len(cases()) >= 152
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -72,6 +72,8 @@ async def replay(client: Client, model: RecordedModel, case: Any, folder: Path) 
         assert sent == [each["messages"] for each in step["requests"]], told
         assert await played.stored() == [(line["role"], masked(line["data"])) for line in step["messages"]], told
         assert await played.variables() == step["scriptstate"], told
+        if played.alerts is not None:
+            assert played.alerts == [alert for alert in step.get("alerts", []) if alert[0] != "error"], told
 
 
 def case_of(number: str) -> Any:

@@ -97,6 +97,8 @@ MAX_CHAT_FILES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a chat's attached files that an import accepts."""
 MAX_HELPER_REQUESTS: Final = 32
 """Additional requests of a turn, for example by a card's triggers."""
+MAX_ALERTS: Final = 100
+"""Texts and questions of a turn's triggers for the user."""
 MAX_STREAM_BACKLOG: Final = 256
 """Pieces of a reply that are buffered for a slow client before reading from the model pauses."""
 

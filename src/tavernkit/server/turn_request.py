@@ -42,7 +42,11 @@ class TurnRequest:
     """The platform that the client chooses, if any: a stored chat has its own."""
     kind: TurnKind = "normal"
     prompt: str = ""
-    """What a quiet turn asks."""
+    """What a quiet turn asks; the name of a trigger or button."""
+    element: str = ""
+    """The id of the element whose click runs a trigger."""
+    answers: Sequence[str] = ()
+    """The user's answers to questions that triggers ask."""
     idempotency_key: str | None = None
     speaker: str | None = None
     options: JsonObject = field(default_factory=dict[str, Json])
@@ -68,6 +72,7 @@ class TurnRequest:
             repr(self.selection),
             [self.upstream, self.dialect, self.seed, self.context_length, *([self.kept] if self.kept else [])],
             *([self.prompt] if self.prompt else []),
+            *([[self.element, *self.answers]] if self.element or self.answers else []),
         ]
         text = _ENCODER.encode(shown)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -16,6 +16,7 @@ from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage, passed_use
 from tavernkit.server.adapters.registry import Adapters, pending_line
 from tavernkit.server.adapters.turn import (
+    OPERATIONS,
     OUTSIDE_CHAT,
     BuiltPrompt,
     Caching,
@@ -290,6 +291,8 @@ class Turns:
             kind=request.kind,
             pending=opened.pending,
             prompt=request.prompt,
+            element=request.element,
+            answers=request.answers,
             details=chat.details if chat is not None else {},
             local_variables=local if is_object(local) else {},
             global_variables=opened.global_variables,
@@ -401,7 +404,16 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TurnResult, left_o
         "message_id": result.reply_id if opened.chat is not None else None,
         "created": int(time.time()),
         "warnings": [*opened.warnings, *result.notes, *left_out],
+        **({"alerts": [*result.alerts]} if result.alerts else {}),
+        **(_changes(opened.lines, result.lines) if request.kind in OPERATIONS else {}),
     }
+
+
+def _changes(before: Sequence[ChatLine], after: Sequence[ChatLine]) -> JsonObject:
+    """Return the ids of the lines that an operation has added, changed or removed."""
+    old, kept = {line.id: line for line in before}, {line.id for line in after}
+    changed = [line.id for line in after if old.get(line.id) != line]
+    return {"changed": [*changed], "removed": [line.id for line in before if line.id not in kept]}
 
 
 def _finish_reason(reply: Reply) -> str:

@@ -17,6 +17,7 @@ from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, ma
 from tavernkit.risu_ai._files.settings import with_newest_summaries
 from tavernkit.risu_ai._sending.operation import TRIGGER_FAILED
 from tavernkit.server.adapters import risu_ai_lines as lines_of_chats
+from tavernkit.server.adapters.risu_ai_dialogs import Dialogs
 from tavernkit.server.adapters.turn import (
     OUTSIDE_CHAT,
     Ask,
@@ -76,7 +77,7 @@ class RisuAdapter:
         host = _Host(given, ask_nobody)
         chat, sent = self._opened(host)
         speaker = lines_of_chats.chosen_speaker(given)
-        kind: TurnKind = "send" if given.kind == "normal" else given.kind
+        kind: TurnKind = "send" if given.kind in ("normal", "trigger", "button") else given.kind
 
         def preview() -> risu_ai.RisuPlan:
             try:
@@ -127,7 +128,7 @@ class RisuAdapter:
             run_tools=False,
             work=None if made.may_ask else work,
             session=("session", given.chat_id, given.cast.key),
-            **_inputs(given, lines),
+            **_inputs(given, lines, host.dialogs),
         )
         return chat, sent
 
@@ -215,6 +216,12 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
             return await chat.impersonate()
         case "quiet":
             return await chat.quiet(given.prompt)
+        case "trigger":
+            await chat.run_trigger(given.prompt, trigger_id=given.element or None)
+            return Turn(kind="send")
+        case "button":
+            await chat.click(given.prompt)
+            return Turn(kind="send")
         case "normal" if sent:
             return await chat.send(sent, speaker=speaker, commands=False)
         case "normal" if speaker is not None:
@@ -228,6 +235,10 @@ class _Host(TurnHost):
 
     _helpers = 0
     _speaker: str | None = None
+
+    def __init__(self, given: TurnInput, ask: Ask) -> None:
+        super().__init__(given, ask)
+        self.dialogs = Dialogs(given.answers)
 
     def request(self, plan: Plan) -> Request:
         """Return the request of a prompt; the client's options override the preset's."""
@@ -264,7 +275,7 @@ class _Host(TurnHost):
         return await self._ask(self.request(plan), quiet=True)
 
 
-def _inputs(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
+def _inputs(given: TurnInput, lines: Sequence[ChatLine], dialogs: Dialogs) -> risu_ai.RisuAIInputs:
     preset = _preset(given.cast)
     size = given.context_size(preset.max_context if preset is given.cast.preset else None)
     inputs: risu_ai.RisuAIInputs = {
@@ -273,6 +284,7 @@ def _inputs(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
         "inlays": lines_of_chats.inlays_of(given.lines),
         "limits": given.limits,
         "quirks": given.quirks,
+        "trigger_host": dialogs,
         "strategy": given.caching.strategy,
         "lore": given.caching.lore,
         "volatile": given.caching.volatile,
@@ -326,6 +338,7 @@ def _result(given: TurnInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
         details=lines_of_chats.details_after(given, chat.chat, lines),
         variables=chat.variables.to_dict(),
         warnings=chat.warnings,
+        alerts=host.dialogs.shown,
     )
 
 

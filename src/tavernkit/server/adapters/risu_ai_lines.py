@@ -14,7 +14,7 @@ from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.kept_fields import kept_fields
-from tavernkit.server.adapters.turn import NEUTRAL, OUTSIDE_CHAT, PARTS, Spoken, TurnInput
+from tavernkit.server.adapters.turn import NEUTRAL, OPERATIONS, OUTSIDE_CHAT, PARTS, Spoken, TurnInput
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
@@ -177,7 +177,7 @@ def details_after(given: TurnInput, chat: risu_ai.RisuChat, lines: Sequence[Chat
         lines: Its lines.
     """
     found = details_of(chat)
-    if given.kind not in OUTSIDE_CHAT:
+    if given.kind not in (*OUTSIDE_CHAT, *OPERATIONS):
         found.pop(TAKEN_BACK, None)
     if given.kind == "swipe" and all(line.id != given.lines[-1].id for line in lines):
         # RisuAI asks for another reply after it has taken the reply out; the next swipe brings both.

@@ -34,6 +34,7 @@ from tavernkit.server.adapters.turn import (
     with_parts,
 )
 from tavernkit.server.build_executor import BuildExecutor
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import ChatLine, new_line
@@ -197,6 +198,8 @@ async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
             return await chat.impersonate()
         case "quiet":
             return await chat.quiet(given.prompt)
+        case "trigger" | "button":
+            raise ServiceError(422, "only RisuAI's characters have triggers and buttons", code="no_triggers")
         case "normal":
             sent = pending_line(given)
             if sent is not None and typed_line(given) is not None:

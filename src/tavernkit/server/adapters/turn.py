@@ -27,7 +27,10 @@ NEUTRAL = "metadata"
 PARTS = "tavernkit_parts"
 """The key of a message's audio and files, in OpenAI's format."""
 
-TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate", "quiet"]
+OperationKind: TypeAlias = Literal["trigger", "button"]
+"""Operations that ask for no reply: RisuAI's manual triggers, and buttons of its Lua scripts."""
+TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate", "quiet"] | OperationKind
+OPERATIONS: tuple[OperationKind, ...] = ("trigger", "button")
 OUTSIDE_CHAT: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
 """Turns whose reply goes to the client and not into the chat."""
 
@@ -70,7 +73,11 @@ class TurnInput:
     kind: TurnKind = "normal"
     pending: str | None = None
     prompt: str = ""
-    """What a quiet turn asks."""
+    """What a quiet turn asks; the name of a trigger or button."""
+    element: str = ""
+    """The id of the element whose click runs a trigger."""
+    answers: Sequence[str] = ()
+    """The user's answers to questions that triggers ask."""
     details: JsonObject = field(default_factory=dict[str, Json])
     local_variables: JsonObject = field(default_factory=dict[str, Json])
     global_variables: JsonObject = field(default_factory=dict[str, Json])
@@ -147,6 +154,8 @@ class TurnResult:
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     """Warnings for the client."""
+    alerts: Sequence[JsonObject] = ()
+    """What triggers have shown and asked the user."""
 
     @property
     def reply(self) -> Reply:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from tavernkit._values import is_object, is_sequence
+from tavernkit._values import is_list, is_object, is_sequence
 from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions
-from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
+from tavernkit.server.limits import MAX_ALERTS, MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.models import Model
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
 from tavernkit.server.swipes import RISU_SPEAKER, swipes_of
+from tavernkit.server.turn_request import TurnOutcome
 
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can store."""
@@ -248,6 +250,10 @@ class MessageList(BaseModel):
     next: int | None = None
 
 
+Answers = list[Annotated[str, Field(max_length=100_000), AfterValidator(storable)]]
+"""The user's answers to questions that RisuAI's triggers ask: texts, numbers of options, ``yes`` or ``no``."""
+
+
 class MessageIn(BaseModel):
     """What the user says."""
 
@@ -256,6 +262,7 @@ class MessageIn(BaseModel):
     content: Annotated[str, Field(min_length=1), AfterValidator(storable)]
     speaker: Text | None = Field(default=None, max_length=200)
     options: ModelOptions = Field(default_factory=dict)
+    answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)
     explain: bool = False
     stream: bool = False
     """True if the answer is sent as server-sent events."""
@@ -268,6 +275,7 @@ class TurnIn(BaseModel):
 
     speaker: Text | None = Field(default=None, max_length=200)
     options: ModelOptions = Field(default_factory=dict)
+    answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)
     explain: bool = False
     stream: bool = False
 
@@ -276,6 +284,74 @@ class QuietIn(TurnIn):
     """A question outside the chat."""
 
     prompt: Annotated[str, Field(min_length=1), AfterValidator(storable)]
+
+
+class TriggerIn(BaseModel):
+    """A manual trigger of RisuAI's to run, as a click on its element does."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Text = Field(min_length=1, max_length=MAX_NAME_CHARACTERS)
+    element: Text = Field(default="", max_length=MAX_NAME_CHARACTERS)
+    """The id of the element, which triggers can read."""
+    answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)
+
+
+class ButtonIn(BaseModel):
+    """A button of RisuAI's Lua scripts to press."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Text = Field(min_length=1, max_length=MAX_NAME_CHARACTERS)
+    answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)
+
+
+class AlertOut(BaseModel):
+    """What a trigger has shown or asked the user."""
+
+    kind: Literal["normal", "error", "markdown", "input", "select", "confirm"]
+    text: str
+    options: list[str] = []
+    """What the user can select: the answer is its number, from 0."""
+
+
+class OperationOut(BaseModel):
+    """What a trigger or a button has done to a session."""
+
+    id: str
+    messages: list[MessageOut]
+    """New and changed ones."""
+    removed: list[str]
+    """Ids of removed messages."""
+    variables: dict[str, Any]
+    """All variables of the session."""
+    alerts: list[AlertOut] = []
+    warnings: list[str]
+    replayed: bool
+
+    @classmethod
+    def of(cls, outcome: TurnOutcome, chat: ChatState, lines: Sequence[ChatLine]) -> OperationOut:
+        """Convert an outcome.
+
+        Args:
+            outcome: The outcome.
+            chat: The chat after it.
+            lines: Its lines.
+        """
+        response = outcome.response
+        changed = response["changed"]
+        assert is_list(changed)
+        messages = [MessageOut.of(line) for line in lines if line.id in changed]
+        variables = SessionOut.of(chat, 0.0).variables
+        return cls.model_validate(
+            {
+                **response,
+                "id": outcome.turn_id,
+                "messages": messages,
+                "variables": variables,
+                "replayed": outcome.replayed,
+            }
+        )
 
 
 class SpokenOut(BaseModel):
@@ -302,6 +378,8 @@ class TurnOut(BaseModel):
     replies: list[SpokenOut] = []
     broken: str | None = None
     warnings: list[str] = []
+    alerts: list[AlertOut] = []
+    """What RisuAI's triggers have shown and asked the user."""
     replayed: bool
     explanation: dict[str, Any] | None = None
 

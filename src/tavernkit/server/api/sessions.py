@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Response
 
 from tavernkit.server import logs
-from tavernkit.server.adapters.turn import LineChange, TurnKind
+from tavernkit.server.adapters.turn import LineChange, OperationKind, TurnKind
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import KEPT_OPTIONS, Platform
+from tavernkit.server.api.replies import ReplyListener, until_done
 from tavernkit.server.api.rest_types import (
     BranchIn,
+    ButtonIn,
     MessageIn,
     MessageList,
     MessageOut,
     MessagePatch,
+    OperationOut,
     QuietIn,
     SessionIn,
     SessionOut,
     SessionPage,
     SessionPatch,
     SwipeIn,
+    TriggerIn,
     TurnIn,
     TurnOut,
 )
@@ -174,6 +180,18 @@ async def quiet(session_id: PathId, body: QuietIn, caller: TheCaller) -> TurnOut
     return await _turn(caller, session_id, body, "quiet", prompt=body.prompt)
 
 
+@router.post("/{session_id}/triggers")
+async def run_trigger(session_id: PathId, body: TriggerIn, caller: TheCaller) -> OperationOut:
+    """Run the manual triggers of that name: RisuAI's characters and modules have them."""
+    return await _operation(caller, session_id, body, "trigger", element=body.element)
+
+
+@router.post("/{session_id}/buttons")
+async def press_button(session_id: PathId, body: ButtonIn, caller: TheCaller) -> OperationOut:
+    """Press a button that a Lua script of a RisuAI character handles (``onButtonClick``)."""
+    return await _operation(caller, session_id, body, "button")
+
+
 @router.post("/{session_id}/{kind}", response_model=TurnOut, responses=STREAMED)
 async def turn(
     session_id: PathId,
@@ -240,6 +258,20 @@ async def _changed(
     return MessageOut.of(await change_message(service.database, client, session_id, message_id, change, rewrite))
 
 
+async def _operation(
+    caller: Caller, session_id: str, body: TriggerIn | ButtonIn, kind: OperationKind, *, element: str = ""
+) -> OperationOut:
+    service = caller.service
+    wanted = await _wanted(caller, session_id, kind, body.answers, prompt=body.name)
+    listener = ReplyListener(streaming=False)
+    turn = service.turns.start(replace(wanted, element=element), listener)
+    outcome = await until_done(caller.request, turn, listener)
+    async with service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id)
+        lines = await chats.read_lines(connection, session_id)
+    return OperationOut.of(outcome, chat, lines)
+
+
 async def _turn(
     caller: Caller,
     session_id: str,
@@ -248,23 +280,28 @@ async def _turn(
     *messages: NewMessage,
     prompt: str = "",
 ) -> TurnOut | Response:
-    service, client = caller.service, caller.client
+    wanted = await _wanted(caller, session_id, kind, body.answers, *messages, prompt=prompt)
+    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options))
+    return await answer(caller.request, caller.service, wanted, stream=body.stream, explain=body.explain)
+
+
+async def _wanted(
+    caller: Caller, session_id: str, kind: TurnKind, answers: Sequence[str], *messages: NewMessage, prompt: str = ""
+) -> TurnRequest:
     logs.session_id.set(session_id)
-    async with service.database.read() as connection:
-        chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
-    wanted = TurnRequest(
+    async with caller.service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(caller.client))
+    return TurnRequest(
         owner=chat.owner,
-        payer=client,
+        payer=caller.client,
         selection=Selection(platform=chat.selection.platform),
         messages=messages,
         chat_id=chat.id,
         kind=kind,
         prompt=prompt,
+        answers=answers,
         idempotency_key=caller.idempotency_key,
-        speaker=body.speaker,
-        options=storable_json(body.options),
     )
-    return await answer(caller.request, service, wanted, stream=body.stream, explain=body.explain)
 
 
 def _place(before: str | None) -> tuple[float, str] | None:

@@ -31,6 +31,7 @@ SHOWN = (
     "replies",
     "broken",
     "warnings",
+    "alerts",
 )
 
 
