@@ -208,7 +208,8 @@ def test_the_database_by_the_command_line(
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "cards" / "bel.json", CARD)
     assert "up to date" in run("migrate")
-    assert "1 character" in run("import", str(tmp_path / "cards"))
+    assert "no keys" in run("keys")
+    assert run("import", str(tmp_path / "cards")) == "1 character\n"
     assert json.loads(run("import", str(example_path("aria.json")), "--json"))["imported"] == {"character": 1}
     made = json.loads(run("keys", "--create", "bot", "--scope", "chat", "--rate-limit", "5", "--json"))
     assert (made["scopes"], made["rate_limit"], made["key"][:3]) == (["chat"], 5, "tk-")
@@ -221,7 +222,9 @@ def test_the_database_by_the_command_line(
     assert json.loads(run("keys", "--json", data="two"))[0]["id"] == made["id"]
     said = refused("restore", str(tmp_path / "backup.zip"), data="two")
     assert said == "error: the database is not empty: restore into a new one\n"
-    assert "backup" in refused("restore", str(tmp_path / "all.zip"), data="three")
+    assert "pass it to tavernkit server import" in refused("restore", str(tmp_path / "all.zip"), data="three")
+    assert "not a backup" in refused("restore", str(tmp_path / "cards" / "bel.json"), data="three")
+    assert "nowhere/all.zip cannot be written: No such file" in refused("export", str(tmp_path / "nowhere" / "all.zip"))
     assert "revoked" in run("keys", "--revoke", made["id"], data="two")
     assert "there is no" in refused("import", str(tmp_path / "nothing.png"))
     assert "scope" in refused("keys", "--create", "x", "--scope", "everything")

@@ -93,6 +93,38 @@ async def test_an_error_inside_200_is_retried_by_its_status(start: StartApp) -> 
     assert len(server.requests) == 2
 
 
+async def test_an_overload_in_the_stream_of_anthropic_is_retried(start: StartApp) -> None:
+    busy = Wire(events=[{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}])
+    config = {"dialect": "anthropic", "max_retries": 1}
+    async with serve_wire(busy, Wire(REPLIES["anthropic"])) as server, start(**at(server, **config)) as client:
+        client.service.upstreams.get()._backoff = lambda _: 0.0
+        answer = await client.post(CHAT, json=said(stream=True))
+    assert (answer.status_code, "Hello." in answer.text) == (200, True)
+
+
+async def test_the_clients_mistake_inside_200_is_no_outage_and_may_have_another_route(start: StartApp) -> None:
+    long = {"error": {"message": "maximum context length is 10 tokens", "code": 400}}
+    async with serve_wire(*[Wire(long)] * 6) as server, serve_wire(Wire(HELLO)) as other:
+        settings = at(server)
+        settings["upstreams"]["large"] = {"base_url": other.url, "model": "m", "context_length": 100_000}
+        route = [{"upstream": "main"}, {"upstream": "large", "weight": 0, "on": ["context_length"]}]
+        settings["upstreams"]["both"] = {"route": route}
+        async with start(**settings) as client:
+            for _ in range(5):
+                assert (await client.post(CHAT, json=said())).status_code == 502
+            assert not client.service.upstreams.get("main").breaker.is_open
+            answer = await client.post(CHAT, json=said(tavernkit={"upstream": "both"}))
+    assert (answer.status_code, len(other.requests)) == (200, 1)
+
+
+async def test_an_effort_that_is_left_to_the_model_is_not_sent(start: StartApp) -> None:
+    async with serve_wire(Wire(HELLO), Wire(HELLO)) as server, start(**at(server)) as client:
+        await client.post(CHAT, json=said(reasoning_effort="auto"))
+        await client.post(CHAT, json=said(reasoning_effort="low"))
+    assert "reasoning_effort" not in sent_json(server, 0)
+    assert sent_json(server, 1)["reasoning_effort"] == "low"
+
+
 @pytest.mark.parametrize(
     ("answer", "status"),
     [

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pytest
-from openai import AsyncOpenAI, NotFoundError, OpenAI
+from openai import AsyncOpenAI, ConflictError, NotFoundError, OpenAI
 
 from tavernkit.models._script import Disconnect, Hang
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call, usage
@@ -80,9 +80,12 @@ def test_errors_of_anthropics_protocol(loopback: Loopback) -> None:
         with claude_of(url, "key") as client:
             with pytest.raises(anthropic.NotFoundError) as unknown:
                 client.messages.create(**asked)
+            with pytest.raises(anthropic.NotFoundError) as missing:
+                client.messages.count_tokens(model="aria", messages=[{"role": "user", "content": "Hi"}])
             with pytest.raises(anthropic.BadRequestError):
                 client.messages.create(**{**asked, "model": "aria", "max_tokens": 0})
     assert unknown.value.body["error"]["type"] == "not_found_error"
+    assert missing.value.body["type"] == "error"
 
 
 def test_a_session_by_anthropics_sdk(loopback: Loopback) -> None:
@@ -103,6 +106,9 @@ def test_responses_go_on_with_each_other(loopback: Loopback) -> None:
         alone = client.responses.create(model="aria", input="Hello", store=False)
         with pytest.raises(NotFoundError):
             client.responses.create(model="aria", input="Hello", previous_response_id=alone.id)
+        with pytest.raises(ConflictError, match="one of 'aria'"):
+            client.responses.create(model="bel", input="Hello", previous_response_id=first.id)
+    assert (first.model, again.model) == ("aria", "aria")
     assert [each.output_text for each in (first, second, branch, again)] == ["One.", "Two.", "Other two.", "One."]
     assert (first.status, first.usage.total_tokens if first.usage else 0) == ("completed", 10)
     told = [json.dumps(request["messages"]) for request in model.requests]

@@ -42,6 +42,8 @@ async def test_a_key_opens_what_its_scopes_say_until_it_is_revoked(start: StartA
         assert (await client.post(CHAT, json=HELLO)).status_code == 401
         wrong = await client.post(CHAT, json=HELLO, headers={"Authorization": "Bearer tk-wrong"})
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "invalid_api_key")
+        foreign = await client.post(CHAT, json=HELLO, headers={"Authorization": "Bearer sk-proj-1"})
+        assert "not one of this server's" in foreign.json()["error"]["message"]
         key = await new_key(client)
         assert (await client.post(CHAT, json=HELLO, headers=key)).status_code == 200
         refused = await client.get("/api/characters", headers=key)

@@ -111,7 +111,15 @@ def test_a_database_of_a_version_to_come(fails: Fails, tmp_path: Path) -> None:
     [
         ("port = ", "server.toml: "),
         ('host = "\\u0000"', "cannot listen on "),
-        ("nothing = 1", "the setting 'nothing' of the server: "),
+        ("nothing = 1", "the server has no setting 'nothing'"),
+        (
+            "[upstreams.main]\nbase-url = 1",
+            "the server has no setting 'upstreams.main.base-url'; did you mean 'base_url'?",
+        ),
+        ('telemetry_endpoint = "http://127.0.0.1:1"', "telemetry_endpoint needs telemetry = true"),
+        ('telemetry = true\ntelemetry_endpoint = "collector"', "telemetry_endpoint must start with http"),
+        ('tls_certificate = "gone.pem"', "the certificate cannot be used: gone.pem: No such file"),
+        ('tls_certificate = "server.toml"', "the certificate cannot be used: server.toml: it is not a certificate"),
         ("workers = 0", "the setting 'workers' of the server: "),
         ('data = "server.toml"', "the database folder "),
         ('[upstreams.main]\nbase_url = "here"', "the setting 'upstreams.main' of the server: base_url must start "),

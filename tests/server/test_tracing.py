@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
@@ -96,20 +97,19 @@ class Collector(BaseHTTPRequestHandler):
 
 
 SERVER = """
-import asyncio, sys, httpx
-from opentelemetry import trace
+import asyncio, os, signal, sys, httpx
 from tavernkit.server import ServerConfig, create_app
 from tavernkit.server.telemetry import set_up_telemetry
 
 async def main():
     config = ServerConfig(data=sys.argv[1], telemetry=True, telemetry_endpoint=sys.argv[2])
     set_up_telemetry(config)
-    app = create_app(config)
+    app = create_app(config, own_process=True)
     async with app.router.lifespan_context(app):
         client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
         body = {"model": "aria", "messages": [{"role": "user", "content": "a secret word"}]}
         assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
-    trace.get_tracer_provider().shutdown()
+    os.kill(os.getpid(), signal.SIGTERM)  # as a worker process ends
 
 asyncio.run(main())
 """
@@ -123,7 +123,8 @@ def test_spans_reach_a_collector(tmp_path: Path) -> None:
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     try:
         address = f"http://127.0.0.1:{collector.server_port}/"
-        subprocess.run([sys.executable, "-c", SERVER, str(tmp_path), address], check=True, timeout=60)
+        ended = subprocess.run([sys.executable, "-c", SERVER, str(tmp_path), address], check=False, timeout=60)
+        assert ended.returncode == -signal.SIGTERM
     finally:
         collector.shutdown()
         collector.server_close()

@@ -97,6 +97,18 @@ async def test_nothing_is_stored_of_a_turn_over_budget_and_a_repeated_one_is_ans
         assert len((await client.get(path, headers=key)).json()["data"]) == 3
 
 
+async def test_a_report_is_grouped_by_names_with_commas_and_costs_are_round(start: StartApp) -> None:
+    async with start(costly((100, 0), (100, 0), (100, 0)), **PRICED) as client:
+        for _ in range(3):
+            await client.post(CHAT, json=HELLO, headers=ADMIN)
+        (row,) = await report(client, by="key,model")
+        assert row == (await report(client, by=["key", "model"]))[0]
+        assert (row["key"], row["upstream"], row["cost"]) == ("admin", "scripted", 0.0006)
+        assert (await client.get("/api/usage?by=weather", headers=ADMIN)).status_code == 422
+        backwards = await client.get("/api/usage?first=2026-11-20&last=2026-11-01", headers=ADMIN)
+        assert (backwards.status_code, backwards.json()["error"]["param"]) == (422, "first")
+
+
 async def test_the_settings_give_keys_a_budget_and_a_key_may_get_another(start: StartApp) -> None:
     async with start(costly((60, 10), (60, 10), (60, 10)), daily_tokens=50, **PRICED) as client:
         key = await new_key(client)

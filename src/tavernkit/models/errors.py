@@ -93,10 +93,30 @@ class ProviderError(ModelError):
 
     @property
     def status(self) -> int | None:
-        """The HTTP status that the error object names, as routers do for errors of the providers behind them."""
+        """The HTTP status that the error object names, as routers do for errors of the providers behind them.
+
+        Anthropic reports errors that come after a stream's headers by their types.
+        """
         error = self.body.get("error") if is_object(self.body) else None
-        code = error.get("code") if is_object(error) else None
-        return code if isinstance(code, int) and 400 <= code < 600 else None
+        if not is_object(error):
+            return None
+        code = error.get("code")
+        if isinstance(code, int) and 400 <= code < 600:
+            return code
+        return _STATUSES.get(str(error.get("type")))
+
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 
 
 def error_text(body: Json) -> str:

@@ -164,6 +164,10 @@ def period(first: date | None, last: date | None, today: date) -> tuple[str, str
     """Return the days of a report; by default the last thirty."""
     last = last or today
     first = first or last - timedelta(days=min(USAGE_REPORT_DAYS - 1, last.toordinal() - 1))
+    if first > last:
+        raise ServiceError(
+            422, f"the first day, {first}, is after the last, {last}", code="invalid_request", param="first"
+        )
     return first.isoformat(), last.isoformat()
 
 

@@ -46,7 +46,7 @@ from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.middleware import RequestMiddleware, error_headers
 from tavernkit.server.service import Service
-from tavernkit.server.telemetry import set_up_telemetry
+from tavernkit.server.telemetry import flush_telemetry, set_up_telemetry
 from tavernkit.studio import _api as studio_api
 from tavernkit.studio import _page_files as page_files
 from tavernkit.studio import _talk_api as talk_api
@@ -96,6 +96,8 @@ def create_app(
             if keeper is not None:
                 await keeper.stop()
             await service.stop()
+            if own_process:
+                await flush_telemetry(settings)
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
@@ -216,8 +218,8 @@ async def _too_deep(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    del request
     assert isinstance(error, HTTPException)
     code = HTTP_CODES.get(error.status_code, "http_error")
-    body = error_body(error.status_code, str(error.detail), code=code)
-    return SafeJSONResponse(body, status_code=error.status_code, headers=error.headers)
+    answer = await _service_error(request, ServiceError(error.status_code, str(error.detail), code=code))
+    answer.headers.update(error.headers or {})
+    return answer

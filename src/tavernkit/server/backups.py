@@ -8,7 +8,8 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
@@ -114,7 +115,8 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
         if session is not None:
             async with database.read() as connection:
                 _, content = await chat_file(connection, await chats.get_chat(connection, session))
-            await asyncio.to_thread(target.write_bytes, content)
+            with _writing(target):
+                await asyncio.to_thread(target.write_bytes, content)
             return {"session": 1}
         counts: dict[str, int] = {}
         with _written(target) as archive:
@@ -183,6 +185,9 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
         counts: dict[str, int] = {}
         try:
             with zipfile.ZipFile(source) as archive:
+                if EXPORT_MARK in archive.namelist():
+                    message = f"{source} is an export, not a backup: pass it to tavernkit server import"
+                    raise ConfigError(message, code="INVALID_BACKUP")
                 if json.loads(archive.read(MANIFEST)).get("format") != FORMAT:
                     raise ConfigError(f"{source}: the backup is of another version", code="INVALID_BACKUP")
                 async with database.write() as connection:
@@ -289,6 +294,14 @@ def _with_database(config: ServerConfig, work: Callable[[Database], Awaitable[T]
     return asyncio.run(run())
 
 
+@contextmanager
+def _writing(target: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error.strerror}", code="CANNOT_WRITE") from error
+
+
 class _written:  # noqa: N801  # used as a function
     """Open a ZIP file that replaces the target only when it is complete."""
 
@@ -297,7 +310,8 @@ class _written:  # noqa: N801  # used as a function
         self._partial = target.with_name(f"{target.name}.partial")
 
     def __enter__(self) -> zipfile.ZipFile:
-        self._archive = zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED)
+        with _writing(self._target):
+            self._archive = zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED)
         return self._archive
 
     def __exit__(self, kind: object, *_: object) -> None:

@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -288,6 +289,10 @@ def load_config(
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            near = get_close_matches(str(first["loc"][-1]), _SETTINGS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"the server has no setting {where!r}{hint}", code="INVALID_SETTING") from None
         raise ConfigError(f"the setting {where!r} of the server: {first['msg']}", code="INVALID_SETTING") from None
     if config.default_upstream not in config.upstreams:
         known = ", ".join(config.upstreams)
@@ -353,6 +358,7 @@ def _from_file(path: Path) -> Mapping[str, object]:
 
 
 _STRUCTURED = ("upstreams", "cors_origins", "build_limits", "key_limits")
+_SETTINGS = [name for kind in (ServerConfig, UpstreamConfig, RouteConfig, Price) for name in kind.model_fields]
 _PLAIN = tuple(name for name in ServerConfig.model_fields if name not in _STRUCTURED)
 
 

@@ -96,7 +96,8 @@ class Keys:
             if not self._required:
                 # Clients such as the openai SDK must send something: without keys, any value is accepted.
                 return self._local
-            raise ServiceError(401, "an API key is required: Authorization: Bearer …", code="invalid_api_key")
+            message = "the API key is not one of this server's" if token else "an API key is required"
+            raise ServiceError(401, f"{message}: Authorization: Bearer {PREFIX}…", code="invalid_api_key")
         # Looked up every time, so that a revoked key stops working at once.
         return await self._look_up(digest_of(token))
 

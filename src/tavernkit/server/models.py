@@ -29,8 +29,8 @@ class Model:
     @property
     def id(self) -> str:
         """The id for clients: ``aria``, ``aria@preset``, ``group:crew``."""
-        name = f"{GROUP_PREFIX}{self.item.id}" if self.item.kind == "group" else self.item.id
-        return name if self.preset is None else f"{name}@{self.preset}"
+        group, character = (self.item.id, None) if self.item.kind == "group" else (None, self.item.id)
+        return model_name(Selection(group=group, character=character, preset=self.preset))
 
 
 def selection_of(
@@ -56,6 +56,13 @@ def selection_of(
         raise not_found("model", model)
     found = Selection(platform=platform, character=item, persona=persona, preset=chosen, books=books)
     return replaced(found, character=None, group=item) if name.startswith(GROUP_PREFIX) else found
+
+
+def model_name(selection: Selection) -> str:
+    """Return the name of a model, as ``selection_of()`` reads it."""
+    name = f"{GROUP_PREFIX}{selection.group}" if selection.group is not None else str(selection.character or "")
+    named = selection.preset if selection.platform == SILLY_TAVERN else None
+    return name if named is None else f"{name}@{named}"
 
 
 async def count_models(connection: AsyncConnection) -> int:

@@ -52,6 +52,8 @@ def serve(
             f"{save} is a folder, and its chats are only read: leave out --write-back", code="INVALID_SETTING"
         )
     _check_certificate(config)
+    if config.telemetry_endpoint is not None and not config.telemetry:
+        raise ConfigError("telemetry_endpoint needs telemetry = true", code="INVALID_SETTING")
     set_up_telemetry(config)
     may_fork = sys.platform == "linux" and "prometheus_client" not in sys.modules
     with closing(_bind(config)) as listening, _worker_environment(config):
@@ -184,11 +186,19 @@ def _check_certificate(config: ServerConfig) -> None:
         if config.tls_key is not None:
             raise ConfigError("tls_key needs tls_certificate", code="INVALID_SETTING")
         return
+    path = config.tls_certificate
     try:
+        for path in filter(None, (config.tls_key, config.tls_certificate)):
+            path.open("rb").close()
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_certificate, _path(config.tls_key))
     except (OSError, ssl.SSLError) as error:
-        reason = error.strerror or error
-        raise ConfigError(f"the certificate cannot be used: {reason}", code="INVALID_CERTIFICATE") from error
+        reason = error.strerror or str(error)
+        if isinstance(error, ssl.SSLError):
+            wrong = (
+                "or its key is in another file: set tls_key" if config.tls_key is None else "or the key is another's"
+            )
+            reason = f"it is not a certificate in PEM format, {wrong} ({error.reason or reason})"
+        raise ConfigError(f"the certificate cannot be used: {path}: {reason}", code="INVALID_CERTIFICATE") from error
 
 
 @contextmanager

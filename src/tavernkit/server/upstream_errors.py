@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.models import ConnectionFailedError, HTTPError, ModelError, RequestTimeoutError
+from tavernkit.models import ConnectionFailedError, HTTPError, ModelError, ProviderError, RequestTimeoutError
 from tavernkit.models._wrappers import retry_after
 from tavernkit.server.errors import ServiceError
 
@@ -29,12 +29,13 @@ def kind_of_failure(error: Exception) -> str | None:
         return "error" if error.code == "upstream_unavailable" else None
     if isinstance(error, RequestTimeoutError):
         return "timeout"
-    if not isinstance(error, HTTPError):
-        return "error" if isinstance(error, ModelError) else None
-    if error.status == 429:
+    if not isinstance(error, ModelError):
+        return None
+    status = _status(error)
+    if status == 429:
         return "rate_limit"
     said = str(error).lower()
-    if error.status in (400, 413, 422):
+    if status in (400, 413, 422):
         too_long = "context" in said or "too long" in said or ("maximum" in said and "token" in said)
         return "context_length" if too_long else None
     return "error"
@@ -51,4 +52,10 @@ def failure_reason(error: ModelError) -> str:
 
 def is_outage(error: ModelError) -> bool:
     """Return True if an error is the upstream's fault, not that of the request."""
-    return not isinstance(error, HTTPError) or error.status >= 500
+    status = _status(error)
+    return status is None or status >= 500
+
+
+def _status(error: ModelError) -> int | None:
+    """Return the HTTP status of an error, also of one inside a 200 answer, as routers report those behind them."""
+    return error.status if isinstance(error, (HTTPError, ProviderError)) else None

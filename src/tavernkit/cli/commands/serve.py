@@ -297,6 +297,8 @@ def keys(
     if as_json:
         show_json([asdict(each) for each in listed])
         return
+    if not listed:
+        show_line("there are no keys: create one with --create NAME")
     for each in listed:
         state = "revoked" if each.revoked_at is not None else ",".join(each.scopes)
         show_line(f"{each.id}  {state}  {each.name}")
@@ -369,9 +371,15 @@ def _settings(data: Path | None, db: str | None, config: Path | None) -> ServerC
 
 def _counted(counts: object) -> str:
     from tavernkit._values import is_mapping
+    from tavernkit.cli.terminal import counted
 
     listed = counts.items() if is_mapping(counts) else ()
-    return ", ".join(f"{number} {name}" for name, number in listed)
+    return ", ".join(counted(int(str(number)), name, _plural(name)) for name, number in listed)
+
+
+def _plural(name: str) -> str:
+    """Return the plural of a kind of item; the names of tables already have theirs."""
+    return {"regex": "regexes", "usage": "usage"}.get(name, name if name.endswith("s") else "")
 
 
 def _listed(values: object) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BeforeValidator
 
 from tavernkit.server.accounts import period, usage_csv, usage_report
 from tavernkit.server.api.dependencies import Admin, ChatClient, TheService
@@ -17,6 +18,11 @@ from tavernkit.server.keys import Allowance
 from tavernkit.server.storage.usage import GROUPINGS, Grouping
 
 router = APIRouter(prefix="/api", tags=["admin"])
+
+
+def _split(values: list[str]) -> list[str]:
+    """``by=key,day`` means the same as ``by=key&by=day``."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
 @router.get("/keys")
@@ -48,7 +54,7 @@ async def usage(
     client: ChatClient,
     first: date | None = None,
     last: date | None = None,
-    by: Annotated[list[Grouping], Query(max_length=20)] = list(GROUPINGS),  # noqa: B006  # FastAPI copies it
+    by: Annotated[list[Grouping], BeforeValidator(_split), Query(max_length=20)] = list(GROUPINGS),  # noqa: B006  # FastAPI copies it
     format: Literal["json", "csv"] = "json",  # noqa: A002  # the client's word
 ) -> dict[str, object] | Response:
     """Usage by day (UTC; by default the last thirty days): the key's own, or everybody's for admins."""

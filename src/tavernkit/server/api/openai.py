@@ -17,7 +17,13 @@ from tavernkit.models import ReplyPiece
 from tavernkit.server import logs
 from tavernkit.server.adapters.turn import PARTS
 from tavernkit.server.api.dependencies import Caller, TheCaller
-from tavernkit.server.api.openai_types import PASSED_ON, ChatCompletionRequest, ChatMessageIn, TavernKitOptions
+from tavernkit.server.api.openai_types import (
+    PASSED_ON,
+    ChatCompletionRequest,
+    ChatMessageIn,
+    TavernKitOptions,
+    is_given,
+)
 from tavernkit.server.api.replies import (
     DONE,
     ChunkWriter,
@@ -219,7 +225,7 @@ def parse_model(model: str, options: TavernKitOptions) -> Selection:
 def passed_on(body: ChatCompletionRequest, known: Container[str] = PASSED_ON) -> JsonObject:
     """Return the options that are passed to the model unchanged."""
     given: JsonObject = storable_json({**(body.model_extra or {}), "tools": body.tools or None})
-    return {name: value for name, value in given.items() if name in known and value is not None}
+    return {name: value for name, value in given.items() if name in known and is_given(name, value)}
 
 
 def message_text(content: str | Sequence[object] | None) -> str:

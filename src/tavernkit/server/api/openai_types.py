@@ -153,3 +153,8 @@ PASSED_ON = (
     "service_tier",
 )
 """Options of a request that are passed to the model unchanged."""
+
+
+def is_given(name: str, value: object) -> bool:
+    """Return False for options that leave the choice to the preset and the model, such as SillyTavern's ``auto``."""
+    return value is not None and (name, value) != ("reasoning_effort", "auto")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -16,7 +17,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.openai import Asked, ask
+from tavernkit.server.api.openai import Asked, ask, parse_model
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.chat_edits import branch_chat
@@ -25,6 +26,7 @@ from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.listeners import Speaks
+from tavernkit.server.models import model_name
 from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.tables import Turn
@@ -60,7 +62,7 @@ async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response
     """Talk to a character. A response starts a session, unless the client sends its own history or ``store: false``."""
     translated, chat_id = _translated(body), None
     if body.previous_response_id:
-        chat_id = await _chat_of(caller.service, caller.client, body.previous_response_id)
+        chat_id = await _chat_of(caller.service, caller.client, body)
     own_history = any(message.role == "assistant" for message in translated.messages)
     session = caller.session or body.tavernkit.session
     if session is None and chat_id is None and body.store is not False and not own_history:
@@ -76,18 +78,25 @@ async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response
 @router.get("/responses/{response_id}")
 async def get_response(response_id: PathId, service: TheService, client: ChatClient) -> Response:
     """An earlier response."""
-    query = select(Turn.response, Turn.created_at).where(
+    query = select(Turn.response, Turn.created_at, Turn.session_id).where(
         Turn.id == response_id.removeprefix(PREFIX), Turn.owner == client.owner, Turn.status.in_(("done", "partial"))
     )
     async with service.database.read() as connection:
         row = (await connection.execute(query)).one_or_none()
-    if row is None:
-        raise not_found("response", response_id)
-    return SafeJSONResponse({**_head(response_id, int(row[1]), ""), **_ending(row[0]), "output": _output(row[0])})
+        if row is None:
+            raise not_found("response", response_id)
+        response, created, chat_id = row
+        model = ""
+        if chat_id is not None:
+            with suppress(ServiceError):  # it was removed
+                model = model_name((await chats.get_chat(connection, chat_id)).selection)
+    head = _head(response_id, int(created), model)
+    return SafeJSONResponse({**head, **_ending(response), "output": _output(response)})
 
 
-async def _chat_of(service: Service, client: Client, response_id: str) -> str:
-    """Return the session of a response; a session that has continued since is branched there."""
+async def _chat_of(service: Service, client: Client, body: ResponsesRequest) -> str:
+    """Return the session of the previous response; a session that has continued since is branched there."""
+    response_id = body.previous_response_id or ""
     query = select(Turn.session_id, Turn.reply_id).where(
         Turn.id == response_id.removeprefix(PREFIX), Turn.owner == client.owner
     )
@@ -102,6 +111,11 @@ async def _chat_of(service: Service, client: Client, response_id: str) -> str:
                 param="previous_response_id",
             )
         lines = await chats.read_lines(connection, chat_id, limit=1)
+        stored = (await chats.get_chat(connection, chat_id)).selection
+    asked = parse_model(body.model, body.tavernkit)
+    if (asked.character, asked.group) != (stored.character, stored.group):
+        message = f"the previous response is one of {model_name(stored)!r}"
+        raise ServiceError(409, message, code="session_mismatch", param="model")
     if lines and lines[-1].id == reply_id:
         return chat_id
     made = await branch_chat(service.database, client, chat_id, reply_id, f"response-{chats.new_id()}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit._values import is_list, is_object, is_sequence
-from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions
+from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions, is_given
 from tavernkit.server.limits import MAX_ALERTS, MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.models import Model
 from tavernkit.server.storage.chats import ChatLine, ChatState
@@ -25,7 +25,7 @@ def _known(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
     unknown = sorted(set(options) - set(PASSED_ON))
     if unknown:
         raise ValueError(f"the option {unknown[0]!r} is not known")
-    return {name: value for name, value in options.items() if value is not None}
+    return {name: value for name, value in options.items() if is_given(name, value)}
 
 
 ModelOptions = Annotated[dict[Text, JsonValue], AfterValidator(_known)]

@@ -19,6 +19,8 @@ from tavernkit.server.storage.tables import ApiKey, Usage
 PARTS = 16
 """The number of rows per counter on PostgreSQL, where a row is locked until its transaction is on disk."""
 
+COST_DIGITS = 10
+"""Digits after the point of costs in reports: what a sum of floats has beyond them is noise."""
 COUNTS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "predicted_tokens", "cost")
 _NAMES = ("owner", "day", "character", "upstream", "model", "part")
 
@@ -111,7 +113,13 @@ def _shown(row: dict[str, object], names: dict[str, str]) -> dict[str, object]:
         if name == "owner":
             shown |= {"key": str(value).removeprefix(KEY_PREFIX), "key_name": names.get(str(value), "")}
         else:
-            shown[name] = float(str(value)) if name == "cost" else int(str(value)) if name in COUNTS else value
+            shown[name] = (
+                round(float(str(value)), COST_DIGITS)
+                if name == "cost"
+                else int(str(value))
+                if name in COUNTS
+                else value
+            )
     return shown
 
 
