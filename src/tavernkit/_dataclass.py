@@ -13,7 +13,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from functools import cache, partial
 from operator import attrgetter
 from reprlib import recursive_repr
-from types import FunctionType, MemberDescriptorType
+from types import FunctionType, GenericAlias, MemberDescriptorType
 from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform
 
 _T = TypeVar("_T")
@@ -117,6 +117,8 @@ def _make_fields(cls: type, *, kw_only: bool) -> dict[str, Any]:  # Any: fields'
         made.name, made.type, made._field_type = name, annotation, _FIELD  # noqa: SLF001  # nothing else marks it
         if made.kw_only is MISSING:
             made.kw_only = kw_only
+        if type(made.default_factory) is GenericAlias:
+            made.default_factory = made.default_factory.__origin__  # makes the same ten times as fast
         known[name] = made
     return known
 
@@ -268,7 +270,7 @@ def _write_init(cls: type, *, frozen: bool, slots: bool) -> FunctionType:
     names: dict[str, object] = {"_made": _MADE}
     positional: list[str] = []
     by_keyword: list[str] = []
-    body: list[str] = []
+    body = ["_own = self.__dict__"] if frozen and cls.__dictoffset__ else []
     for each in _all_fields(cls):
         name = each.name
         names[f"_default_{name}"] = default = each.default
@@ -303,15 +305,14 @@ def _write_init(cls: type, *, frozen: bool, slots: bool) -> FunctionType:
 
 
 def _assignment(cls: type, name: str, value: str, names: dict[str, object], *, frozen: bool) -> str:
-    """Return the line that sets a field, past ``__setattr__`` where the class is frozen."""
+    """Return the line that sets a field; where the class is frozen, past ``__setattr__``."""
     if not frozen:
         return f"self.{name} = {value}"
     descriptor = getattr(cls, name, None)
     if isinstance(descriptor, MemberDescriptorType):
         names[f"_set_{name}"] = descriptor.__set__
         return f"_set_{name}(self, {value})"
-    names["_setattr"] = object.__setattr__
-    return f"_setattr(self, {name!r}, {value})"
+    return f"_own[{name!r}] = {value}"
 
 
 def _all_fields(cls: type) -> tuple[Field[Any], ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -212,6 +213,20 @@ def test_no_instrumenter_means_no_debug_work() -> None:
         raise AssertionError("lazy payload was evaluated")
 
     BuildState(quiet()).instrument("stat", explode, key="x")
+
+
+def test_a_step_that_does_nothing_costs_two_function_calls() -> None:
+    def calls(steps: int) -> int:
+        pipeline: Pipeline[State] = Pipeline(*((f"step{number}", Step[State, object]()) for number in range(steps)))
+        state, names = BuildState(quiet()), list[str]()
+        sys.setprofile(lambda frame, event, _: names.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            pipeline.run(state)
+        finally:
+            sys.setprofile(None)
+        return len(names)
+
+    assert calls(20) - calls(10) == 20  # its `before`, and reading the context
 
 
 def test_a_step_of_a_trace_takes_its_own_time_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def finished_plan(state: BuildState[Context]) -> Plan:
     if state.plan is None:
         raise PipelineError("the pipeline made no plan: one of its steps must set state.plan")
     plan = state.plan.replace(
-        warnings=(*state.warnings, *state.warning_counts.left_out),
+        warnings=(*state.warnings, *state.log.left_out),
         omissions=tuple(state.omissions),
         variables=state.variables.changes(),
         degraded=tuple(dict.fromkeys(state.degraded)),

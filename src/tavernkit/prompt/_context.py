@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
@@ -266,19 +266,21 @@ class BuildWarnings:
     free at once, without the garbage collector.
     """
 
-    __slots__ = ("context", "counts", "messages", "step")
+    __slots__ = ("_counts", "context", "messages", "step")
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.messages: list[str] = []
-        self.counts = WarningCounts()
+        self._counts: WarningCounts | None = None
         self.step: str | None = None
         """The step that runs."""
 
     def take(self, message: str) -> None:
         """Keep a warning, or count it; in strict mode raise."""
         context = self.context
-        if not self.counts.take(message):
+        if self._counts is None:  # most builds warn of nothing
+            self._counts = WarningCounts()
+        if not self._counts.take(message):
             if context.strict:
                 raise StrictModeError(message)
             return
@@ -289,6 +291,11 @@ class BuildWarnings:
             raise StrictModeError(message)
         if context.warn is not None:
             context.warn(message)
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """Return one line for each kind with too many warnings."""
+        return () if self._counts is None else self._counts.left_out
 
     def copy(self) -> BuildWarnings:
         """Return what goes on from here on its own."""
@@ -302,11 +309,10 @@ class BuildState(Generic[ContextT_co]):
 
     def __init__(self, context: ContextT_co) -> None:
         self._context = context
-        self._warnings = BuildWarnings(context)
+        self.log = BuildWarnings(context)
+        """Where warnings go."""
         self._inputs_open = False
         self._variables = context.variables
-        self.build_budget = BuildBudget(context.limits)
-        """The steps, characters and memory that this build has used."""
         self.blocks: list[Block] = []
         self.plan: Plan | None = None
         self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
@@ -317,9 +323,14 @@ class BuildState(Generic[ContextT_co]):
         """Builds a plan again with traced texts, for its source map."""
 
     @cached_property
+    def build_budget(self) -> BuildBudget:
+        """The steps, characters and memory that this build has used."""
+        return BuildBudget(self._context.limits)
+
+    @cached_property
     def variables(self) -> VariablesOverlay:
         """The chat's variables; writes of the build stay here until the reply has arrived."""
-        keep = partial(_keep_variable, self.build_budget, self._warnings.take)
+        keep = partial(_keep_variable, self.build_budget, self.log.take)
         return VariablesOverlay(self._variables or InMemoryVariablesStore(), keep)
 
     @property
@@ -344,7 +355,7 @@ class BuildState(Generic[ContextT_co]):
         """
         if not self._inputs_open:
             raise ConfigError("inputs can only be changed in a before-build hook: register one in HookRegistry")
-        self._context = self._warnings.context = self._context.replace(**changes)
+        self._context = self.log.context = self._context.replace(**changes)
 
     @property
     def warn(self) -> Warn:
@@ -353,26 +364,21 @@ class BuildState(Generic[ContextT_co]):
         Of many similar warnings only the first are kept; the others are counted. A strict build raises
         ``StrictModeError``.
         """
-        return self._warnings.take
+        return self.log.take
 
     @property
     def warnings(self) -> list[str]:
         """What was reported."""
-        return self._warnings.messages
-
-    @property
-    def warning_counts(self) -> WarningCounts:
-        """How many warnings of each kind there were."""
-        return self._warnings.counts
+        return self.log.messages
 
     @property
     def current_step(self) -> str | None:
         """The step that runs."""
-        return self._warnings.step
+        return self.log.step
 
     @current_step.setter
     def current_step(self, name: str | None) -> None:
-        self._warnings.step = name
+        self.log.step = name
 
     def omit(self, omission: Omission) -> None:
         """Record something that was left out, with the reason."""
@@ -405,7 +411,7 @@ class BuildState(Generic[ContextT_co]):
         """Return a copy for experiments: containers are copied one level deep."""
         assert self.variables is not None  # created first if necessary: both copies share it
         twin = copy.copy(self)
-        twin._warnings = self._warnings.copy()  # noqa: SLF001  # a state of this class
+        twin.log = self.log.copy()
         for name, value in vars(self).items():
             if isinstance(value, (list, dict)):
                 setattr(twin, name, copy.copy(value))  # pyright: ignore[reportUnknownArgumentType]  # any container

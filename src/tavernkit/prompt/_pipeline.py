@@ -60,6 +60,9 @@ class Step(Generic[StateT_contra, ConfigT]):
         """Run on the way out."""
 
 
+_NO_AFTER: object = vars(Step)["after"]
+
+
 def merge_options(config: ConfigT, options: Mapping[str, object], step: str) -> ConfigT:
     """Return a config with options changed; mappings merge, everything else is replaced, unknown names are refused."""
     known: dict[str, object] = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}  # pyright: ignore[reportArgumentType]  # every Config is a dataclass
@@ -203,38 +206,41 @@ class Pipeline(Generic[StateT]):
             raise StrictModeError("; ".join(reasons))
 
     def _run(self, state: StateT) -> None:
-        outer = state.current_step
+        log = state.log
+        outer = log.step
         opened: list[tuple[str, AnyStep[StateT]]] = []
         try:
-            for name, step in self:
+            for name, step in self._steps.items():
                 context = state.context
                 overrides = context.step_configs.get(name)
-                state.current_step = name
+                log.step = name
                 running = step.configured(overrides) if overrides else step
-                opened.append((name, running))
                 if context.instrumenter is not None:
+                    opened.append((name, running))
                     state.instrument("step_start", name=name)
+                elif type(running).after is not _NO_AFTER:  # of others, nobody notices the end
+                    opened.append((name, running))
                 running.before(state)
             instrumenter = state.context.instrumenter  # hooks may have changed it before the build, not after
             while opened:
                 name, running = opened[-1]
-                state.current_step = name
+                log.step = name
                 running.after(state)
                 opened.pop()
                 if instrumenter is not None:
                     state.instrument("step_finish", name=name)
         except ConfigError as error:
-            error.step = error.step or state.current_step
+            error.step = error.step or log.step
             self._report(state, opened, error)
             raise
         except Exception as error:
-            wrapped = _wrap(error, state.current_step)
+            wrapped = _wrap(error, log.step)
             self._report(state, opened, error, wrapped)
             if wrapped is error:
                 raise
             raise wrapped from error
         finally:
-            state.current_step = outer
+            log.step = outer
 
     def _report(
         self,

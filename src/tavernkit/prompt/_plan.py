@@ -113,16 +113,13 @@ class Plan:
     """Builds the plan again with traced texts, for ``source_map()``."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        set_field(self, "blocks", tuple(self.blocks))
+        own = vars(self)  # written past the frozen class; a call for each field would take longer than the rest
+        for name in ("blocks", "warnings", "degraded", "omissions", "moved"):
+            own[name] = tuple(own[name])
         for name in ("outlets", "llm_options", "sampling", "metadata_changes"):
-            value = getattr(self, name)
+            value = own[name]
             if type(value) is not MappingProxyType:  # that of a plan which is changed is frozen
-                set_field(self, name, freeze_object(value))
-        set_field(self, "warnings", tuple(self.warnings))
-        set_field(self, "degraded", tuple(self.degraded))
-        set_field(self, "omissions", tuple(self.omissions))
-        set_field(self, "moved", tuple(self.moved))
+                own[name] = freeze_object(value)
 
     def __repr__(self) -> str:
         """Return a one-line summary: a prompt is too long to print by accident."""

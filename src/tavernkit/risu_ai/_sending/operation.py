@@ -135,7 +135,7 @@ class Operation:
         return state
 
     def _finish(self, state: RisuState) -> None:
-        self.warnings += [*state.warnings, *state.warning_counts.left_out]
+        self.warnings += [*state.warnings, *state.log.left_out]
         self._keep(state)
         self._keep_changes(state)
 
