@@ -31,7 +31,7 @@ DATABASE_KEYS = {*NAMES["risu_ai"]}
 """What of it are settings of all chats."""
 SETTINGS = {
     *(*PERSONA_KEYS, *PRESET_KEYS, *DATABASE_KEYS),
-    *("modules", "botPresets", "botPresetsId", "requestRetrys", "useStreaming", "useSayNothing"),
+    *("modules", "botPresets", "botPresetsId", "requestRetrys", "useStreaming"),
 }
 """What of RisuAI's database the service has. A turn may be streamed, and what fails is not sent again."""
 
@@ -55,13 +55,9 @@ MISSING_OPERATIONS: Mapping[str, str] = {
 """Operations that the service does not have, and why."""
 
 MISSING_FORMS: Mapping[str, str] = {
-    "empty": "a message has a text; generate is RisuAI's reply without one",
     "command": "a text that begins with a slash is sent as it is",
-    "files": "REST takes texts; pictures come with the OpenAI API (tests/server/test_risu_sessions.py)",
     "abort": "a client stops a reply by leaving",
     "retries": "upstreams have retries of their own, so that a failed request is sent once",
-    "added text": "continue takes no text",
-    "say nothing": "a reply is continued without words of the user's",
     "all before": "messages are hidden one by one; allBefore also hides the greeting, which is no message",
     "clock": "the clock is the server's",
     "swipes of another chat": "swipes belong to their message; no request opens a chat, where RisuAI forgets them",
@@ -70,12 +66,14 @@ MISSING_FORMS: Mapping[str, str] = {
 """Forms of operations and inputs that the service does not have, and why."""
 
 QUIRKS: Mapping[str, str] = {
+    "0010": "a reply that is continued without words of the user's begins with them instead of with its own text",
     "0193": "a swipe that fails removes the reply until the next one",
     "0198": "[object Object] is added instead of what igpPrompt brings",
 }
 """Cases in which RisuAI damages the chat: their sessions ask for that with ``quirks``. The others do not."""
 
 _CLOCK = ("{{time", "{{date", "{{isotime", "{{unixtime", "{{idle", "{{message_")
+_PICTURE = re.compile(r"(?<=\{\{inlayed::)[0-9a-f]{32}(?=\}\})")
 _ID = re.compile(r"(?<=::)(?:[0-9a-f]{32}|chat-[a-z]+|<<uuid>>)(?=::)")
 
 
@@ -84,29 +82,21 @@ def missing(case: Any) -> set[str]:
     given, text = case["input"], json.dumps(case)
     found = {key for key in given["db"] if key not in SETTINGS}
     found |= {"clock"} if any(word in text for word in _CLOCK) else set[str]()
-    found |= {"files"} if "inlays" in given else set[str]()
     found |= {"anthropic"} if str(given["db"].get("aiModel", "")).startswith("claude") else set[str]()
     kinds = [operation["op"] for operation in given["operations"]]
     opened = min((kinds.index(each) for each in ("switch_chat", "select_character") if each in kinds), default=None)
     if opened is not None and {"reroll", "unreroll"} & set(kinds[opened:]):
         found.add("swipes of another chat")
-    said_nothing = given["db"].get("useSayNothing", True)
     for operation in given["operations"]:
         kind = operation["op"]
-        if kind == "continue" and said_nothing:
-            found.add("say nothing")
         if kind == "disable" and operation["value"] == "allBefore":
             found.add("all before")
-        if kind == "continue" and operation.get("text"):
-            found.add("added text")
         if kind in MISSING_OPERATIONS:
             found.add(kind)
-        if kind == "send" and not operation["text"].strip():
-            found.add("empty")
         if kind == "send" and operation["text"].startswith("/"):
             found.add("command")
         if kind == "set_db":
-            found |= set(operation["values"]) - PRESET_KEYS - DATABASE_KEYS - {"useSayNothing"}
+            found |= set(operation["values"]) - PRESET_KEYS - DATABASE_KEYS
         if "abort_after_chunks" in operation:
             found.add("abort")
         for reply in operation.get("replies", ()):
@@ -129,6 +119,9 @@ class Replay:
         self.chats: list[str] = []
         self.alerts: list[list[str]] | None = None
         """What triggers have shown in the last operation, if the answer says it."""
+        self._sent: list[str] = []
+        self._pictures: dict[str, str] = {}
+        """The recorded names of pictures, by their ids here."""
         self._selected = 0
         self._quirks = {"quirks": "reference"} if quirks else dict[str, str]()
         self._others: dict[int, tuple[list[str], int]] = {}
@@ -172,13 +165,16 @@ class Replay:
         self.alerts = None
         match kind:
             case "send":
-                answer = await self._turn("messages", content=operation["text"], answers=operation.get("answers", []))
+                content, answers = self._content(operation), operation.get("answers", [])
+                answer = await self._turn("messages", content=content, answers=answers)
             case "manual_trigger":
                 body = {"name": operation["name"], "element": operation.get("id", "")}
                 answer = await client.post(f"{base}/triggers", json=body)
             case "button":
                 answer = await client.post(f"{base}/buttons", json={"name": operation["name"]})
-            case "continue" | "generate":
+            case "continue":
+                answer = await self._turn(kind, content=operation.get("text", ""))
+            case "generate":
                 answer = await self._turn(kind)
             case "auto":
                 for _ in range(operation["rounds"]):
@@ -257,7 +253,22 @@ class Replay:
     async def stored(self) -> list[tuple[str, str]]:
         """Who said what in it."""
         lines = await self.messages()
-        return [("user" if line["role"] == "user" else "char", masked(line["content"])) for line in lines]
+        return [("user" if line["role"] == "user" else "char", self._masked(line["content"])) for line in lines]
+
+    def _masked(self, text: str) -> str:
+        """A text with the recorded names of its pictures."""
+        for made in _PICTURE.findall(text):
+            if made not in self._pictures:
+                self._pictures[made] = self._sent[len(self._pictures)]
+            text = text.replace(made, self._pictures[made])
+        return masked(text)
+
+    def _content(self, operation: Any) -> Any:
+        """What is sent: a text, or one with pictures."""
+        self._sent += operation.get("files", [])
+        urls = [self.given["inlays"][name]["data"] for name in operation.get("files", [])]
+        pictures = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        return [{"type": "text", "text": operation["text"]}, *pictures] if pictures else operation["text"]
 
     async def variables(self) -> dict[str, Any]:
         """Its variables, as RisuAI names them."""

@@ -17,7 +17,6 @@ MISSING: Mapping[str, str] = {
     "quiet options": "a quiet prompt is asked as it is",
     "tools": "clients run their tools themselves (tests/server/test_sessions.py)",
     "command": "a text that begins with a slash is sent as it is",
-    "added text": "continue takes no text",
     "clock": "the clock is the server's",
     "several choices": "one reply is asked for",
 }
@@ -37,8 +36,6 @@ def missing(case: Any) -> set[str]:
             found.add(kind)
         if kind == "send" and operation.get("text", "").startswith("/"):
             found.add("command")
-        if kind == "continue" and operation.get("text"):
-            found.add("added text")
         if kind == "quiet" and operation.get("options"):
             found.add("quiet options")
         if any("more" in reply for reply in replies_of(operation) if isinstance(reply, dict)):
@@ -167,18 +164,14 @@ class Replay:
         client, base, kind = self.client, self.base, operation["op"]
         failed = any("error" in each for each in replies_of(operation) if isinstance(each, dict))
         match kind:
-            case "send" if operation.get("text"):
-                body = {"content": operation["text"], "stream": bool(self.given.get("streaming"))}
-                answer = await client.post(f"{base}/messages", json=body)
             case "send":
-                continues = self.given.get("power_user", {}).get("continue_on_send") and "group" not in self.given
-                said = await self.messages()
-                last = said[-1]["role"] if said else ""
-                answer = await self._turn("continue" if continues and last == "assistant" else "generate")
+                answer = await self._turn("messages", content=operation.get("text", ""))
             case "trigger":
                 answer = await self._turn("generate", speaker=operation["member"])
-            case "regenerate" | "continue" | "impersonate":
+            case "regenerate" | "impersonate":
                 answer = await self._turn(kind)
+            case "continue":
+                answer = await self._turn(kind, content=operation.get("text", ""))
             case "quiet":
                 answer = await self._turn(kind, prompt=operation["prompt"])
             case "swipe":

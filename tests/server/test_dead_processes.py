@@ -136,3 +136,18 @@ async def test_other_turns_are_recovered_too(start: StartApp, platform: str, kin
         again = await client.post(f"{path}/swipe", json={})
         assert again.status_code == 200, again.text
         await ended(stream)
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_what_the_user_began_is_recovered_with_what_was_said(start: StartApp, platform: str) -> None:
+    async with start(ScriptedModel("First."), shutdown_seconds=0) as client:
+        await client.post(CHAT, json=body("Hi", platform))
+        session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+    async with start(dying(), shutdown_seconds=0) as dead, start() as client:
+        path = f"/api/sessions/{session}"
+        stream = asyncio.create_task(dead.post(f"{path}/continue", json={"content": "Well, ", "stream": True}))
+        await until_kept(dead)
+        await lose_leases(dead)
+        last = (await client.get(f"{path}/messages")).json()["data"][-2:]
+        assert [each["content"] for each in last] == ["First.", "Well, Once upon"]
+        await ended(stream)

@@ -55,6 +55,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "removeIncompleteResponse",
         "banCharacterset",
         "igpPrompt",
+        "useSayNothing",
     ),
 }
 """What of SillyTavern's ``power_user`` and of RisuAI's database shapes prompts or replies; presets hold the rest."""

@@ -50,7 +50,7 @@ async def repeated_lines(
     """
     if known is None:
         return [lines[-1]] if await _failed_before(connection, request, chat, lines) else []
-    if request.kind != "normal":
+    if request.kind != "normal" and not request.messages:
         # These are about the last message, which is now another one.
         if known.message_id is not None and known.message_id != last_id(lines):
             raise _moved_on()
@@ -79,7 +79,7 @@ async def _failed_before(
 
     Clients without idempotency keys also repeat requests.
     """
-    if request.kind != "normal" or len(request.messages) != 1 or not lines:
+    if len(request.messages) != 1 or not lines:
         return False
     last, message = lines[-1], request.messages[0]
     if last.role != "user" or message.role != "user" or last.content != message.content:

@@ -247,7 +247,7 @@ class TurnLog:
     ) -> list[ChatLine]:
         """Return the chat with the last reply as a dead process left it."""
         last = lines[-1]
-        if last.role != "assistant" or "metadata" in last.native:
+        if "metadata" in last.native or (last.role != "assistant" and kind != "continue"):
             return lines
         if kind == "continue":
             changed = with_content(chat, last, last.native, f"{last.content}{text}")

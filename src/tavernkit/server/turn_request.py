@@ -43,6 +43,8 @@ class TurnRequest:
     kind: TurnKind = "normal"
     prompt: str = ""
     """What a quiet turn asks; the name of a trigger or button."""
+    empty: bool = False
+    """True if the user has sent an empty message."""
     element: str = ""
     """The id of the element whose click runs a trigger."""
     answers: Sequence[str] = ()
@@ -73,6 +75,7 @@ class TurnRequest:
             [self.upstream, self.dialect, self.seed, self.context_length, *([self.kept] if self.kept else [])],
             *([self.prompt] if self.prompt else []),
             *([[self.element, *self.answers]] if self.element or self.answers else []),
+            *(["empty"] if self.empty else []),
         ]
         text = _ENCODER.encode(shown)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -291,6 +291,7 @@ class Turns:
             kind=request.kind,
             pending=opened.pending,
             prompt=request.prompt,
+            empty=request.empty,
             element=request.element,
             answers=request.answers,
             details=chat.details if chat is not None else {},

@@ -151,7 +151,6 @@ class RisuAdapter:
                 lore_module(f"tavernkit-book-{number}", book.name or "", book.to_json(), warn=_ignore)
                 for number, book in enumerate(cast.books)
             ],
-            "say_nothing": False,
         }
         if cast.persona is not None:
             inputs["user"] = User(name=cast.persona.name, persona=cast.persona.description)
@@ -211,7 +210,7 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
         case "swipe":
             return await chat.swipe("right")
         case "continue":
-            return await chat.continue_reply(speaker=speaker)
+            return await chat.continue_reply(sent, speaker=speaker)
         case "impersonate":
             return await chat.impersonate()
         case "quiet":
@@ -224,6 +223,8 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
             return Turn(kind="send")
         case "normal" if sent:
             return await chat.send(sent, speaker=speaker, commands=False)
+        case "normal" if given.empty:
+            return await chat.send("", speaker=speaker)
         case "normal" if speaker is not None:
             return await chat.speak(speaker)
         case "normal":
@@ -285,6 +286,7 @@ def _inputs(given: TurnInput, lines: Sequence[ChatLine], dialogs: Dialogs) -> ri
         "limits": given.limits,
         "quirks": given.quirks,
         "trigger_host": dialogs,
+        "say_nothing": _says_nothing(given),
         "strategy": given.caching.strategy,
         "lore": given.caching.lore,
         "volatile": given.caching.volatile,
@@ -297,6 +299,11 @@ def _inputs(given: TurnInput, lines: Sequence[ChatLine], dialogs: Dialogs) -> ri
     if given.seed is not None:
         inputs["seed"] = given.seed
     return inputs
+
+
+def _says_nothing(given: TurnInput) -> bool:
+    """Return True if RisuAI writes something for a user who says nothing."""
+    return (given.empty or given.kind == "continue") and bool(given.cast.database.get("useSayNothing", True))
 
 
 def _preset(cast: Cast) -> risu_ai.Preset:
@@ -352,10 +359,11 @@ def _with_reply(
         return lines, None
     if partial:
         last = dataclasses.replace(last, status=PARTIAL)
-    if given.kind == "continue":
-        last = lines_of_chats.continued(given.lines[-1], last)
+    before = given.lines[-1] if given.lines else last
+    if given.kind == "continue" and given.pending is None and all(line.id != before.id for line in lines[:-1]):
+        last = lines_of_chats.continued(before, last)
     if given.kind == "swipe":
-        last = lines_of_chats.swiped(given.lines[-1], last)
+        last = lines_of_chats.swiped(before, last)
     return [*lines[:-1], last], last
 
 

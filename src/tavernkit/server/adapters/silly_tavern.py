@@ -118,7 +118,9 @@ class SillyTavernAdapter:
 
     async def run(self, given: TurnInput, ask: Ask) -> TurnResult:
         """Run a turn; in a group, every member whose turn it is replies."""
-        refuse_without_reply(given, "swipe", "continue")
+        refuse_without_reply(given, "swipe")
+        if not given.lines or NEUTRAL in given.lines[-1].native:
+            refuse_without_reply(given, "continue")
         host = _Host(given, ask)
         stored, chat = self._opened(host)
         host.state = chat.state
@@ -138,7 +140,7 @@ class SillyTavernAdapter:
         """Return the chat before the user's last message, with which a turn begins, and its lines."""
         given = host.given
         lines = list(given.lines)
-        if pending_line(given) is not None and given.kind == "normal":
+        if pending_line(given) is not None and given.kind in ("normal", "continue"):
             lines.pop()
         cut = unchanged(lines, in_group=given.cast.group is not None)
         stored = numbered(lines[cut:])
@@ -193,6 +195,11 @@ async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
         case "swipe":
             return await chat.new_swipe()
         case "continue":
+            sent = pending_line(given)
+            if sent is not None and typed_line(given) is not None:
+                return await chat.continue_reply(sent.content)
+            if sent is not None:
+                await chat.state.work(lambda: chat.add_message(sent.content, **lines_of_chats.added_keys(sent)))
             return await chat.continue_reply()
         case "impersonate":
             return await chat.impersonate()
@@ -252,7 +259,8 @@ def _result(
     asked = _by_reply(turn.exchanges, chat)
     if given.kind not in OUTSIDE_CHAT:
         answers = lines[len(lines) - len(asked) :] if asked else []
-        spoken = [_spoken(each, line, cast, given.kind, begun) for each, line in zip(asked, answers, strict=True)]
+        continued = begun if turn.kind == "continue" else None
+        spoken = [_spoken(each, line, given, continued) for each, line in zip(asked, answers, strict=True)]
     elif last is not None:
         reply = replaced(last.reply, text=turn.text)
         spoken = [Spoken(speaker=_speaker(last.plan, cast), reply=reply, line_id=None)]
@@ -288,15 +296,14 @@ def _by_reply(exchanges: Sequence[Exchange], chat: st.Chat) -> list[list[Exchang
     return found
 
 
-def _spoken(exchanges: Sequence[Exchange], line: ChatLine, cast: Cast, kind: str, begun: str) -> Spoken:
-    text = line.content
-    if kind == "continue":
-        text = text.removeprefix(begun)
-    reply = join_replies([("", each.reply) for each in exchanges])
+def _spoken(exchanges: Sequence[Exchange], line: ChatLine, given: TurnInput, continued: str | None) -> Spoken:
+    text, reply = line.content, join_replies([("", each.reply) for each in exchanges])
+    if continued is not None:
+        text = text.removeprefix(continued) if given.pending is None else reply.text
     extra = line.native.get("extra")
     reasoning = extra.get("reasoning") if is_object(extra) else None
     reasoning = reasoning if isinstance(reasoning, str) else reply.reasoning
-    speaker = _speaker(exchanges[-1].plan, cast)
+    speaker = _speaker(exchanges[-1].plan, given.cast)
     return Spoken(speaker=speaker, reply=replaced(reply, text=text, reasoning=reasoning), line_id=line.id)
 
 

@@ -74,6 +74,8 @@ class TurnInput:
     pending: str | None = None
     prompt: str = ""
     """What a quiet turn asks; the name of a trigger or button."""
+    empty: bool = False
+    """True if the user has sent an empty message."""
     element: str = ""
     """The id of the element whose click runs a trigger."""
     answers: Sequence[str] = ()
@@ -288,9 +290,9 @@ def calling_line(reply: Reply, text: str) -> ChatLine:
 
 
 def refuse_without_reply(given: TurnInput, *kinds: TurnKind) -> None:
-    """Refuse turns of these kinds if the chat does not end with a reply."""
-    last = given.lines[-1] if given.lines else None
-    if given.kind in kinds and (last is None or last.role != "assistant" or NEUTRAL in last.native):
+    """Refuse turns of these kinds if the chat does not end with a reply (and with what is being sent)."""
+    lines = [line for line in given.lines[-2:] if line.id != given.pending]
+    if given.kind in kinds and (not lines or lines[-1].role != "assistant" or NEUTRAL in lines[-1].native):
         raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
 
 

@@ -254,12 +254,20 @@ Answers = list[Annotated[str, Field(max_length=100_000), AfterValidator(storable
 """The user's answers to questions that RisuAI's triggers ask: texts, numbers of options, ``yes`` or ``no``."""
 
 
+class ContentPart(BaseModel):
+    """A part of a message, in OpenAI's format."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["text", "image_url", "input_audio", "file"]
+
+
 class MessageIn(BaseModel):
-    """What the user says."""
+    """What the user says; an empty text asks for a reply without one."""
 
     model_config = ConfigDict(extra="forbid")
 
-    content: Annotated[str, Field(min_length=1), AfterValidator(storable)]
+    content: Text | Annotated[list[ContentPart], Field(max_length=MAX_MESSAGES)]
     speaker: Text | None = Field(default=None, max_length=200)
     options: ModelOptions = Field(default_factory=dict)
     answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)
@@ -278,6 +286,13 @@ class TurnIn(BaseModel):
     answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)
     explain: bool = False
     stream: bool = False
+
+
+class ContinueIn(TurnIn):
+    """A reply to go on with."""
+
+    content: Text = ""
+    """What the user adds: in SillyTavern a message that is continued, in RisuAI the beginning of the new text."""
 
 
 class QuietIn(TurnIn):

@@ -15,12 +15,13 @@ from tavernkit.server import logs
 from tavernkit.server.adapters.turn import LineChange, OperationKind, TurnKind
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.openai import parse_model
-from tavernkit.server.api.openai_types import KEPT_OPTIONS, Platform
+from tavernkit.server.api.openai import new_message, parse_model
+from tavernkit.server.api.openai_types import KEPT_OPTIONS, ChatMessageIn, Platform
 from tavernkit.server.api.replies import ReplyListener, until_done
 from tavernkit.server.api.rest_types import (
     BranchIn,
     ButtonIn,
+    ContinueIn,
     MessageIn,
     MessageList,
     MessageOut,
@@ -170,8 +171,18 @@ async def list_messages(
 @router.post("/{session_id}/messages", response_model=TurnOut, responses=STREAMED)
 async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut | Response:
     """Send a message and get the reply."""
-    message = NewMessage(role="user", content=body.content)
+    given = body.content if isinstance(body.content, str) else [part.model_dump() for part in body.content]
+    message = new_message(ChatMessageIn(role="user", content=given))
+    if not message.content and not message.metadata:
+        return await _turn(caller, session_id, body, "normal", empty=True)
     return await _turn(caller, session_id, body, "normal", message)
+
+
+@router.post("/{session_id}/continue", response_model=TurnOut, responses=STREAMED)
+async def continue_reply(session_id: PathId, body: ContinueIn, caller: TheCaller) -> TurnOut | Response:
+    """Go on with the last message."""
+    messages = [NewMessage(role="user", content=body.content)] if body.content else []
+    return await _turn(caller, session_id, body, "continue", *messages)
 
 
 @router.post("/{session_id}/quiet", response_model=TurnOut, responses=STREAMED)
@@ -195,11 +206,11 @@ async def press_button(session_id: PathId, body: ButtonIn, caller: TheCaller) ->
 @router.post("/{session_id}/{kind}", response_model=TurnOut, responses=STREAMED)
 async def turn(
     session_id: PathId,
-    kind: Literal["generate", "regenerate", "swipe", "continue", "impersonate"],
+    kind: Literal["generate", "regenerate", "swipe", "impersonate"],
     body: TurnIn,
     caller: TheCaller,
 ) -> TurnOut | Response:
-    """Ask for a reply to the chat as it is, replace the last one, add another, go on with it, or write for the user."""
+    """Ask for a reply to the chat as it is, replace the last one, add another, or write for the user."""
     return await _turn(caller, session_id, body, "normal" if kind == "generate" else kind)
 
 
@@ -279,9 +290,10 @@ async def _turn(
     kind: TurnKind,
     *messages: NewMessage,
     prompt: str = "",
+    empty: bool = False,
 ) -> TurnOut | Response:
     wanted = await _wanted(caller, session_id, kind, body.answers, *messages, prompt=prompt)
-    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options))
+    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options), empty=empty)
     return await answer(caller.request, caller.service, wanted, stream=body.stream, explain=body.explain)
 
 
