@@ -217,8 +217,9 @@ def test_the_database_by_the_command_line(
     run("export", str(tmp_path / "all.zip"))
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
         assert {"characters/bel.json", "characters/aria.json"} <= set(archive.namelist())
-    assert "2 items" in run("backup", str(tmp_path / "backup.zip"))
-    assert "2 items" in run("restore", str(tmp_path / "backup.zip"), data="two")
+    # The characters, and where each came from.
+    assert "4 items" in run("backup", str(tmp_path / "backup.zip"))
+    assert "4 items" in run("restore", str(tmp_path / "backup.zip"), data="two")
     assert json.loads(run("keys", "--json", data="two"))[0]["id"] == made["id"]
     said = refused("restore", str(tmp_path / "backup.zip"), data="two")
     assert said == "error: the database is not empty: restore into a new one\n"

@@ -542,3 +542,88 @@ async def test_a_damaged_save_of_risuai_fails_with_a_reason(client: Client) -> N
     job = await finished(client, {"file": ("backup.bin", b"nothing of the kind")})
     assert job["status"] == "failed"
     assert job["result"]["warnings"][0].startswith("the save cannot be read")
+
+
+def a_folder(message: str = "Hi", description: str = "Bel keeps bees.") -> bytes:
+    """A data folder with one of each, and two chats."""
+    card = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Bel", "description": description}}
+    script = {"scriptName": "s", "findRegex": "/a/", "replaceString": "", "placement": [1]}
+    settings = {
+        "power_user": {"personas": {"a.png": "Ann"}},
+        "extension_settings": {"regex": [script]},
+    }
+    files: dict[str, Any] = {
+        "settings.json": settings,
+        "characters/Bel.json": card,
+        "worlds/tide.json": {"entries": {}},
+        "OpenAI Settings/own.json": {"prompts": []},
+        "groups/1.json": {"id": "1", "name": "Crew", "members": ["Bel.json"]},
+    }
+    chat = "\n".join(json.dumps(each) for each in ({"chat_metadata": {}}, {"name": "Ann", "is_user": True, "mes": "x"}))
+    chats = {f"{ROOT}/chats/Bel/{name}.jsonl": chat.replace('"x"', f'"{text}"').encode() for name, text in
+             {"one": message, "two": "Ho"}.items()}  # fmt: skip
+    return zipped({**{f"{ROOT}/{name}": json.dumps(value).encode() for name, value in files.items()}, **chats})
+
+
+KINDS = ("characters", "books", "presets", "personas", "groups")
+
+
+async def everything(client: Client) -> list[tuple[str, str, int]]:
+    found = [(kind, (await client.get(f"/api/{kind}")).json()["data"]) for kind in KINDS]
+    scripts = (await client.get("/api/regex")).json()
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    items = [(kind, each["id"], each["version"]) for kind, items in found for each in items]
+    return [*items, ("regex", "", len(scripts)), *sorted((each["session"], each["id"], 0) for each in sessions)]
+
+
+async def test_what_is_uploaded_again_is_skipped(client: Client) -> None:
+    counts = {"character": 1, "book": 1, "preset": 1, "persona": 1, "regex": 1, "group": 1, "session": 2}
+    first = await finished(client, {"file": ("st.zip", a_folder())})
+    assert first["result"] == {"imported": counts, "warnings": []}
+    before = await everything(client)
+    again = await finished(client, {"file": ("st-2.zip", a_folder())})
+    assert again["result"] == {"imported": {}, "skipped": counts, "warnings": []}
+    assert await everything(client) == before
+
+
+async def test_what_has_changed_in_an_upload_becomes_a_new_version(client: Client) -> None:
+    await finished(client, {"file": ("st.zip", a_folder())})
+    before = await everything(client)
+    again = (await finished(client, {"file": ("st.zip", a_folder("Hi there", "Bel keeps owls."))}))["result"]
+    assert (again["imported"], again["skipped"]["session"]) == ({"character": 1, "session": 1}, 1)
+    after = await everything(client)
+    assert [each[:2] for each in after] == [each[:2] for each in before]
+    (session,) = [each[1] for each in after if each[0].endswith(":one")]
+    assert await contents(client, session) == ["Hi there"]
+    assert "owls" in (await client.get("/api/characters/bel")).text
+
+
+async def test_what_has_changed_in_an_upload_and_here_stays(client: Client) -> None:
+    await finished(client, {"file": ("st.zip", a_folder())})
+    (session,) = [each[1] for each in await everything(client) if each[0].endswith(":one")]
+    await client.post(f"/api/sessions/{session}/messages", json={"content": "More."})
+    card = {
+        "file": ("bel.json", json.dumps({"spec": "chara_card_v2", "data": {"name": "Bel", "description": "Cats."}}))
+    }
+    await client.put("/api/characters/bel", files=card)
+    again = (await finished(client, {"file": ("st.zip", a_folder("Hi there", "Bel keeps owls."))}))["result"]
+    assert again["imported"] == {}
+    assert [each.rpartition(": ")[2] for each in again["warnings"]] == ["it stays as it is here"] * 2
+    assert (await contents(client, session))[:2] == ["Hi", "More."]
+    assert "Cats." in (await client.get("/api/characters/bel")).text
+
+
+async def test_chats_of_risuai_come_once_and_those_of_the_same_name_are_others(client: Client, tmp_path: Path) -> None:
+    chats = [{"name": "Same", "message": [{"role": "user", "data": text}]} for text in ("One", "Two")]
+    export = json.dumps({"type": "risuAllChats", "ver": 2, "data": chats}).encode()
+    for counts in ({"imported": {"session": 2}}, {"imported": {}, "skipped": {"session": 2}}):
+        job = await finished(client, {"file": ("aria.json", export)})
+        assert job["result"] == {**counts, "warnings": []}
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    assert sorted([await contents(client, each["id"]) for each in sessions]) == [["One"], ["Two"]]
+    nameless = {"characters": [{"chaId": "m", "name": "Mira", "chats": chats}]}
+    Save.from_json(nameless).save(tmp_path / "save.bin")
+    for counts in ((1, 2), (0, 0)):
+        job = await finished(client, {"file": ("save.bin", (tmp_path / "save.bin").read_bytes())})
+        imported = job["result"]["imported"]
+        assert (imported.get("character", 0), imported.get("session", 0)) == counts

@@ -21,6 +21,8 @@ from tavernkit.server.stored_folders import FILE, file_id
 
 KEY = "file"
 """The key of the mark in the options of a session."""
+UPLOADED = "uploaded"
+"""The key of the mark of a session that came with an upload: nothing is written back for it."""
 _SESSIONS = "chat-of-served"
 _ITEMS = "item-of-save"
 _CONVERSATIONS = "conversation-of-session"
@@ -41,9 +43,9 @@ class FileMark:
     """For a save: the id of the character or group."""
 
     @classmethod
-    def of(cls, chat: ChatState) -> FileMark | None:
+    def of(cls, chat: ChatState, key: str = KEY) -> FileMark | None:
         """Return the mark of a session; None if it has no file."""
-        found = chat.options.get(KEY)
+        found = chat.options.get(key)
         if not is_object(found):
             return None
         values: dict[str, Any] = {**found}
@@ -59,7 +61,7 @@ class FileMark:
 
 def options_of_copy(chat: ChatState) -> JsonObject:
     """Return the options for a copy of a session: it has no file yet."""
-    return {key: value for key, value in chat.options.items() if key != KEY}
+    return {key: value for key, value in chat.options.items() if key not in (KEY, UPLOADED)}
 
 
 def digest_of(content: bytes) -> str:
@@ -72,9 +74,9 @@ def risu_digest(chat: RisuChat) -> str:
     return digest_of(json_stringify(chat_json(chat)).encode("utf-8", "surrogatepass"))
 
 
-async def set_mark(connection: AsyncConnection, chat: ChatState, mark: FileMark) -> None:
+async def set_mark(connection: AsyncConnection, chat: ChatState, mark: FileMark, *, key: str = KEY) -> None:
     """Store a mark. The version of the session stays the same, because the chat has not changed."""
-    options: dict[str, Json] = {**chat.options, KEY: mark.to_json()}
+    options: dict[str, Json] = {**chat.options, key: mark.to_json()}
     await connection.execute(*change(Chat, {"options": options}, id=chat.id))
 
 
@@ -90,7 +92,7 @@ async def session_of(connection: AsyncConnection, path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ItemMark:
-    """What something in a save has become."""
+    """What something in a save or upload has become."""
 
     item_id: str
     digest: str
@@ -98,12 +100,12 @@ class ItemMark:
 
 
 async def note_item(connection: AsyncConnection, name: str, mark: ItemMark) -> None:
-    """Record what something in a save has become, so that it is not imported as another item."""
+    """Record what something in a save or upload has become, so that it is not imported as another item."""
     await _note(connection, _ITEMS, name, f"{mark.digest} {mark.item_id}")
 
 
 async def item_of(connection: AsyncConnection, name: str) -> ItemMark | None:
-    """Return what something in a save has become."""
+    """Return what something in a save or upload has become."""
     digest, _, item_id = (await _noted(connection, _ITEMS, name) or "").partition(" ")
     return ItemMark(item_id, digest) if item_id else None
 

@@ -21,6 +21,7 @@ from tavernkit.server.chat_files import risu_ai_line, silly_tavern_line
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.file_marks import (
+    UPLOADED,
     FileMark,
     ItemMark,
     digest_of,
@@ -78,6 +79,8 @@ class Progress:
     folder: Path
     """The folder of the upload, which is removed from warnings."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    skipped: dict[str, int] = field(default_factory=dict[str, int])
+    """How much of an upload was there already."""
     warnings: list[str] = field(default_factory=list[str])
     characters: dict[str, str] = field(default_factory=dict[str, str])
     """Ids of imported characters by the names of their files."""
@@ -100,7 +103,7 @@ class Progress:
     save: Path | None = None
     """The save that is served: it is imported at each start, and its items become new versions."""
     seen: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """Names of the files of a served folder or the parts of a served save, by kind and id of their items."""
+    """Names of files or of parts of a save, by kind and id or key of their items."""
 
     def warn(self, message: str) -> None:
         """Report what was left out or changed."""
@@ -112,13 +115,25 @@ class Progress:
 
     def count(self, kind: str, number: int = 1) -> None:
         """Count what was imported."""
-        self.counts[kind] = self.counts.get(kind, 0) + number
+        if number:
+            self.counts[kind] = self.counts.get(kind, 0) + number
+
+    def skip(self, kind: str, number: int = 1) -> None:
+        """Count what was there already."""
+        if number:
+            self.skipped[kind] = self.skipped.get(kind, 0) + number
+
+    @property
+    def uploaded(self) -> bool:
+        """True for an import that is not repeated at every start."""
+        return not self.served and self.save is None
 
     def result(self) -> JsonObject:
         """Return the result for clients."""
         imported: dict[str, Json] = {**self.counts}
+        skipped: dict[str, Json] = {"skipped": {**self.skipped}} if self.skipped and self.uploaded else {}
         more = [f"… and {self.more_warnings} more warnings"] if self.more_warnings else []
-        return {"imported": imported, "warnings": [*self.warnings, *more]}
+        return {"imported": imported, **skipped, "warnings": [*self.warnings, *more]}
 
 
 async def store(connection: AsyncConnection, progress: Progress, name: str, found: Found) -> None:
@@ -140,8 +155,9 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
             await _store_save_chats(connection, progress, found)
         case FoundScripts():
             if not (progress.served and await global_scripts(connection)):
-                await add_scripts(connection, found.scripts)
-                progress.count("regex", len(found.scripts))
+                added = await add_scripts(connection, found.scripts)
+                progress.count("regex", added)
+                progress.skip("regex", len(found.scripts) - added)
         case FoundFolder():
             await _store_folder(connection, progress, found)
         case FoundSettings():
@@ -163,7 +179,7 @@ async def _store_settings(connection: AsyncConnection, progress: Progress, name:
 
 
 async def _store_item(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> None:
-    info = await _saved(connection, progress, name, item)
+    info, is_new = await _saved(connection, progress, name, item)
     if item.kind == "character":
         progress.characters[Path(name).name] = info.id
         progress.names[slug(item.name)] = info.id
@@ -173,6 +189,8 @@ async def _store_item(connection: AsyncConnection, progress: Progress, name: str
         progress.personas[Path(name).name] = info.id
     elif item.kind == "preset":
         progress.presets[Path(name).name] = info.id
+    if not is_new:
+        return
     if not item.scripts_allowed:
         await refuse_scripts(connection, info)
     for warning in item.warnings:
@@ -191,44 +209,49 @@ async def _store_group(connection: AsyncConnection, progress: Progress, group: s
     )
     content = json.dumps(renamed.to_json()).encode()
     item = read_item("group", f"{group.name or group.id}.json", content, name=group.name or group.id)
-    return (await _saved(connection, progress, group.id, item)).id
+    return (await _saved(connection, progress, group.id, item))[0].id
 
 
-async def _saved(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> ItemInfo:
-    """Store an item; in a served folder, each file has its own item, and unchanged ones are skipped."""
-    if progress.save is not None:
-        return await _saved_of_save(connection, progress, name, item, progress.save)
-    chosen: str | None = None
-    if progress.served:
-        ids = (slug(item.name), slug(f"{item.name} {Path(name).stem}"), slug(name))
-        chosen = next(each for each in (*ids, slug(name)) if progress.seen.get((item.kind, each), name) == name)
-        progress.seen[item.kind, chosen] = name
-        known = (await infos(connection, [(item.kind, chosen)])).get((item.kind, chosen))
-        if known is not None and await item_file(connection, item.kind, chosen) == item.file:
-            return known
-    return await _new_version(connection, progress, item, chosen)
+async def _saved(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> tuple[ItemInfo, bool]:
+    """Store an item, and return True if it is new or a new version; unchanged ones are skipped."""
+    if not progress.served:
+        return await _saved_once(connection, progress, name, item)
+    # In a served folder, each file has its own item.
+    ids = (slug(item.name), slug(f"{item.name} {Path(name).stem}"), slug(name))
+    chosen = next(each for each in (*ids, slug(name)) if progress.seen.get((item.kind, each), name) == name)
+    progress.seen[item.kind, chosen] = name
+    known = (await infos(connection, [(item.kind, chosen)])).get((item.kind, chosen))
+    if known is not None and await item_file(connection, item.kind, chosen) == item.file:
+        return known, False
+    return await _new_version(connection, progress, item, chosen), True
 
 
-async def _saved_of_save(
-    connection: AsyncConnection, progress: Progress, name: str, item: NewItem, save: Path
-) -> ItemInfo:
-    """Store an item of a served save; items that have been changed here stay."""
-    # Presets and personas of other saves may have the same name; everything else has an id.
-    key, number = f"{save}/{item.kind}/{item.name}" if item.kind in ("preset", "persona") else name, 1
+async def _saved_once(
+    connection: AsyncConnection, progress: Progress, name: str, item: NewItem
+) -> tuple[ItemInfo, bool]:
+    """Store an item of a save or an upload, which may come again; items that have been changed here stay."""
+    source = progress.save or f"upload of {progress.owner}"
+    if item.kind in ("preset", "persona"):  # others may have the same name
+        key = f"{source}/{item.kind}/{item.name}"
+    else:  # parts of a save have ids, files only names
+        key = f"{source}/{name}/{item.name}" if Path(name).suffix and progress.uploaded else name
+    number = 1
     while progress.seen.setdefault((item.kind, f"{key} {number}"), name) != name:
         number += 1
     key = f"{key} {number}"
     mark, digest = await item_of(connection, key), digest_of(item.file)
     known = (await infos(connection, [(item.kind, mark.item_id)])).get((item.kind, mark.item_id)) if mark else None
     if mark is not None and known is not None:
-        if mark.digest == digest:
-            return known
-        if digest_of(await item_file(connection, item.kind, known.id)) != mark.digest:
-            progress.warn(f"{item.kind} {item.name!r} has changed in the save and here: it stays as it is here")
-            return known
+        own = digest_of(await item_file(connection, item.kind, known.id)) != mark.digest
+        if mark.digest != digest and own:
+            what = "save" if progress.save is not None else "upload"
+            progress.warn(f"{item.kind} {item.name!r} has changed in the {what} and here: it stays as it is here")
+        if mark.digest == digest or own:
+            progress.skip(item.kind)
+            return known, False
     saved = await _new_version(connection, progress, item, known.id if known is not None else None)
     await note_item(connection, key, ItemMark(saved.id, digest))
-    return saved
+    return saved, True
 
 
 async def _new_version(connection: AsyncConnection, progress: Progress, item: NewItem, item_id: str | None) -> ItemInfo:
@@ -293,11 +316,17 @@ async def _store_st_chat(
             chat = NewChat(await chats.get_chat(connection, known.id), name, {"local": variables or {}})
         else:
             chat = await _new_chat(connection, progress, name, selection, details, variables)
-    elif await _is_known(connection, progress, name, selection):
-        return
-    else:
+    elif progress.served:
+        if await _is_known(connection, progress, name, selection):
+            return
         chat = await _new_chat(connection, progress, name, selection, details, variables)
+    else:
+        chat = await _uploaded_chat(connection, progress, name, selection, details, variables, found.digest)
+        if chat is None:
+            return
     await _store_lines(connection, progress, chat, file.messages, silly_tavern_line)
+    if progress.uploaded:
+        await _mark_uploaded(connection, chat, found.digest)
     if origin is not None:
         stored = await chats.get_chat(connection, chat.chat.id)
         taken = len(file.messages) if len(file.messages) <= MAX_SESSION_MESSAGES else TAKEN_OF_LONGER
@@ -335,7 +364,7 @@ async def _store_folder(connection: AsyncConnection, progress: Progress, found: 
     """Store a folder's settings and files for all of its chats."""
     avatars = {item_id: avatar for avatar, item_id in progress.characters.items()}
     content = folder_file(found.settings, avatars, progress.groups.values(), progress.books)
-    chosen = SERVED if progress.served else f"import-{progress.job_id}"
+    chosen = SERVED if progress.served else f"import-{digest_of(f'{progress.owner} '.encode() + content)[:32]}"
     progress.stored_folder = chosen
     await _save_if_new(connection, FOLDER, chosen, "settings.json", content, name=chosen)
     await _store_files(connection, chosen, found.files)
@@ -389,7 +418,9 @@ async def _store_save_chats(connection: AsyncConnection, progress: Progress, fou
         if known is None:
             chosen = replace(selection, persona=progress.personas.get(user))
             await _store_risu_list(connection, progress, chosen, found.name, [chat], save_owner=found.owner)
-        elif (mark := FileMark.of(known)) is None or mark.digest != risu_digest(chat):
+            continue
+        progress.skip("session")
+        if (mark := FileMark.of(known)) is None or mark.digest != risu_digest(chat):
             progress.warn(f"the chat {chat.name!r} of {found.name!r} already exists and is not changed")
 
 
@@ -410,12 +441,20 @@ async def _store_risu_list(
     for number, chat in enumerate(listed, start=1):
         raw = thaw_object(chat.raw)
         details: JsonObject = {key: value for key, value in raw.items() if key not in ("message", "scriptstate")}
-        name = f"{owner}: {raw.get('name') or number}"
+        name, variables = f"{owner}: {raw.get('name') or number}", risu_ai.chat_variables(chat)
         known = _save_id(save_owner, chat) if save_owner is not None and chat.id else None
-        if known is None and await _is_known(connection, progress, name, selection):
+        digest = risu_digest(chat) if known is None and not progress.served else None
+        if digest is not None:
+            made = await _uploaded_chat(connection, progress, name, selection, details, variables, digest)
+            if made is None:
+                continue
+        elif known is None and await _is_known(connection, progress, name, selection):
             continue
-        made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat), known)
+        else:
+            made = await _new_chat(connection, progress, name, selection, details, variables, known)
         await _store_lines(connection, progress, made, chat.messages, risu_ai_line)
+        if digest is not None:
+            await _mark_uploaded(connection, made, digest)
         if save_owner is not None and chat.id and len(chat.messages) <= MAX_SESSION_MESSAGES:
             stored = await chats.get_chat(connection, made.chat.id)
             mark = FileMark(path=chat.id, digest=risu_digest(chat), version=stored.version, owner=save_owner)
@@ -437,14 +476,51 @@ async def _owner(connection: AsyncConnection, progress: Progress, path: Path) ->
 
 async def _is_known(connection: AsyncConnection, progress: Progress, name: str, selection: Selection) -> bool:
     """Return True if a chat of a served folder already exists here."""
-    external_id = _external_id(progress, name, selection)
-    return progress.served and await chats.find_chat(connection, progress.owner, external_id) is not None
+    return await chats.find_chat(connection, progress.owner, _external_id(progress, name, selection)) is not None
 
 
 def _external_id(progress: Progress, name: str, selection: Selection) -> str:
     if progress.served:
         return f"{progress.job_id}:{selection.group or selection.character}:{name}"[:MAX_ID_CHARACTERS]
-    return f"import:{progress.job_id}:{progress.counts.get('session', 0)}:{name}"[:MAX_ID_CHARACTERS]
+    # The same with every upload; chats of the same name are told apart by their order.
+    first = f"import:{selection.group or selection.character}:{name}"[: MAX_ID_CHARACTERS - 10]
+    number, found = 1, first
+    while progress.seen.setdefault(("session", found), "") == "taken":
+        number += 1
+        found = f"{first} ({number})"
+    progress.seen["session", found] = "taken"
+    return found
+
+
+async def _uploaded_chat(
+    connection: AsyncConnection,
+    progress: Progress,
+    name: str,
+    selection: Selection,
+    details: JsonObject,
+    variables: Json,
+    digest: str,
+) -> NewChat | None:
+    """Return the session for an uploaded chat: a new one, or that of an earlier upload; None if it stays as it is."""
+    external_id = _external_id(progress, name, selection)
+    known = await chats.find_chat(connection, progress.owner, external_id, lock=True)
+    if known is None:
+        return await _new_chat(connection, progress, name, selection, details, variables, external_id)
+    mark = FileMark.of(known, UPLOADED)
+    if mark is not None and mark.digest != digest:
+        if mark.version == known.version and not known.busy(time.time()):
+            await chats.clear_chat(connection, known, details)
+            progress.count("session")
+            return NewChat(await chats.get_chat(connection, known.id), name, {"local": variables or {}})
+        progress.warn(f"the chat {name!r} has changed in the upload and here: it stays as it is here")
+    progress.skip("session")
+    return None
+
+
+async def _mark_uploaded(connection: AsyncConnection, chat: NewChat, digest: str) -> None:
+    """Note what a session was when it was imported."""
+    stored = await chats.get_chat(connection, chat.chat.id)
+    await set_mark(connection, stored, FileMark(path="", digest=digest, version=stored.version), key=UPLOADED)
 
 
 async def _new_chat(

@@ -64,6 +64,8 @@ class FoundChat:
     """A SillyTavern chat; ``avatar`` and ``persona`` are the character's and the user's files, if known."""
 
     file: st.ChatFile
+    digest: str = ""
+    """That of its file."""
     avatar: str | None = None
     persona: str = ""
     files: tuple[FoundFile, ...] = ()
@@ -76,6 +78,7 @@ class FoundGroupChat:
 
     group: str
     file: st.ChatFile
+    digest: str = ""
     persona: str = ""
     files: tuple[FoundFile, ...] = ()
     origin: Origin | None = None
@@ -253,7 +256,11 @@ def _exported_chat(path: Path, characters: Mapping[str, str], groups: Collection
     owner = path.parent.name
     found = _any_file(Path(owner, path.name), path.read_bytes(), warn)
     if isinstance(found, FoundChat):
-        return FoundGroupChat(owner, found.file) if owner in groups else replace(found, avatar=characters.get(owner))
+        return (
+            FoundGroupChat(owner, found.file, found.digest)
+            if owner in groups
+            else replace(found, avatar=characters.get(owner))
+        )
     return found
 
 
@@ -283,7 +290,7 @@ def _any_file(path: Path, data: bytes, warn: Warn) -> Found:
     lower = path.name.lower()
     if lower.endswith(".jsonl"):
         text = data.decode("utf-8-sig", "replace")
-        return FoundChat(st.ChatFile.loads(text, name=path.stem, warn=warn))
+        return FoundChat(st.ChatFile.loads(text, name=path.stem, warn=warn), digest_of(data))
     for suffixes, kind in _BY_SUFFIX:
         if lower.endswith(suffixes):
             return read_item(kind, path.name, data)
@@ -425,13 +432,15 @@ def _folder(source: st.DataFolder, warn: Warn) -> FoundFolder:
 def _chat(source: st.DataFolder, avatar: str, name: str, warn: Warn) -> FoundChat:
     origin = _origin(source, CHATS, Path(avatar).stem, f"{name}.jsonl")
     file, persona = source.chat(avatar, name), _quiet(source).persona(avatar, name).avatar
-    return FoundChat(file, avatar, persona, _attached_files(source, file, warn), origin)
+    digest = origin.digest if origin is not None else ""
+    return FoundChat(file, digest, avatar, persona, _attached_files(source, file, warn), origin)
 
 
 def _group_chat(source: st.DataFolder, group_id: str, name: str, warn: Warn) -> FoundGroupChat:
     origin = _origin(source, GROUP_CHATS, f"{name}.jsonl")
     file, persona = source.group_chat(name), _quiet(source).persona(chat=name, group=group_id).avatar
-    return FoundGroupChat(group_id, file, persona, _attached_files(source, file, warn), origin)
+    digest = origin.digest if origin is not None else ""
+    return FoundGroupChat(group_id, file, digest, persona, _attached_files(source, file, warn), origin)
 
 
 def _origin(source: st.DataFolder, *parts: str) -> Origin | None:

@@ -50,13 +50,21 @@ async def global_scripts(connection: AsyncConnection) -> list[JsonObject]:
     return [script for script in found if is_object(script)] if is_sequence(found) else []
 
 
-async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> None:
-    """Add scripts after the existing ones; a script with the same id replaces the old one."""
+async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> int:
+    """Add scripts after the existing ones; a script with the same id replaces the old one. Return how many were new."""
     kept = await global_scripts(connection)
+    scripts = [script for script in scripts if not _is_among(kept, st.migrate_script(script, new_id=lambda: ""))]
     by_id = {script.get("id"): script for script in scripts if script.get("id")}
     merged = [by_id.pop(script.get("id"), script) for script in kept]
     merged += [script for script in scripts if not script.get("id") or script.get("id") in by_id]
-    await save_scripts(connection, merged)
+    if scripts:
+        await save_scripts(connection, merged)
+    return len(scripts)
+
+
+def _is_among(kept: Sequence[JsonObject], script: JsonObject) -> bool:
+    """Return True if a script is there already; one without an id is recognised by everything else."""
+    return any(script == {**each, "id": script.get("id") and each.get("id")} for each in kept)
 
 
 async def refuse_scripts(connection: AsyncConnection, info: ItemInfo) -> None:

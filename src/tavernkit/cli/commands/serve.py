@@ -173,6 +173,8 @@ def import_command(
         show_json(result)
         return
     show_line(_counted(result["imported"]) or "nothing was imported")
+    if skipped := _counted(result.get("skipped")):
+        show_line(f"there already: {skipped}")
     for warning in _listed(result["warnings"]):
         show_line(f"warning: {warning}")
 
