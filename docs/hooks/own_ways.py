@@ -7,6 +7,7 @@ from typing import Any
 
 import griffe
 
+_MARK = re.compile(r" *# doctest: \+\w+$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).+)*", re.MULTILINE)
 _OWN_DATACLASS = "tavernkit._dataclass.dataclass"
 _INPUTS_OF_CONTEXTS = (
@@ -21,9 +22,10 @@ class OwnWays(griffe.Extension):
     """Shows examples of docstrings as code, our dataclasses with parameters, and contexts with described fields."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Put a fence around every example: Markdown takes ``>>>`` for a quotation."""
+        """Put a fence around every example (Markdown takes ``>>>`` for a quotation), and leave out marks for tests."""
         if obj.docstring is not None:
-            obj.docstring.value = _EXAMPLE.sub(lambda found: f"```python\n{found[0]}\n```", obj.docstring.value)
+            shown = _MARK.sub("", obj.docstring.value)
+            obj.docstring.value = _EXAMPLE.sub(lambda found: f"```python\n{found[0]}\n```", shown)
 
     def on_alias_instance(self, *, alias: griffe.Alias, **_: Any) -> None:
         """Let our decorator pass for the standard one, which is the only one that is understood."""

@@ -51,10 +51,10 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     """One chat with its model and the place where it is saved.
 
     >>> chat = Conversation.open(                                                     # doctest: +SKIP
-    ...     "seraphina.jsonl", card="seraphina.png", books=["eldoria.json"], preset="default.json",
+    ...     "aria.jsonl", card="aria.png", books=["tidewatch.json"], preset="preset.json",
     ...     user="Ann", model=tk.model("openai:gpt-4o"),
     ... )
-    >>> turn = await chat.send("Where am I?")                                         # doctest: +SKIP
+    >>> turn = await chat.send("Who lit the lamp?")                                   # doctest: +SKIP
     >>> async for piece in chat.stream("And who are you?"):                           # doctest: +SKIP
     ...     print(piece.text, end="")
 

@@ -115,7 +115,7 @@ class SourceMap:
         return found
 
     def uses(self, source: TextSource | str) -> list[Use]:
-        """Return where sources went; a text selects those whose id or title contains it (``lore:Eldoria``).
+        """Return where sources went; a text selects those whose id or title contains it (``lore:The lamp``).
 
         This includes inputs that are not in the prompt. For lore and chat lines, the use says why. Places contain what
         macros of the source gave, and words of the source that macros of others gave; tokens are those of ``costs``.

@@ -39,7 +39,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     """Builds the prompts of one character or group, user, preset and settings, turn after turn.
 
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
-    >>> plan = builder.build(history=chat, message="Who rules Eldoria?")          # doctest: +SKIP
+    >>> plan = builder.build(history=chat, message="Who lit the lamp?")           # doctest: +SKIP
 
     Takes every input of ``RisuAIInputs``; inputs of ``build()`` override the builder's own. Compiled
     texts, scanned books, script results and token counts are kept for the next turn.

@@ -31,7 +31,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     """Builds the prompts of one character, user, preset and set of books, turn after turn.
 
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset, books=[book])  # doctest: +SKIP
-    >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
+    >>> plan = builder.build(history=chat, message="Who lit the lamp?")                        # doctest: +SKIP
 
     Takes every input of ``SillyTavernInputs``; inputs of ``build()`` override the builder's own.
     Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
