@@ -1,4 +1,4 @@
-"""Build a prompt for every card of a folder and every line of a file, on all cores; goes on after an interrupt.
+"""Build a prompt for every card of a folder and every line of a file, on all cores, and continue after an interruption.
 
     python examples/many_prompts.py cards/ messages.txt prompts/
 

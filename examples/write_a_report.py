@@ -1,4 +1,4 @@
-"""Write the HTML report of a prompt: `python examples/write_a_report.py report.html`."""
+"""Write the HTML report of a prompt: `python examples/write_a_report.py [report.html]`."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ def main(target: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else "report.html")

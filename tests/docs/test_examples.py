@@ -1,4 +1,4 @@
-"""Every Python example in the README, the docs and the docstrings runs and says what it claims."""
+"""Every Python example in the README, the docs and the docstrings runs and says what it claims; so do the programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import doctest
 import importlib
 import pkgutil
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,13 @@ def test_docstrings(name: str) -> None:
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=OPTIONS)
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("program", sorted((ROOT / "examples").glob("*.py")), ids=lambda program: program.stem)
+def test_program(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    runpy.run_path(str(program), run_name="__main__")
+    assert capsys.readouterr().out
