@@ -8,6 +8,8 @@ import logging
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -201,3 +203,29 @@ def test_a_save_is_imported_before_the_server_starts(tmp_path, monkeypatch) -> N
     path.write_bytes(b"nothing")
     with pytest.raises(ConfigError, match="cannot be imported: the save cannot be read"):
         serve(config, say=said.append, save=path)
+
+
+LOADED = """
+import asyncio, json, sys
+from tavernkit.server import ServerConfig, create_app
+
+async def main():
+    upstream = json.loads(sys.argv[2])
+    app = create_app(ServerConfig(data=sys.argv[1], upstreams={"main": upstream}), own_process=True)
+    async with app.router.lifespan_context(app):
+        await asyncio.get_running_loop().shutdown_default_executor()
+        print(json.dumps(["httpx" in sys.modules, "sqlalchemy.dialects.postgresql" in sys.modules]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("upstream", "asks_servers"), [({"base_url": "http://127.0.0.1:1"}, True), ({"dialect": "scripted"}, False)]
+)
+def test_a_process_loads_what_it_will_need_and_no_more(
+    upstream: dict[str, str], asks_servers: bool, tmp_path: Path
+) -> None:
+    arguments = [sys.executable, "-c", LOADED, str(tmp_path), json.dumps(upstream)]
+    ended = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(ended.stdout) == [asks_servers, False]

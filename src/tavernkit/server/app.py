@@ -89,6 +89,9 @@ def create_app(
             await service.start()
             if own_process:
                 await asyncio.to_thread(warm_up)
+                # Requests need not wait for this: the server is ready without.
+                loading = asyncio.get_running_loop().run_in_executor(None, service.upstreams.load)
+                loading.add_done_callback(lambda done: done.cancelled() or done.exception())
             yield
         finally:
             if app.state.studios is not None:
@@ -162,10 +165,9 @@ def worker_app() -> FastAPI:
 
 
 def warm_up() -> None:
-    """Load what the first turn needs; these objects stay, so garbage collection need not check them again."""
+    """Load what the first turn needs. Garbage collection need not check these objects again: hardly any is garbage."""
     # A prompt loads the tokenizer of most presets; a word that is not a single token, its merge table too.
     st.Builder(character=Character(name="Beldunhal"), warn=None).build(message="Hello")
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
 

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from sqlalchemy import RowMapping, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.cards import DEFAULT_LIMITS, Limits
@@ -20,7 +19,7 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import RATE_WINDOW_SECONDS
 from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import Database
-from tavernkit.server.storage.statements import select_by, table_of
+from tavernkit.server.storage.statements import select_by, table_of, upsert_into
 from tavernkit.server.storage.tables import ApiKey, RateWindow
 from tavernkit.server.storage.usage import KEY_PREFIX
 
@@ -198,10 +197,9 @@ def digest_of(token: str) -> str:
 
 
 async def _count(connection: AsyncConnection, key_id: str, window: int, *, sqlite_: bool) -> int:
-    make = sqlite.insert if sqlite_ else postgresql.insert
     statement = (
-        make(RateWindow)
-        .values(key_id=key_id, window=window, requests=1)
+        upsert_into(RateWindow, on_sqlite=sqlite_)
+        .values(key_id=key_id, window_start=window, requests=1)
         .on_conflict_do_update(
             index_elements=[RateWindow.key_id, RateWindow.window], set_={"requests": RateWindow.requests + 1}
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import Model
-from tavernkit.server.config import ServerConfig, UpstreamConfig
+from tavernkit.server.config import SCRIPTED, ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.upstream import Upstream, make_model
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
@@ -34,6 +35,11 @@ class Upstreams:
             if unknown := [each.upstream for each in route if each.upstream not in self._upstreams]:
                 message = f"the setting 'upstreams.{name}.route' of the server: there is no upstream {unknown[0]!r}"
                 raise ConfigError(message, code="NO_UPSTREAM")
+
+    def load(self) -> None:
+        """Import the HTTP client, for which the first reply of a process would wait otherwise."""
+        if any(each.config.dialect != SCRIPTED for each in self._upstreams.values()):
+            importlib.import_module("httpx")
 
     def _watched(self, model: Model) -> Model:
         return model if self._telemetry is None else self._telemetry.model(model)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sqlalchemy import Insert, Select, Table, Update, and_, bindparam, insert, or_, select, update
 
 from tavernkit.server.storage.tables import Base
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 Rows: TypeAlias = Select[*tuple[Any, ...]]
 """A query of chosen columns."""
@@ -23,6 +26,17 @@ def table_of(model: type[Base]) -> Table:
 def insert_into(model: type[Base]) -> Insert:
     """Return an insert statement."""
     return insert(table_of(model))
+
+
+def upsert_into(model: type[Base], *, on_sqlite: bool) -> sqlite.Insert | postgresql.Insert:
+    """Return an insert statement that can be told what to do with a row that exists."""
+    if on_sqlite:
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table_of(model))
+    from sqlalchemy.dialects import postgresql  # which takes a while to load
+
+    return postgresql.insert(table_of(model))
 
 
 @cache

@@ -6,10 +6,9 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Executable, bindparam, delete
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tavernkit.server.storage.statements import change, table_of
+from tavernkit.server.storage.statements import change, table_of, upsert_into
 from tavernkit.server.storage.tables import Summary
 
 
@@ -36,13 +35,7 @@ def _claiming(*, on_sqlite: bool) -> Executable:
     table = table_of(Summary)
     free = table.c.lease_until <= bindparam("now")
     values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.columns}
-    if on_sqlite:
-        lite = sqlite.insert(table).values(values)
-        taken = lite.on_conflict_do_update(
-            index_elements=["session_id"], set_={"lease_until": lite.excluded.lease_until}, where=free
-        )
-        return taken.returning(table.c.failures)
-    full = postgresql.insert(table).values(values)
-    return full.on_conflict_do_update(
-        index_elements=["session_id"], set_={"lease_until": full.excluded.lease_until}, where=free
+    made = upsert_into(Summary, on_sqlite=on_sqlite).values(values)
+    return made.on_conflict_do_update(
+        index_elements=["session_id"], set_={"lease_until": made.excluded.lease_until}, where=free
     ).returning(table.c.failures)

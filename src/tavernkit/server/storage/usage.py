@@ -6,15 +6,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from sqlalchemy import ColumnElement, bindparam, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.storage.direct import fetch, run
-from tavernkit.server.storage.statements import Rows, table_of
+from tavernkit.server.storage.statements import Rows, table_of, upsert_into
 from tavernkit.server.storage.tables import ApiKey, Usage
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 PARTS = 16
 """The number of rows per counter on PostgreSQL, where a row is locked until its transaction is on disk."""
@@ -129,17 +131,10 @@ async def _key_names(connection: AsyncConnection) -> dict[str, str]:
 
 
 @cache
-def _adding(*, on_sqlite: bool) -> postgresql.Insert | sqlite.Insert:
-    table = table_of(Usage)
-    if on_sqlite:
-        lite = sqlite.insert(table)
-        return lite.on_conflict_do_update(
-            index_elements=list(_NAMES), set_={name: table.c[name] + lite.excluded[name] for name in COUNTS}
-        )
-    full = postgresql.insert(table)
-    return full.on_conflict_do_update(
-        index_elements=list(_NAMES), set_={name: table.c[name] + full.excluded[name] for name in COUNTS}
-    )
+def _adding(*, on_sqlite: bool) -> sqlite.Insert | postgresql.Insert:
+    table, made = table_of(Usage), upsert_into(Usage, on_sqlite=on_sqlite)
+    sums = {name: table.c[name] + made.excluded[name] for name in COUNTS}
+    return made.on_conflict_do_update(index_elements=list(_NAMES), set_=sums)
 
 
 def _spent() -> Rows:
