@@ -55,7 +55,6 @@ MISSING_OPERATIONS: Mapping[str, str] = {
 """Operations that the service does not have, and why."""
 
 MISSING_FORMS: Mapping[str, str] = {
-    "command": "a text that begins with a slash is sent as it is",
     "abort": "a client stops a reply by leaving",
     "retries": "upstreams have retries of their own, so that a failed request is sent once",
     "all before": "messages are hidden one by one; allBefore also hides the greeting, which is no message",
@@ -68,6 +67,7 @@ MISSING_FORMS: Mapping[str, str] = {
 QUIRKS: Mapping[str, str] = {
     "0010": "a reply that is continued without words of the user's begins with them instead of with its own text",
     "0193": "a swipe that fails removes the reply until the next one",
+    "0237": "a reply that a command asks for is lost if the rest of the command line is not understood",
     "0198": "[object Object] is added instead of what igpPrompt brings",
 }
 """Cases in which RisuAI damages the chat: their sessions ask for that with ``quirks``. The others do not."""
@@ -93,8 +93,6 @@ def missing(case: Any) -> set[str]:
             found.add("all before")
         if kind in MISSING_OPERATIONS:
             found.add(kind)
-        if kind == "send" and operation["text"].startswith("/"):
-            found.add("command")
         if kind == "set_db":
             found |= set(operation["values"]) - PRESET_KEYS - DATABASE_KEYS
         if "abort_after_chunks" in operation:
@@ -166,7 +164,8 @@ class Replay:
         match kind:
             case "send":
                 content, answers = self._content(operation), operation.get("answers", [])
-                answer = await self._turn("messages", content=content, answers=answers)
+                commands = operation["text"].startswith("/")
+                answer = await self._turn("messages", content=content, answers=answers, commands=commands)
             case "manual_trigger":
                 body = {"name": operation["name"], "element": operation.get("id", "")}
                 answer = await client.post(f"{base}/triggers", json=body)
@@ -244,7 +243,7 @@ class Replay:
                 raise AssertionError(other)
         assert answer.is_success or answer.status_code == 409 or failed, answer.text
         if answer.is_success and isinstance(found := _json(answer).get("alerts"), list):
-            self.alerts = [[each["kind"], each["text"] or "||".join(each["options"])] for each in found]
+            self.alerts = [[each["kind"], _shown(each)] for each in found]
 
     async def messages(self) -> list[Any]:
         """The messages of the chat that is open."""
@@ -386,6 +385,11 @@ class Replay:
 
 def _json(answer: Any) -> Any:
     return answer.json() if answer.headers.get("content-type") == "application/json" else {}
+
+
+def _shown(alert: Any) -> str:
+    """A text of a trigger or a command; the recording names RisuAI's help."""
+    return "<<RISU_COMMAND_HELP>>" if alert["kind"] == "markdown" else alert["text"] or "||".join(alert["options"])
 
 
 def _opened_before(raw: Any) -> Any:

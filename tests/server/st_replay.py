@@ -13,10 +13,8 @@ from tests.conformance.adapters.silly_tavern.folder_inputs import RED_PIXEL, wri
 from tests.server.conftest import Client
 
 MISSING: Mapping[str, str] = {
-    "slash": "a text that begins with a slash is sent as it is",
     "quiet options": "a quiet prompt is asked as it is",
     "tools": "clients run their tools themselves (tests/server/test_sessions.py)",
-    "command": "a text that begins with a slash is sent as it is",
     "clock": "the clock is the server's",
     "several choices": "one reply is asked for",
 }
@@ -34,8 +32,6 @@ def missing(case: Any) -> set[str]:
         kind = operation["op"]
         if kind in MISSING:
             found.add(kind)
-        if kind == "send" and operation.get("text", "").startswith("/"):
-            found.add("command")
         if kind == "quiet" and operation.get("options"):
             found.add("quiet options")
         if any("more" in reply for reply in replies_of(operation) if isinstance(reply, dict)):
@@ -138,6 +134,8 @@ class Replay:
         self.client = client
         self.given = dict(case["input"])
         self.base = ""
+        self.result: str | None = None
+        """What the last command returned, if the answer says it."""
         self._folder = folder
         headers = (step["metadata"] for step in case["expected"]["steps"])
         self._hash = next((header["chat_id_hash"] for header in headers if "chat_id_hash" in header), None)
@@ -166,6 +164,9 @@ class Replay:
         match kind:
             case "send":
                 answer = await self._turn("messages", content=operation.get("text", ""))
+            case "slash":
+                answer = await self._turn("messages", content=operation["command"], commands=True)
+                self.result = None if self.given.get("streaming") else answer.json()["text"]
             case "trigger":
                 answer = await self._turn("generate", speaker=operation["member"])
             case "regenerate" | "impersonate":

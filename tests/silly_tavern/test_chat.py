@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st_
 
 from tavernkit import ConfigError, MaxTokensExceededError
@@ -227,7 +227,7 @@ OPERATIONS = st_.lists(
     st_.sampled_from(
         [
             *("send", "swipe", "left", "regenerate", "continue", "impersonate", "quiet"),
-            *("edit", "delete", "hide", "unhide", "note", "add"),
+            *("edit", "delete", "hide", "unhide", "note", "add", "inject"),
         ]
     ),
     max_size=8,
@@ -243,6 +243,7 @@ async def operate(made: st.Chat, operation: str) -> Turn | None:
         "continue": made.continue_reply,
         "impersonate": made.impersonate,
         "quiet": lambda: made.quiet("Sum up."),
+        "inject": lambda: made.run_command("/inject id=once ephemeral=true position=chat Rain."),
     }
     if operation in turns:
         return await turns[operation]()
@@ -266,6 +267,7 @@ BOOK = st.WorldBook.from_json(
 
 
 @given(OPERATIONS)
+@example(["inject", "send"])
 @settings(max_examples=25, deadline=None)
 def test_saving_and_loading_between_operations_changes_nothing(operations: list[str]) -> None:
     async def run(*, reload: bool) -> dict[str, object]:

@@ -45,6 +45,8 @@ class TurnRequest:
     """What a quiet turn asks; the name of a trigger or button."""
     empty: bool = False
     """True if the user has sent an empty message."""
+    commands: bool = False
+    """True if a message that begins with a slash is a command line."""
     element: str = ""
     """The id of the element whose click runs a trigger."""
     answers: Sequence[str] = ()
@@ -76,6 +78,7 @@ class TurnRequest:
             *([self.prompt] if self.prompt else []),
             *([[self.element, *self.answers]] if self.element or self.answers else []),
             *(["empty"] if self.empty else []),
+            *(["commands"] if self.commands else []),
         ]
         text = _ENCODER.encode(shown)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -292,6 +292,7 @@ class Turns:
             pending=opened.pending,
             prompt=request.prompt,
             empty=request.empty,
+            commands=request.commands,
             element=request.element,
             answers=request.answers,
             details=chat.details if chat is not None else {},

@@ -29,6 +29,7 @@ from tavernkit.server.adapters.turn import (
     TurnResult,
     ask_nobody,
     calling_line,
+    is_command,
     model_request,
     refuse_without_reply,
 )
@@ -222,7 +223,7 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
             await chat.click(given.prompt)
             return Turn(kind="send")
         case "normal" if sent:
-            return await chat.send(sent, speaker=speaker, commands=False)
+            return await chat.send(sent, speaker=speaker, commands=given.commands)
         case "normal" if given.empty:
             return await chat.send("", speaker=speaker)
         case "normal" if speaker is not None:
@@ -381,7 +382,7 @@ def _failure(error: Exception, given: TurnInput, chat: risu_ai.Chat) -> Exceptio
     lines = lines_of_chats.lines_of(chat.chat, given)
     failed_trigger = chat.error is not None and chat.error.code == TRIGGER_FAILED
     lost = failed_trigger and given.pending is not None and all(line.id != given.pending for line in lines)
-    if not lost and not (given.kind == "swipe" and given.quirks):
+    if not lost and not is_command(given) and not (given.kind == "swipe" and given.quirks):
         return error
     details = lines_of_chats.details_after(given, chat.chat, lines)
     return ChangedByFailure(error, lines=lines, details=details, variables=chat.variables.to_dict().get("local", {}))

@@ -11,7 +11,7 @@ from tavernkit._dataclass import replaced
 from tavernkit._turns import Exchange, Turn
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError
-from tavernkit.models import Request
+from tavernkit.models import Reply, Request
 from tavernkit.models._reply import join_replies
 from tavernkit.prompt._plan import Plan
 from tavernkit.server.adapters import silly_tavern_lines as lines_of_chats
@@ -22,6 +22,7 @@ from tavernkit.server.adapters.turn import (
     OUTSIDE_CHAT,
     Ask,
     BuiltPrompt,
+    ChangedByFailure,
     LineChange,
     PlanMade,
     Spoken,
@@ -30,6 +31,7 @@ from tavernkit.server.adapters.turn import (
     TurnResult,
     ask_nobody,
     calling_line,
+    is_command,
     refuse_without_reply,
     with_parts,
 )
@@ -40,10 +42,13 @@ from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
 from tavernkit.silly_tavern._conversation.chat_state import ChatState
+from tavernkit.silly_tavern._conversation.commands import is_known
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 from tavernkit.silly_tavern._conversation.renumbering import moved
 
 T = TypeVar("T")
+EPHEMERAL = "tavernkit_ephemeral_injects"
+"""The key in a chat of the injects that the next reply removes: SillyTavern does not store which ones they are."""
 _HIDDEN: JsonObject = {"is_user": True, "is_system": True, "mes": ""}
 """Stands for messages that do not matter for a change of another."""
 
@@ -101,8 +106,7 @@ class SillyTavernAdapter:
         await self._build_executor.run((given.cast.key, "change"), operate)
         native = chat.lines[at]
         line = replaced(before, content=str(native.get("mes") or ""), native=native)
-        details = {key: value for key, value in chat.metadata.items() if key != "variables"}
-        return line, moved(details, given.unread), chat.variables.to_dict().get("local", {})
+        return line, moved(_details_of(chat), given.unread), chat.variables.to_dict().get("local", {})
 
     async def build(self, given: TurnInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
@@ -130,7 +134,13 @@ class SillyTavernAdapter:
             turn = await _operate(chat, given)
         except (TavernKitError, ClientDisconnectedError) as error:
             if not host.exchanges:
-                raise
+                if not is_command(given):
+                    raise
+                # It is not kept as a message.
+                lines = [line for line in given.lines if line.id != given.pending]
+                raise ChangedByFailure(
+                    error, lines=lines, details=given.details, variables=given.local_variables
+                ) from error
             # Earlier replies are kept, and the round ends here.
             interrupted = str(error) or type(error).__name__
             turn = Turn(kind="send", exchanges=tuple(host.exchanges))
@@ -142,7 +152,8 @@ class SillyTavernAdapter:
         lines = list(given.lines)
         if pending_line(given) is not None and given.kind in ("normal", "continue"):
             lines.pop()
-        cut = unchanged(lines, in_group=given.cast.group is not None)
+        # Commands name lines by their numbers.
+        cut = 0 if is_command(given) else unchanged(lines, in_group=given.cast.group is not None)
         stored = numbered(lines[cut:])
         chat = self._chat(host, () if stored.copies else stored.lines, cut)
         if stored.copies:
@@ -174,6 +185,7 @@ class SillyTavernAdapter:
                 "chat_metadata": {**moved(given.details, -given.unread), **variables},
                 "lines": list(lines),
                 "global_variables": given.global_variables,
+                "ephemeral_injects": given.details.get(EPHEMERAL),
             }
         )
         return chat
@@ -209,6 +221,8 @@ async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
             raise ServiceError(422, "only RisuAI's characters have triggers and buttons", code="no_triggers")
         case "normal":
             sent = pending_line(given)
+            if sent is not None and is_command(given):
+                return await chat.run_command(sent.content)
             if sent is not None and typed_line(given) is not None:
                 return await chat.send(sent.content, speaker=_chosen_speaker(given))
             if sent is not None:
@@ -221,6 +235,13 @@ async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
 def _answers_tools(given: TurnInput) -> bool:
     """Return True if the chat ends with a message that only clients send, such as a tool result."""
     return bool(given.lines) and NEUTRAL in given.lines[-1].native
+
+
+def _unknown_command(given: TurnInput) -> list[str]:
+    sent = pending_line(given)
+    if sent is None or not is_command(given) or is_known(sent.content):
+        return []
+    return [f"the slash command {sent.content!r:.60} is not known: nothing was sent"]
 
 
 class _Host(TurnHost):
@@ -248,7 +269,8 @@ def _result(
     """Return everything that is stored together."""
     cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
     plan = last.plan if last is not None else None
-    calling = last is not None and bool(last.reply.tool_calls) and given.kind not in OUTSIDE_CHAT
+    outside = given.kind in OUTSIDE_CHAT or turn.kind in OUTSIDE_CHAT
+    calling = last is not None and bool(last.reply.tool_calls) and not outside
     before = len(chat.state.before)
     changed = lines_after(given.lines[before:], stored.after(chat.lines), pending_line(given))
     lines = [*given.lines[:before], *changed]
@@ -257,7 +279,7 @@ def _result(
         lines.append(calling_line(last.reply, said.content if said is not None else ""))
     spoken: list[Spoken] = []
     asked = _by_reply(turn.exchanges, chat)
-    if given.kind not in OUTSIDE_CHAT:
+    if not outside:
         answers = lines[len(lines) - len(asked) :] if asked else []
         continued = begun if turn.kind == "continue" else None
         spoken = [_spoken(each, line, given, continued) for each, line in zip(asked, answers, strict=True)]
@@ -269,7 +291,8 @@ def _result(
         for each, exchanges in zip(spoken, asked, strict=True)
         if exchanges[-1].reply.text.strip() and not each.reply.text.strip()
     ]
-    details = {key: value for key, value in chat.metadata.items() if key != "variables"}
+    if not asked and turn.text:  # the result of a command
+        spoken = [Spoken(speaker=cast.name, reply=Reply(text=turn.text, finish_reason="stop"), line_id=None)]
     return TurnResult(
         name=cast.name,
         spoken=spoken,
@@ -277,11 +300,18 @@ def _result(
         interrupted=interrupted,
         plan=plan,
         lines=lines,
-        details=moved(details, given.unread),
+        details=moved(_details_of(chat), given.unread),
         variables=chat.variables.to_dict(),
         warnings=tuple(plan.warnings) if plan is not None else (),
-        notes=[*host.notes, *emptied],
+        notes=[*host.notes, *_unknown_command(given), *emptied],
     )
+
+
+def _details_of(chat: st.Chat) -> JsonObject:
+    """Return the data of a chat besides lines and variables."""
+    found = {key: value for key, value in chat.metadata.items() if key not in ("variables", EPHEMERAL)}
+    ephemeral = sorted(chat.state.ephemeral_injects)
+    return {**found, EPHEMERAL: [*ephemeral]} if ephemeral else found
 
 
 def _by_reply(exchanges: Sequence[Exchange], chat: st.Chat) -> list[list[Exchange]]:

@@ -76,6 +76,8 @@ class TurnInput:
     """What a quiet turn asks; the name of a trigger or button."""
     empty: bool = False
     """True if the user has sent an empty message."""
+    commands: bool = False
+    """True if a message that begins with a slash is a command line."""
     element: str = ""
     """The id of the element whose click runs a trigger."""
     answers: Sequence[str] = ()
@@ -287,6 +289,12 @@ def calling_line(reply: Reply, text: str) -> ChatLine:
     """Return a reply with tool calls; ``text`` is its text."""
     line = neutral_line("assistant", text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
     return replaced(line, status=PARTIAL) if reply.interrupted else line
+
+
+def is_command(given: TurnInput) -> bool:
+    """Return True if the user has typed a command."""
+    sent = given.lines[-1] if given.lines else None
+    return given.commands and sent is not None and sent.id == given.pending and sent.content.lstrip().startswith("/")
 
 
 def refuse_without_reply(given: TurnInput, *kinds: TurnKind) -> None:

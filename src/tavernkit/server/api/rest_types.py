@@ -268,6 +268,8 @@ class MessageIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     content: Text | Annotated[list[ContentPart], Field(max_length=MAX_MESSAGES)]
+    commands: bool = False
+    """True if a text that begins with a slash is a command line, as in the programs: it is run, and not stored."""
     speaker: Text | None = Field(default=None, max_length=200)
     options: ModelOptions = Field(default_factory=dict)
     answers: Answers = Field(default_factory=list, max_length=MAX_ALERTS)

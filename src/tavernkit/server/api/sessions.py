@@ -175,7 +175,7 @@ async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut
     message = new_message(ChatMessageIn(role="user", content=given))
     if not message.content and not message.metadata:
         return await _turn(caller, session_id, body, "normal", empty=True)
-    return await _turn(caller, session_id, body, "normal", message)
+    return await _turn(caller, session_id, body, "normal", message, commands=body.commands)
 
 
 @router.post("/{session_id}/continue", response_model=TurnOut, responses=STREAMED)
@@ -291,9 +291,10 @@ async def _turn(
     *messages: NewMessage,
     prompt: str = "",
     empty: bool = False,
+    commands: bool = False,
 ) -> TurnOut | Response:
     wanted = await _wanted(caller, session_id, kind, body.answers, *messages, prompt=prompt)
-    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options), empty=empty)
+    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options), empty=empty, commands=commands)
     return await answer(caller.request, caller.service, wanted, stream=body.stream, explain=body.explain)
 
 

@@ -166,6 +166,8 @@ class ChatState:
             "branches": [*sorted(self.branches)],
             "round": self.round,
         }
+        if self.ephemeral_injects:
+            found["ephemeral_injects"] = [*sorted(self.ephemeral_injects)]
         if group is not None:
             found["muted"] = [*group.disabled_members]
         copied = thaw_object(found)
@@ -186,6 +188,8 @@ class ChatState:
             last_generation_type=str(saved.get("last_generation_type") or ""),
             persona_in_chat=str(saved.get("persona_in_chat") or ""),
         )
+        ephemeral = saved.get("ephemeral_injects")
+        self.ephemeral_injects = {str(key) for key in ephemeral} if is_list(ephemeral) else set()
         names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")
         self.branches = {str(name) for name in names} if is_list(names) else {self.chat_id}
         self.round = number if isinstance(number, int) else chat_lines.last_round(self.lines)

@@ -53,6 +53,12 @@ class _Call:
 _Command: TypeAlias = Callable[[_Call], Awaitable[str | Turn]]
 
 
+def is_known(text: str) -> bool:
+    """Return True if a text is a slash command that can be run."""
+    found = _COMMAND.match(trim(text))
+    return found is not None and found["name"].lower() in _COMMANDS
+
+
 async def run_command(chat: Chat, text: str) -> Turn:
     """Run one slash command; an unknown one is reported, and nothing is sent.
 
