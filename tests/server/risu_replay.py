@@ -137,10 +137,12 @@ class Replay:
             chat.setdefault("id", f"{self.name}-{number}")
         path = self.folder / f"{self.name}.bin"
         risu_ai.Save.from_json({"characters": self.raws, "username": "Ann"}).save(path)
-        before = {each["id"] for kind in ("characters", "groups", "sessions") for each in await self._listed(kind)}
+        for kind in _KINDS:  # those of the case before would be changed by an import of the same
+            for each in await self._listed(kind):
+                assert (await self.client.delete(f"/api/{kind}/{each['id']}")).is_success
         job = await finished(self.client, {"file": ("backup.bin", path.read_bytes())})
         assert job["status"] == "done", job
-        new = {kind: [each for each in await self._listed(kind) if each["id"] not in before] for kind in _KINDS}
+        new = {kind: await self._listed(kind) for kind in _KINDS}
         self._owners = {each["name"]: each["id"] for kind in ("characters", "groups") for each in new[kind]}
         self.owner = self._owners[self.raws[0]["name"]]
         for module in self.given["db"].get("modules", ()):
@@ -399,7 +401,7 @@ def _opened_before(raw: Any) -> Any:
     return raw
 
 
-_KINDS = ("characters", "groups", "sessions")
+_KINDS = ("sessions", "groups", "characters")
 _RISU_AI = "?platform=risu_ai"
 
 
