@@ -72,6 +72,8 @@ def _try_extra(name: str, wheel: Path) -> None:
 def _check_contents(wheel: Path, sdist: Path, version: str) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        described = archive.read(f"tavernkit-{version}.dist-info/METADATA").decode()
+    assert not re.search(r"""(\]\(|src(set)?=")(?!https?:)""", described), "a link that leads nowhere on other sites"
     assert {"tavernkit/py.typed", f"tavernkit-{version}.dist-info/licenses/LICENSE"} <= names, sorted(names)[:20]
     with tarfile.open(sdist) as archive:
         members = set(archive.getnames())
