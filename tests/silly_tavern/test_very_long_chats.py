@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from codecs import BOM_UTF8
 from pathlib import Path
 
@@ -108,11 +109,47 @@ def test_a_data_folder_builds_with_a_long_chat(tmp_path: Path) -> None:
 @given(
     st.lists(st.sampled_from(['{"mes": "é"}', '{"chat_metadata": {}}', "", "\r", '{"mes": "\U0001f600"}\r', "?"])),
     st.booleans(),
+    st.integers(1, 40),
 )
-def test_files_are_cut_as_texts_are(lines: list[str], marked: bool) -> None:
+def test_files_are_cut_in_the_same_place_however_they_are_read(lines: list[str], marked: bool, block: int) -> None:
     text = "\n".join(lines)
+    said: list[WarningLog] = [WarningLog() for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chat_file, "MAX_CHAT_LINES", 2)
+        expected = ChatFile.loads(text, warn=said[0])
+        patch.setattr(chat_file, "BLOCK", block)
         content = (BOM_UTF8 if marked else b"") + text.encode()
-        read, expected = ChatFile.load(content, warn=lambda _: None), ChatFile.loads(text, warn=lambda _: None)
+        read, end = ChatFile.load(content, warn=said[1]), ChatFile.load_end(content, warn=said[2])
+        header = ChatFile.load_end(content, header_only=True, warn=lambda _: None)
     assert (read.earlier, len(read), read.dumps()) == (expected.earlier, len(expected), expected.dumps())
+    assert [line.mes for line in end.messages] == [line.mes for line in read.messages]
+    assert said[0].messages == said[1].messages == said[2].messages
+    assert end.earlier == b""
+    assert end.header == read.header
+    assert header.messages == ()
+    if text.startswith('{"chat'):
+        assert header.header == read.header
+
+
+@pytest.mark.usefixtures("few")
+def test_bytes_that_are_not_text_are_reported_once_and_kept_in_lines_that_are_not_read(tmp_path: Path) -> None:
+    lines = [HEADER.encode(), *(b'{"name":"Ann","is_user":true,"mes":"\xff%d"}' % number for number in range(9))]
+    (tmp_path / "long.jsonl").write_bytes(b"\n".join(lines))
+    log = WarningLog()
+    chat = ChatFile.load(tmp_path / "long.jsonl", warn=log)
+    assert [line.mes for line in chat.messages] == [f"\ufffd{number}" for number in range(4, 9)]
+    assert "long.jsonl: bytes that are not UTF-8 were replaced by U+FFFD in 5 lines, the first is 6" in log.messages[1]
+    assert len(log.messages) == 2
+    chat.save(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes().split(b"\n")[1:5] == lines[1:5]
+
+
+def test_a_build_with_a_long_chat_needs_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_file, "MAX_CHAT_LINES", 100)
+    size = len(write(tmp_path / "long.jsonl", 300_000))
+    tracemalloc.start()
+    chat = ChatFile.load_end(tmp_path / "long.jsonl", warn=lambda _: None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert chat.messages[-1].mes == "m299999"
+    assert peak < size / 3

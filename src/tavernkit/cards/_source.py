@@ -162,9 +162,16 @@ def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
 
     Raises ``ConfigError`` if the file does not exist, ``FileFormatError`` if it cannot be read or is too large.
     """
+    with file_source(source, max_bytes, limit=limit).open() as stream:
+        return stream.read(max_bytes)
+
+
+def file_source(source: FileContent, max_bytes: int, *, limit: str) -> Source:
+    """Return a file to read in parts; see ``read_file()``."""
     require("source", source, FileContent, "a path or bytes")
     opened = BytesSource(source) if isinstance(source, bytes) else _path_source(source)
-    return read_all(opened, max_bytes, limit=limit, what=called(source))
+    _check_size(opened, max_bytes, limit=limit, what=called(source))
+    return opened
 
 
 def called(source: FileContent) -> str:
@@ -190,7 +197,11 @@ def file_type_of(source: FileContent, file_type: str) -> str:
 
 def read_all(source: Source, max_bytes: int, *, limit: str, what: str) -> bytes:
     """Read a whole source, if it is not larger than a limit."""
-    if source.size > max_bytes:
-        raise LimitExceededError(f"{what} has {source.size} bytes, more than {max_bytes}", limit=limit)
+    _check_size(source, max_bytes, limit=limit, what=what)
     with source.open() as stream:
         return stream.read(max_bytes)
+
+
+def _check_size(source: Source, max_bytes: int, *, limit: str, what: str) -> None:
+    if source.size > max_bytes:
+        raise LimitExceededError(f"{what} has {source.size} bytes, more than {max_bytes}", limit=limit)

@@ -115,13 +115,15 @@ class ChatState:
         header = ChatFile(
             metadata=ChatMetadata.from_json(self.metadata),
             header=freeze_object(self.file_header),
-            name=self.chat_id,
-            earlier=self.earlier,
         )
-        first = header.dumps().encode("utf-8", "surrogatepass")
+        first = header.first_line()
         known = self._known_lines() if look else self._known
         if self._file is None or self._file[:2] != (first, known.version):
-            self._file = first, known.version, b"\n".join([first, *known.written()])
+            self._file = (
+                first,
+                known.version,
+                b"\n".join([first, *([self.earlier] if self.earlier else []), *known.written()]),
+            )
         return self._file[2]
 
     @contextmanager

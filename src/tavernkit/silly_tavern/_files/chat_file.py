@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from os import PathLike
+from io import BytesIO
+from os import SEEK_END, PathLike
 from pathlib import Path
+from typing import BinaryIO
 
 from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
@@ -23,7 +26,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.cards._json_text import decode_text, dump_json, parse_json
-from tavernkit.cards._source import FileContent, called, read_file, stem
+from tavernkit.cards._source import FileContent, called, file_source, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt._message import Message
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
@@ -36,6 +39,9 @@ _SAYS = frozenset(
     }
 )
 """What a header may say about prompts; most say nothing."""
+
+BLOCK = 1 << 20
+"""How much of a file is read at once when its lines are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,7 @@ class ChatFile:
     """The first line of the file, as it was read."""
     name: str = ""
     """The file name without its extension; macros see it as the chat's id."""
-    earlier: str = field(default="", repr=False)
+    earlier: bytes = field(default=b"", repr=False)
 
     @classmethod
     @checked
@@ -145,14 +151,27 @@ class ChatFile:
             warn: Called with each warning.
             strict: Raise an error instead of warning.
         """
-        content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         report = refuse_warning if strict else warn
-        try:
-            parts = _decoded_parts(content)
-        except UnicodeDecodeError:
-            parts = _split_long(decode_text(content, report, what=called(source)))
-        del content  # save memory for very long files
-        return cls._of_parts(parts, stem(source), report)
+        with file_source(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES").open() as stream:
+            if json.detect_encoding(stream.read(4)).startswith("utf-8"):
+                return cls._read(stream, stem(source), called(source), report)
+            stream.seek(0)
+            text = decode_text(stream.read(), report, what=called(source))
+        return cls.loads(text, name=stem(source), warn=report)
+
+    @classmethod
+    def load_end(cls, source: FileContent, *, header_only: bool = False, warn: Warn) -> ChatFile:
+        """Read a chat for a build: of a very long one, the earlier lines are not kept, so it must not be saved.
+
+        Args:
+            source: The file: its path or its content.
+            header_only: Read no messages.
+            warn: Called with each warning.
+        """
+        with file_source(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES").open() as stream:
+            if json.detect_encoding(stream.read(4)).startswith("utf-8"):
+                return cls._read(stream, stem(source), called(source), warn, header_only=header_only, keep=False)
+        return cls.load(source, warn=warn)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
@@ -163,17 +182,31 @@ class ChatFile:
             name: What the chat is called.
             warn: Called with each warning.
         """
-        return cls._of_parts(_split_long(text), name, warn)
+        return cls._read(BytesIO(text.encode("utf-8", "surrogatepass")), name, "the text", warn)
 
     @classmethod
-    def _of_parts(cls, parts: tuple[str, str, str], name: str, warn: Warn) -> ChatFile:
+    def _read(
+        cls, stream: BinaryIO, name: str, file: str, warn: Warn, *, header_only: bool = False, keep: bool = True
+    ) -> ChatFile:
         where = f"chat {name!r}" if name else "chat"
-        head, earlier, rest = parts
-        if earlier:
-            warn(f"{where} is very long: only its last {MAX_CHAT_LINES:,} lines are read, {_lines(earlier):,} are not")
-        objects = [*_objects(head, where, warn), *_objects(rest, where, warn, start=_lines(head) + _lines(earlier))]
+        head, start, end = _split(stream, 0 if header_only else MAX_CHAT_LINES)
+        stream.seek(start)
+        skipped = 0 if header_only else _count_lines(stream, end - start)
+        stream.seek(start)
+        earlier = stream.read(end - 1 - start) if keep and skipped else b""
+        if skipped:
+            warn(f"{where} is very long: only its last {MAX_CHAT_LINES:,} lines are read, {skipped:,} are not")
+        stream.seek(end)
+        texts = _Texts()
+        objects = [
+            *_objects(texts.of(head), where, warn),
+            *_objects(texts.of(stream, len(head) + skipped), where, warn),
+        ]
+        if texts.damaged:
+            count, first = len(texts.damaged), texts.damaged[0]
+            warn(f"{file}: bytes that are not UTF-8 were replaced by U+FFFD in {count:,} lines, the first is {first}")
         header: Mapping[str, object] = EMPTY_OBJECT
-        if objects and "mes" not in objects[0]:
+        if objects and "mes" not in objects[0] and (head or not skipped):
             header, objects = objects[0], objects[1:]
         metadata = header.get("chat_metadata")
         return cls(
@@ -191,15 +224,23 @@ class ChatFile:
 
     def dumps(self) -> str:
         """Return the chat as text for a file."""
-        header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
-        header["chat_metadata"] = self.metadata.to_json()
-        messages = (dump_json(message.to_json()) for message in self.messages)
-        return "\n".join([dump_json(header), *([self.earlier] if self.earlier else []), *messages])
+        return self._content().decode("utf-8", "replace")
 
     @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chat to a file."""
-        Path(path).write_text(self.dumps(), encoding="utf-8")
+        Path(path).write_bytes(self._content())
+
+    def _content(self) -> bytes:
+        earlier = [self.earlier] if self.earlier else []
+        messages = (dump_json(message.to_json()).encode() for message in self.messages)
+        return b"\n".join([self.first_line(), *earlier, *messages])
+
+    def first_line(self) -> bytes:
+        """Return the first line of the file: the header."""
+        header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
+        header["chat_metadata"] = self.metadata.to_json()
+        return dump_json(header).encode()
 
     def with_messages(self, *messages: ChatMessage) -> ChatFile:
         """Return the chat with messages added at its end."""
@@ -216,47 +257,76 @@ class ChatFile:
         return len(self.messages)
 
 
-def _decoded_parts(content: bytes) -> tuple[str, str, str]:
-    """Decode a chat file in the parts that ``_split_long()`` makes, without a second copy of a very long text."""
-    if content.count(b"\n") <= MAX_CHAT_LINES:
-        return "", "", content.decode("utf-8-sig")
-    view, start, end = memoryview(content), content.find(b"\n") + 1, len(content)
-    head = str(view[: start - 1], "utf-8-sig")
-    while end > start and content[end - 1] in b"\r\n":
-        end -= 1
-    if '"mes"' in head:
-        head, start = "", 3 if content.startswith(BOM_UTF8) else 0
-    cut = end
-    for _ in range(MAX_CHAT_LINES):
-        cut = content.rfind(b"\n", start, cut)
-        if cut < 0:
-            return head, "", str(view[start:end], "utf-8")
-    return head, str(view[start:cut], "utf-8"), str(view[cut + 1 : end], "utf-8")
+def _split(stream: BinaryIO, wanted: int) -> tuple[list[bytes], int, int]:
+    """Split a file: return the header of a long one, and where the lines begin that are not read, and those that are.
+
+    Args:
+        stream: The file.
+        wanted: How many lines are read.
+    """
+    stream.seek(0)
+    start = len(BOM_UTF8) if stream.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+    found = _cut(stream, wanted)
+    stream.seek(start)
+    head = stream.readline()
+    if b'"mes"' in head:  # there is no header, so this is a message like the others
+        return [], start, max(found, start)
+    return ([head], stream.tell(), found) if found > stream.tell() else ([], start, start)
 
 
-def _split_long(text: str) -> tuple[str, str, str]:
-    """Split the text of a chat: the header, the lines beyond the limit, and those that are read."""
-    if text.count("\n") <= MAX_CHAT_LINES:
-        return "", "", text
-    head, _, lines = text.partition("\n")
-    lines = lines.rstrip("\r\n")
-    if '"mes"' in head:  # there is no header, so this is a message like the others
-        head, lines = "", f"{head}\n{lines}"
-    cut = len(lines)
-    for _ in range(MAX_CHAT_LINES):
-        cut = lines.rfind("\n", 0, cut)
-        if cut < 0:
-            return head, "", lines
-    return head, lines[:cut], lines[cut + 1 :]
+def _cut(stream: BinaryIO, wanted: int) -> int:
+    """Return where the last lines of a file begin; 0 if it has no more.
+
+    The file is read backwards in blocks: a very long one is never in memory as a whole.
+    """
+    at = stream.seek(0, SEEK_END)
+    blank = True
+    while at > 0:
+        start = max(at - BLOCK, 0)
+        stream.seek(start)
+        block = stream.read(at - start)
+        if blank:  # line ends after the last line
+            block = block.rstrip(b"\r\n")
+            blank = not block
+        count = block.count(b"\n")
+        if count >= wanted:
+            place = len(block)
+            for _ in range(wanted):
+                place = block.rfind(b"\n", 0, place)
+            return start + place + 1
+        wanted, at = wanted - count, start
+    return 0
 
 
-def _lines(text: str) -> int:
-    return text.count("\n") + 1 if text else 0
+def _count_lines(stream: BinaryIO, size: int) -> int:
+    """Count the lines in the next bytes of a file."""
+    blocks = (stream.read(min(BLOCK, size - at)) for at in range(0, size, BLOCK))
+    return sum(block.count(b"\n") for block in blocks)
 
 
-def _objects(text: str, where: str, warn: Warn, *, start: int = 0) -> Iterable[Mapping[str, object]]:
-    # Only a line feed ends a line: JSON may contain U+2028 and others, at which str.splitlines would split.
-    for number, line in enumerate(text.split("\n"), start=start + 1):
+class _Texts:
+    """Decodes lines. The numbers of lines that are not UTF-8 are in ``damaged``."""
+
+    def __init__(self) -> None:
+        self.damaged: list[int] = []
+
+    def of(self, lines: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield the number and the text of each line."""
+        for number, ended in enumerate(lines, start=start + 1):
+            line = ended.removesuffix(b"\n")
+            try:
+                yield number, line.decode("utf-8", "surrogatepass")
+            except UnicodeDecodeError:
+                self.damaged.append(number)
+                yield number, line.decode("utf-8", "replace")
+
+
+def _lines(text: bytes) -> int:
+    return text.count(b"\n") + 1 if text else 0
+
+
+def _objects(lines: Iterable[tuple[int, str]], where: str, warn: Warn) -> Iterator[Mapping[str, object]]:
+    for number, line in lines:
         if not line.strip():
             continue
         try:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
 from tavernkit.cards._character import Character, User
-from tavernkit.errors import TavernKitError, Warn
+from tavernkit.errors import FileFormatError, TavernKitError, Warn
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._context import TEXT_DIALECT
 from tavernkit.silly_tavern._conversation.greetings import greeted
 from tavernkit.silly_tavern._files.attached_files import FolderMedia, FolderTexts
 from tavernkit.silly_tavern._files.chat_file import ChatFile
-from tavernkit.silly_tavern._files.folder_files import AVATARS, FolderFiles
+from tavernkit.silly_tavern._files.folder_files import AVATARS, GROUP_CHATS, FolderFiles
 from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
@@ -82,15 +83,16 @@ class DataFolder(FolderFiles):
             chat: The chat's name.
             group: The group's id, for a chat of a group.
         """
-        return self._opened(character, chat, group).persona
+        return self._opened(character, chat, group, header_only=True).persona
 
-    def _opened(self, character: str | None, chat: str | None, group: str | None) -> _Opened:
+    def _opened(
+        self, character: str | None, chat: str | None, group: str | None, *, header_only: bool = False
+    ) -> _Opened:
         chosen = self.group(group) if group is not None else None
-        history: ChatFile | None = None
-        if chosen is not None:
-            history = self.group_chat(chat) if chat is not None else self._open_chat(chosen)
-        elif character is not None and chat is not None:
-            history = self.chat(character, chat)
+        path = self._path(character, chat, chosen)
+        history = ChatFile.load_end(path, header_only=header_only, warn=self._warn) if path is not None else None
+        if path is None and chosen is not None:
+            history = ChatFile()
         avatars, lock = self.avatars(), history.metadata.get("persona") if history is not None else None
         if isinstance(lock, str) and lock and lock not in avatars:
             self._warn(f"the chat's lock to the persona {lock} does not count: it has no file in {AVATARS}")
@@ -102,16 +104,20 @@ class DataFolder(FolderFiles):
         )
         return _Opened(chosen, history, persona)
 
-    def _open_chat(self, group: Group) -> ChatFile | None:
-        """Return the chat that a group has open; a new one, as in SillyTavern, if its file is not there."""
-        name = group.source.get("chat_id")
+    def _path(self, character: str | None, chat: str | None, group: Group | None) -> Path | None:
+        """Return the file of a chat. A group's open chat begins anew if its file is not there, as in SillyTavern."""
+        if group is None:
+            return self._chat_path(character, chat) if character is not None and chat is not None else None
+        name = chat if chat is not None else group.source.get("chat_id")
         if not isinstance(name, str) or not name:
             return None
         try:
-            return self.group_chat(name)
-        except (TavernKitError, OSError) as error:
+            return self._file(GROUP_CHATS, name, ".jsonl")
+        except FileFormatError as error:
+            if chat is not None:
+                raise
             self._warn(f"group {group.name or group.id!r}: its chat {name!r} begins anew: {error}")
-            return ChatFile(name=name)
+            return None
 
     def _inputs(self, character: str | None, chat: str | None, group: str | None) -> SillyTavernInputs:
         settings, opened = self.settings, self._opened(character, chat, group)

@@ -130,8 +130,11 @@ class FolderFiles:
             character: The name of the card's file, with or without its extension.
             name: The name of the chat's file, with or without ``.jsonl``.
         """
+        return ChatFile.load(self._chat_path(character, name), warn=self._warn)
+
+    def _chat_path(self, character: str, name: str) -> Path:
         path = _inside(self._chats_of(character), f"{name.removesuffix('.jsonl')}.jsonl")
-        return ChatFile.load(self._alike(path) or path, warn=self._warn)
+        return self._alike(path) or path
 
     def _chats_of(self, character: str) -> Path:
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
