@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -16,3 +16,8 @@ class Job:
     """
 
     file: Path
+    name: bytes = field(init=False, repr=False, compare=False)
+    """The file as a message names it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(self.file).encode())

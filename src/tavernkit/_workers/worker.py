@@ -129,7 +129,7 @@ class Worker:
         """
         seconds = min(seconds, limits.MAX_SECONDS)
         wall = max(seconds * limits.WALL_FACTOR, limits.LEAST_WALL_SECONDS)
-        name = str(job.file).encode()
+        name = job.name
         state = (process.FRESH if fresh else 0) | (process.KEPT if answer is not None else 0)
         header = process.REQUEST.pack(process.ASKED, len(name), seconds, wall + _MARGIN, state, len(payload))
         outer = self._deadline, self._nested

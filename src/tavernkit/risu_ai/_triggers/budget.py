@@ -24,9 +24,9 @@ class Budget:
         self._started = processor_clock()
         self._spent = 0.0
 
-    def step(self) -> None:
-        """Count one effect."""
-        self._steps -= 1
+    def step(self, count: int = 1) -> None:
+        """Count effects."""
+        self._steps -= count
         if self._steps < 0:
             raise TriggerLimitError(f"more than {self.limits.steps} effects in one run", limit="steps")
         if not self._steps % _STEPS_BETWEEN_LOOKS:

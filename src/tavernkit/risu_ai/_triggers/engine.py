@@ -360,7 +360,7 @@ def _result(run: Run, outcome: Outcome, error: TriggerError | None, *, keeps_tem
         variables=variables.changed(),
         removed_variables=variables.removed(),
         additions=additions,
-        tokens=sum(world.count_tokens(text) for text in texts if text),
+        tokens=sum([world.count_tokens(text) for text in texts if text]),
         stop_sending=ended and run.stop_sending,
         send_ai_prompt=ended and run.send_ai_prompt,
         display_data=run.display_data if ended else None,

@@ -73,6 +73,12 @@ LUA_REUSED_MEMORY = 16_000_000
 LUA_GRACE = 1.25
 """How many times its processor time a script may take before its process is killed."""
 
+LUA_SENT_VARIABLES = 32
+"""How many variables are sent with a call: those that the script has read lately."""
+
+MAX_SENT_VARIABLE = 1000
+"""Longer names and values are sent only when a script asks."""
+
 LUA_HOOK_INTERVAL = 100
 """Lua instructions between two checks of the budget."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import field
-from operator import is_
 from typing import TYPE_CHECKING, Final
 
 from tavernkit._dataclass import dataclass
@@ -211,10 +210,8 @@ class Run:
 
     def result_chat(self) -> RisuChat:
         """The run's chat."""
-        before = self.chat.messages
-        if len(before) == len(self.messages) and all(map(is_, before, self.messages)):
-            return self.chat
-        return dataclasses.replace(self.chat, messages=tuple(self.messages))
+        messages = tuple(self.messages)
+        return self.chat if messages == self.chat.messages else dataclasses.replace(self.chat, messages=messages)
 
     # The character
 
@@ -237,8 +234,9 @@ class Run:
 
     def prompt_additions(self) -> PromptAdditions:
         """What was added."""
-        elsewhere = {place: text for place, text in self.additions.items() if place not in LOCATIONS}
-        return PromptAdditions(*(self.additions.get(place, "") for place in LOCATIONS), elsewhere=elsewhere)
+        added = self.additions
+        elsewhere = {place: text for place, text in added.items() if place not in LOCATIONS}
+        return PromptAdditions(*[added.get(place, "") for place in LOCATIONS], elsewhere=elsewhere)
 
     # Other runs
 

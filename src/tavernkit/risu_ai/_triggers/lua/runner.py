@@ -91,7 +91,7 @@ class LuaRunner:
         with self._sandboxes.lock:
             sandbox, new = self._sandboxes.sandbox(mode, code)
             call = LuaCall(
-                world=world, sandbox=sandbox, mode=mode, key=self._sandboxes.new_key(mode), low_level=low_level, run=run
+                world=world, sandbox=sandbox, mode=mode, key=self._sandboxes.new_key(), low_level=low_level, run=run
             )
             if new:
                 self._load(sandbox, call)

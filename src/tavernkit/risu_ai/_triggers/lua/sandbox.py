@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import marshal
 import threading
@@ -28,12 +27,15 @@ from tavernkit.risu_ai._triggers.limits import (
     LUA_QUICK_SEARCH,
     LUA_REUSED_MEMORY,
     LUA_SANDBOXES,
+    LUA_SENT_VARIABLES,
     MAX_LUA_ARGUMENTS,
+    MAX_SENT_VARIABLE,
     REQUEST_WINDOW_MILLISECONDS,
     REQUESTS_PER_WINDOW,
 )
 from tavernkit.risu_ai._triggers.lua import character_functions, chat_functions, host_functions
 from tavernkit.risu_ai._triggers.lua.api import LuaFunctionEntry
+from tavernkit.risu_ai._triggers.lua.worker import READ, WRITE
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ OUT_OF_MEMORY = "it used more memory than it may"
 _SOURCES: Final = ("budget", "json", "libraries", "api", "patterns")
 _MAX_DISPLAY_KEYS = 1000
 _MAX_INTEGER = 2**63
+_PROBLEMS: Final = (TavernKitError, TriggerFailedError, RecursionError)
+"""What becomes an error of the script."""
 _read_json = json.JSONDecoder().raw_decode
 
 
@@ -114,6 +118,8 @@ class LuaSandbox:
         """Which worker process of the session has it; 0 if none does."""
         self._sandboxes = sandboxes
         self.number = number
+        self._read: dict[str, None] = {}
+        """The variables that the script has read lately."""
         self._crash: BaseException | None = None
 
     def load(self, call: LuaCall) -> None:
@@ -154,6 +160,7 @@ class LuaSandbox:
             "closed": self._sandboxes.take_closed(),
             "entry": entry,
             "texts": [whole_text(text) for text in texts],
+            "variables": self._variables(call),
             "instructions": limits.lua_instructions,
             "seconds": limits.lua_seconds,
             **settings,
@@ -163,12 +170,19 @@ class LuaSandbox:
         if crash is not None:
             raise crash
         self.memory = reply["memory"]
-        if "error" not in reply:
-            return reply["value"]
+        problem: str | None = None
+        try:
+            self._catch_up(call, reply)
+        except _PROBLEMS as error:
+            problem = str(error)
         stopped = reply.get("stopped")
-        if stopped is None:
-            raise TriggerFailedError(reply["error"] or "it raised an error without a message", kind="Error")
-        raise self._stopped(OUT_OF_MEMORY if stopped == "memory" else self._out_of_time(call))
+        if stopped is not None:
+            raise self._stopped(OUT_OF_MEMORY if stopped == "memory" else self._out_of_time(call))
+        if problem is None:
+            if "error" not in reply:
+                return reply["value"]
+            problem = str(reply["error"] or "it raised an error without a message")
+        raise TriggerFailedError(problem, kind="Error")
 
     def _reply(self, call: LuaCall, request: dict[str, object]) -> dict[str, Any]:
         budget, session = call.world.budget, self._sandboxes.session
@@ -204,8 +218,9 @@ class LuaSandbox:
         """Answer a script. Errors of the application are raised again when Lua has ended."""
         asked = _read_json(question.decode())[0]
         try:
+            self._catch_up(call, asked)
             answer = self._wanted(call, asked["wanted"]) if "wanted" in asked else self._dispatch(call, asked)
-        except (TavernKitError, TriggerFailedError, RecursionError) as error:
+        except _PROBLEMS as error:
             answer = {"problem": whole_text(str(error)) or "error"}
         except BaseException as error:  # noqa: BLE001  # see above
             self._crash = error
@@ -225,13 +240,39 @@ class LuaSandbox:
         return {"value": 0 if offset is None else int(offset.total_seconds())}
 
     def _dispatch(self, call: LuaCall, asked: dict[str, Any]) -> dict[str, object]:
-        entry = standard_functions()[asked["call"]]
-        call.world.budget.step()
-        values: list[Json] = asked["arguments"]
-        key = values.pop(0) if entry.keyed and values else None
-        if not call.allows(entry.access, key):
-            return {"denied": True}
-        return {"value": _for_lua(entry.function(call, values))}
+        name, values = asked["call"], asked["arguments"]
+        if name == READ and len(values) > 1 and isinstance(values[1], str):
+            self._remember_read(values[1])
+        return _called(call, name, values)
+
+    def _catch_up(self, call: LuaCall, message: dict[str, Any]) -> None:
+        """Do what the script has done with variables since its last message."""
+        if "reads" in message:
+            call.world.budget.step(max(int(message["reads"]), 0))
+        for values in message.get("writes", ()):
+            _called(call, WRITE, values)
+
+    def _remember_read(self, name: str) -> None:
+        """The variable is sent with the next call of the script."""
+        if len(name) <= MAX_SENT_VARIABLE:
+            self._read[name] = None
+            if len(self._read) > LUA_SENT_VARIABLES:
+                del self._read[next(iter(self._read))]
+
+    def _variables(self, call: LuaCall) -> dict[str, str]:
+        """Return the variables that the script is likely to read, if they are short."""
+        found = {name: call.get_variable(name) for name in self._read}
+        return {name: whole_text(value) for name, value in found.items() if len(value) <= MAX_SENT_VARIABLE}
+
+
+def _called(call: LuaCall, name: str, values: list[Json]) -> dict[str, object]:
+    """Call a function for a script, if its key allows that."""
+    entry = standard_functions()[name]
+    call.world.budget.step()
+    key = values.pop(0) if entry.keyed and values else None
+    if not call.allows(entry.access, key):
+        return {"denied": True}
+    return {"value": _for_lua(entry.function(call, values))}
 
 
 @cache
@@ -318,7 +359,7 @@ class LuaSandboxes:
     def free_memory(self, warn: Warn) -> None:
         """Close the least recently called sandboxes until the rest use little enough memory."""
         with self.lock:
-            used = sum(sandbox.memory for sandbox in self._sandboxes.values())
+            used = sum([sandbox.memory for sandbox in self._sandboxes.values()])
             if used > LUA_REUSED_MEMORY:
                 self.session.end_with_session()
             while used > LUA_KEPT_MEMORY and len(self._sandboxes) > 1:
@@ -332,9 +373,8 @@ class LuaSandboxes:
         closed, self._closed = self._closed, []
         return closed
 
-    def new_key(self, mode: str) -> str:
+    def new_key(self) -> str:
         """Return a key for one call. It only needs to be unique, because scripts are separated by their sandboxes."""
         with self.lock:
             self._key_count += 1
-            digest = hashlib.sha256(f"{self._key_count}:{mode}".encode("utf-8", "replace")).hexdigest()
-        return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
+            return f"{self._key_count:08x}-0000-4000-a000-000000000000"

@@ -3,6 +3,9 @@
 Replies and questions are JSON objects, because a process that runs scripts is not trusted; requests and answers are
 marshalled, which is faster. A sandbox is a Lua state with one script in it; it lives
 until it is closed or its process ends.
+
+Waiting for an answer takes longer than most handlers. So a request brings the variables that the script has read
+before, and writes of variables, which return nothing, wait for the next message to the host.
 """
 
 from __future__ import annotations
@@ -48,6 +51,18 @@ OUT_OF_MEMORY, OUT_OF_TIME = "memory", "time"
 _DENIED = b"denied"
 """The answer to a script if its key does not allow the function."""
 
+READ, WRITE = "getChatVar", "setChatVar"
+"""The functions for variables, which need no message of their own most of the time."""
+
+MAX_WAITING = 64
+"""How many writes may wait: those of a process that is ended are lost."""
+
+MAX_KEPT_TEXT = 4096
+"""Longer texts are written at once, and not kept for the next read."""
+
+MAX_KNOWN = 256
+"""How many variables are kept for the next read."""
+
 _TEXT_SHARE = 4
 """One text may take this part of a script's memory."""
 
@@ -74,33 +89,44 @@ class Handler:
         request = marshal.loads(payload)  # noqa: S302  # from our own process
         for closed in request["closed"]:
             self._states.pop(closed, None)
-        before, self._link.ask = self._link.ask, ask
+        before = self._link.ask
+        self._link.begin(ask, request["variables"])
         try:
             reply = self._answer(request)
         finally:
-            self._link.ask = before
+            self._link.begin(before, {})
         return _to_json(reply)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         number = request["sandbox"]
         if "sources" in request:
             self._states[number] = _LuaState(self._lupa, self._link, request)
-        state = self._states[number]
+        state, link = self._states[number], self._link
         try:
-            return {"value": state.run(request), "memory": state.memory_used}
+            return link.with_variables({"value": state.run(request), "memory": state.memory_used})
         except _UnreadableError as error:
-            return {"error": str(error), "memory": state.memory_used}
+            return link.with_variables({"error": str(error), "memory": state.memory_used})
         except (self._lupa.LuaError, MemoryError) as error:
-            message = _message(error)
-            if isinstance(error, MemoryError) or message == _NOT_ENOUGH_MEMORY or not state.has_room:
-                return {"error": message, "stopped": OUT_OF_MEMORY, "memory": 0}
-            if state.is_spent:
-                return {"error": message, "stopped": OUT_OF_TIME, "memory": 0}
-            return {"error": message, "memory": state.memory_used}
+            reply = link.with_variables({"error": _message(error), "memory": 0})
+            if isinstance(error, MemoryError) or reply["error"] == _NOT_ENOUGH_MEMORY or not state.has_room:
+                reply["stopped"] = OUT_OF_MEMORY
+            elif state.is_spent:
+                reply["stopped"] = OUT_OF_TIME
+            else:
+                reply["memory"] = state.memory_used
+            return reply
 
 
 def _to_json(value: object) -> bytes:
     return _encode(value).encode()
+
+
+def _may_wait(values: list[object]) -> bool:
+    """Return True if all are short."""
+    return all(
+        len(value) <= MAX_KEPT_TEXT if isinstance(value, str) else not isinstance(value, (list, dict))
+        for value in values
+    )
 
 
 def _message(error: Exception) -> str:
@@ -115,7 +141,24 @@ class _HostLink:
     def __init__(self, lupa: _Lupa) -> None:
         self._type_of = lupa.lua_type
         self._problem: bytes | None = None
+        self._known: dict[str, bytes] = {}
+        self._reads = 0
+        self._writes: list[list[object]] = []
         self.ask: Callable[[bytes], bytes] = bytes
+
+    def begin(self, ask: Callable[[bytes], bytes], variables: dict[str, str]) -> None:
+        """Set how the host is asked from now on, and variables as they are now."""
+        self.ask = ask
+        self._known = {name: value.encode() for name, value in variables.items()}
+        self._reads, self._writes = 0, []
+
+    def with_variables(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Add the writes that wait to a message, and how many reads needed none."""
+        if self._writes:
+            message["writes"], self._writes = self._writes, []
+        if self._reads:
+            message["reads"], self._reads = self._reads, 0
+        return message
 
     def call(self, name: bytes, *arguments: object) -> object:
         """Call a function of the host. No Python error may reach the script."""
@@ -124,11 +167,31 @@ class _HostLink:
         except _UnreadableError as error:
             self._problem = str(error).encode()
             return None
-        answer = self._answer({"call": name.decode(), "arguments": values})
+        function = name.decode()
+        variable = values[1] if function in (READ, WRITE) and len(values) > 1 else None
+        if not isinstance(variable, str):
+            variable = None
+            self._known.clear()  # the host may change any of them
+        elif function == READ and variable in self._known:
+            self._problem = None
+            self._reads += 1
+            return self._known[variable]
+        elif function == WRITE:
+            self._known.pop(variable, None)
+            if len(self._writes) < MAX_WAITING and _may_wait(values):
+                self._problem = None
+                self._writes.append(values)
+                return None
+        answer = self._answer(self.with_variables({"call": function, "arguments": values}))
         problem = answer.get("problem")
         self._problem = _DENIED if answer.get("denied") else None if problem is None else problem.encode()
         value = answer.get("value")
-        return value.encode() if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        text = value.encode()
+        if function == READ and variable is not None and len(text) <= MAX_KEPT_TEXT and len(self._known) < MAX_KNOWN:
+            self._known[variable] = text
+        return text
 
     def state(self) -> bytes | None:
         """Return the error of the last call."""
@@ -146,7 +209,7 @@ class _HostLink:
         """Return a random number."""
         return float(self._answer({"wanted": "draw"}).get("value") or 0)
 
-    def _answer(self, question: dict[str, object]) -> dict[str, Any]:
+    def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
         return marshal.loads(self.ask(_to_json(question)))  # noqa: S302  # from our own process
 
     def read(self, value: object) -> object:
