@@ -57,7 +57,6 @@ MISSING_OPERATIONS: Mapping[str, str] = {
 MISSING_FORMS: Mapping[str, str] = {
     "abort": "a client stops a reply by leaving",
     "retries": "upstreams have retries of their own, so that a failed request is sent once",
-    "all before": "messages are hidden one by one; allBefore also hides the greeting, which is no message",
     "clock": "the clock is the server's",
     "swipes of another chat": "swipes belong to their message; no request opens a chat, where RisuAI forgets them",
     "anthropic": "an upstream says which protocol its requests have",
@@ -89,8 +88,6 @@ def missing(case: Any) -> set[str]:
         found.add("swipes of another chat")
     for operation in given["operations"]:
         kind = operation["op"]
-        if kind == "disable" and operation["value"] == "allBefore":
-            found.add("all before")
         if kind in MISSING_OPERATIONS:
             found.add(kind)
         if kind == "set_db":
@@ -188,7 +185,9 @@ class Replay:
                 await self._swipe(1 if kind == "reroll" else -1, failed=failed)
                 return
             case "disable":
-                answer = await client.patch(await self._line(operation), json={"hidden": operation["value"]})
+                hidden = "all_before" if operation["value"] == "allBefore" else operation["value"]
+                answer = await client.patch(await self._line(operation), json={"hidden": hidden})
+                assert answer.json()["hidden"] == hidden
             case "set_global":
                 found = (await client.get(f"/api/variables{_RISU_AI}")).json()
                 changed = {**found, operation["name"]: operation["value"]}

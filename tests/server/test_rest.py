@@ -235,3 +235,14 @@ async def test_a_build_calls_no_model_and_changes_nothing(start: StartApp, platf
         assert (await client.post("/api/build", json=body)).status_code == 200
         after = (await client.get(f"/api/sessions/{made['id']}")).json()
         assert (after["version"], after["variables"]) == (made["version"], {})
+
+
+async def test_sillytavern_hides_messages_one_by_one(start: StartApp) -> None:
+    async with start(ScriptedModel("One.")) as client:
+        session = (await client.post("/api/sessions", json={"model": "aria"})).json()["id"]
+        path = f"/api/sessions/{session}/messages"
+        await client.post(path, json={"content": "Hi."})
+        last = (await client.get(path)).json()["data"][-1]["id"]
+        for hidden, status in (("all_before", 422), ("all", 422), (True, 200)):
+            answer = await client.patch(f"{path}/{last}", json={"hidden": hidden})
+            assert answer.status_code == status, answer.text

@@ -22,6 +22,8 @@ from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
 from tavernkit.server.swipes import swipes_of, with_first_swipe, with_swipe, with_text, without_swipe
 
+ALL_BEFORE = "allBefore"
+"""RisuAI's value of ``disabled`` for a message that is left out with everything before it."""
 COPIED_AT_ONCE = 1000
 """How many messages of a branch are copied at a time."""
 
@@ -51,7 +53,7 @@ async def change_message(
         rewrite: Applies the platform's rules to the change.
     """
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
-        _refuse_impossible(line, change)
+        _refuse_impossible(chat, line, change)
         changed, details, variables = await rewrite(connection, chat, line, change)
         changed = replace(changed, status=chats.COMPLETE)
         await chats.store_lines(connection, chat.id, [line], [changed])
@@ -123,7 +125,7 @@ async def _editing(
         yield connection, chat, await chats.get_line(connection, chat_id, message_id)
 
 
-def _refuse_impossible(line: ChatLine, change: LineChange) -> None:
+def _refuse_impossible(chat: ChatState, line: ChatLine, change: LineChange) -> None:
     found = swipes_of(line.native)
     swipes = len(found[0]) if found is not None else 0
     for swipe in (change.swipe, change.removed_swipe):
@@ -133,6 +135,9 @@ def _refuse_impossible(line: ChatLine, change: LineChange) -> None:
         raise ServiceError(422, "the only reply cannot be removed: remove the message", code="only_swipe")
     if change.hidden is not None and "metadata" in line.native:
         raise ServiceError(422, "calls of tools and their results cannot be hidden", code="not_hidden", param="hidden")
+    if change.hidden == "all_before" and chat.selection.platform != RISU_AI:
+        message = "SillyTavern hides messages one by one: only RisuAI's sessions have all_before"
+        raise ServiceError(422, message, code="not_hidden", param="hidden")
 
 
 def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> ChatLine:
@@ -151,7 +156,8 @@ def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> Chat
     if change.content is None and (found := swipes_of(native)) is not None:
         content = found[0][found[1]]
     if change.hidden is not None:
-        native = {**native, ("disabled" if chat.selection.platform == RISU_AI else "is_system"): change.hidden}
+        hidden = ALL_BEFORE if change.hidden == "all_before" else change.hidden
+        native = {**native, ("disabled" if chat.selection.platform == RISU_AI else "is_system"): hidden}
     is_reply = chat.selection.platform == RISU_AI and line.role == "assistant" and "metadata" not in native
     if change.content is not None and is_reply:
         # RisuAI's arrows bring back the reply as the model gave it.

@@ -27,6 +27,7 @@ NEUTRAL = "metadata"
 PARTS = "tavernkit_parts"
 """The key of a message's audio and files, in OpenAI's format."""
 
+Hidden: TypeAlias = bool | Literal["all_before"]
 OperationKind: TypeAlias = Literal["trigger", "button"]
 """Operations that ask for no reply: RisuAI's manual triggers, and buttons of its Lua scripts."""
 TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate", "quiet"] | OperationKind
@@ -53,8 +54,8 @@ class LineChange:
     swipe: int | None = None
     """The swipe to show."""
     removed_swipe: int | None = None
-    hidden: bool | None = None
-    """True if prompts leave the message out."""
+    hidden: Hidden | None = None
+    """True if prompts leave the message out; ``all_before``: and everything before it (RisuAI)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit._values import is_list, is_object, is_sequence
+from tavernkit.server.adapters.turn import Hidden
 from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions, is_given
+from tavernkit.server.chat_edits import ALL_BEFORE
 from tavernkit.server.limits import MAX_ALERTS, MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.models import Model
 from tavernkit.server.storage.chats import ChatLine, ChatState
@@ -213,8 +215,8 @@ class MessageOut(BaseModel):
     swipes: list[str] | None
     swipe: int | None
     name: str | None
-    hidden: bool = False
-    """True if prompts leave it out."""
+    hidden: Hidden = False
+    """True if prompts leave it out; ``all_before``: and everything before it."""
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     created_at: float
@@ -226,6 +228,7 @@ class MessageOut(BaseModel):
         metadata = line.native.get("metadata")
         metadata = metadata if is_object(metadata) else {}
         calls, call_id = metadata.get("tool_calls"), metadata.get("tool_call_id")
+        disabled = line.native.get("disabled")
         swipes, name = swipes_of(line.native), line.native.get("name") or line.native.get(RISU_SPEAKER)
         return cls(
             id=line.id,
@@ -235,7 +238,7 @@ class MessageOut(BaseModel):
             swipes=swipes[0] if swipes is not None else None,
             swipe=swipes[1] if swipes is not None else None,
             name=name if isinstance(name, str) else None,
-            hidden=bool(line.native.get("is_system") or line.native.get("disabled")),
+            hidden="all_before" if disabled == ALL_BEFORE else bool(line.native.get("is_system") or disabled),
             tool_calls=[call for call in calls if is_object(call)] if is_sequence(calls) else None,
             tool_call_id=call_id if isinstance(call_id, str) else None,
             created_at=line.created_at,
@@ -407,8 +410,8 @@ class MessagePatch(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     content: Text | None = None
-    hidden: bool | None = None
-    """True if prompts leave it out."""
+    hidden: Hidden | None = None
+    """True if prompts leave it out; ``all_before``: and everything before it, the greeting too (RisuAI)."""
 
 
 class SwipeIn(BaseModel):
