@@ -85,6 +85,22 @@ async def test_an_empty_body_is_an_error(start: StartApp) -> None:
         assert await stored(client) == ["user"]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        ("openai", {"choices": [{"message": {"content": ""}, "finish_reason": "stop"}]}),
+        ("anthropic", {"type": "message", "content": [], "stop_reason": "end_turn"}),
+        ("google", {"promptFeedback": {"blockReason": "SAFETY"}}),
+    ],
+)
+async def test_a_model_that_says_nothing_is_told_of(start: StartApp, dialect: str, body: Any) -> None:
+    async with serve_wire(Wire(body)) as server, start(**at(server, dialect=dialect)) as client:
+        answer = await client.post(CHAT, json=said(), headers=HEADERS)
+    reason = "content_filter" if dialect == "google" else "stop"
+    assert answer.status_code == 200
+    assert answer.json()["tavernkit"]["warnings"] == [f"the reply of 'main' is empty (finish reason: {reason})"]
+
+
 async def test_an_error_inside_200_is_retried_by_its_status(start: StartApp) -> None:
     busy = Wire({"error": {"message": "busy", "code": 503}}, headers={})
     async with serve_wire(busy, Wire(HELLO)) as server, start(**at(server, max_retries=1)) as client:

@@ -388,6 +388,11 @@ def build_error(error: TavernKitError) -> ServiceError:
 
 def _response(request: TurnRequest, opened: OpenTurn, result: TurnResult, left_out: Sequence[str]) -> JsonObject:
     reply = result.reply
+    empty = [
+        f"the reply of {each.upstream!r} is empty (finish reason: {each.reply.finish_reason})"
+        for each in opened.exchanged
+        if not (each.reply.text.strip() or each.reply.tool_calls or each.reply.interrupted)
+    ]
     return {
         "status": turns.PARTIAL if reply.interrupted else turns.DONE,
         "kind": request.kind,
@@ -405,7 +410,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TurnResult, left_o
         "session_id": opened.chat.id if opened.chat is not None else None,
         "message_id": result.reply_id if opened.chat is not None else None,
         "created": int(time.time()),
-        "warnings": [*opened.warnings, *result.notes, *left_out],
+        "warnings": [*opened.warnings, *result.notes, *left_out, *empty],
         **({"alerts": [*result.alerts]} if result.alerts else {}),
         **(_changes(opened.lines, result.lines) if request.kind in OPERATIONS else {}),
     }
