@@ -627,3 +627,15 @@ async def test_chats_of_risuai_come_once_and_those_of_the_same_name_are_others(c
         job = await finished(client, {"file": ("save.bin", (tmp_path / "save.bin").read_bytes())})
         imported = job["result"]["imported"]
         assert (imported.get("character", 0), imported.get("session", 0)) == counts
+
+
+async def test_another_chat_in_a_file_of_the_same_name_is_another_session(client: Client) -> None:
+    def chat(text: str) -> dict[str, Any]:
+        lines = ({"character_name": "Aria"}, {"name": "Ann", "is_user": True, "mes": text})
+        return {"file": ("chat.jsonl", "\n".join(json.dumps(each) for each in lines))}
+
+    for text, counts in (("One", [1, 0]), ("Two", [1, 0]), ("One", [0, 1]), ("Two", [0, 1])):
+        result = (await finished(client, chat(text)))["result"]
+        assert [result.get(key, {}).get("session", 0) for key in ("imported", "skipped")] == counts
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    assert sorted([await contents(client, each["id"]) for each in sessions]) == [["One"], ["Two"]]

@@ -321,7 +321,16 @@ async def _store_st_chat(
             return
         chat = await _new_chat(connection, progress, name, selection, details, variables)
     else:
-        chat = await _uploaded_chat(connection, progress, name, selection, details, variables, found.digest)
+        chat = await _uploaded_chat(
+            connection,
+            progress,
+            name,
+            selection,
+            details,
+            variables,
+            found.digest,
+            of_folder=found.origin is not None,
+        )
         if chat is None:
             return
     await _store_lines(connection, progress, chat, file.messages, silly_tavern_line)
@@ -480,16 +489,7 @@ async def _is_known(connection: AsyncConnection, progress: Progress, name: str, 
 
 
 def _external_id(progress: Progress, name: str, selection: Selection) -> str:
-    if progress.served:
-        return f"{progress.job_id}:{selection.group or selection.character}:{name}"[:MAX_ID_CHARACTERS]
-    # The same with every upload; chats of the same name are told apart by their order.
-    first = f"import:{selection.group or selection.character}:{name}"[: MAX_ID_CHARACTERS - 10]
-    number, found = 1, first
-    while progress.seen.setdefault(("session", found), "") == "taken":
-        number += 1
-        found = f"{first} ({number})"
-    progress.seen["session", found] = "taken"
-    return found
+    return f"{progress.job_id}:{selection.group or selection.character}:{name}"[:MAX_ID_CHARACTERS]
 
 
 async def _uploaded_chat(
@@ -500,13 +500,27 @@ async def _uploaded_chat(
     details: JsonObject,
     variables: Json,
     digest: str,
+    *,
+    of_folder: bool = False,
 ) -> NewChat | None:
-    """Return the session for an uploaded chat: a new one, or that of an earlier upload; None if it stays as it is."""
-    external_id = _external_id(progress, name, selection)
-    known = await chats.find_chat(connection, progress.owner, external_id, lock=True)
+    """Return the session for an uploaded chat: a new one, or that of an earlier upload; None if it stays as it is.
+
+    The names of a data folder's chats are unique, so one that has changed replaces its session. Others of the same
+    name are other chats.
+    """
+    first, number = f"import:{selection.group or selection.character}:{name}"[: MAX_ID_CHARACTERS - 10], 0
+    while True:
+        number += 1
+        external_id = first if number == 1 else f"{first} ({number})"
+        if ("session", external_id) in progress.seen:
+            continue
+        known = await chats.find_chat(connection, progress.owner, external_id, lock=True)
+        mark = FileMark.of(known, UPLOADED) if known is not None else None
+        if known is None or of_folder or (mark is not None and mark.digest == digest):
+            progress.seen["session", external_id] = name
+            break
     if known is None:
         return await _new_chat(connection, progress, name, selection, details, variables, external_id)
-    mark = FileMark.of(known, UPLOADED)
     if mark is not None and mark.digest != digest:
         if mark.version == known.version and not known.busy(time.time()):
             await chats.clear_chat(connection, known, details)
