@@ -258,16 +258,15 @@ class LRUCache(Generic[K, V]):
         """Store a value; the least recently used ones are dropped to make room."""
         weigh = self._weigh
         with self._lock:
-            if weigh is not None:
-                if key in self._items:
-                    self._weight -= weigh(key, self._items[key])
-                self._weight += weigh(key, value)
-            self._items[key] = value
-            self._items.move_to_end(key)
+            old = self._items.pop(key, None)
+            self._items[key] = value  # at the end
             if weigh is None:
                 if len(self._items) > self._max_size:
                     self._items.popitem(last=False)
                 return
+            if old is not None:
+                self._weight -= weigh(key, old)
+            self._weight += weigh(key, value)
             while self._weight > self._max_size:
                 self._weight -= weigh(*self._items.popitem(last=False))
 

@@ -35,10 +35,20 @@ class ScriptStretches:
             max_characters, lambda key, stretch: len(key[2]) + len(stretch.text) + _OVERHEAD
         )
 
-    def run(self, scripts: Hashable, count: int, text: str, run_script: RunScript, budget: ScriptBudget) -> str:
+    def run(
+        self,
+        scripts: Hashable,
+        count: int,
+        text: str,
+        run_script: RunScript,
+        budget: ScriptBudget,
+        *,
+        keep_all: bool = True,
+    ) -> str:
         """Run scripts in order, except those whose result for the text is cached.
 
-        ``scripts`` identifies their list; ``count`` is how many there are.
+        ``scripts`` identifies their list; ``count`` is how many there are. Without ``keep_all``, the caller keeps
+        results that do not depend on the context for any of them.
         """
         place = 0
         while place < count and not budget.spent:
@@ -46,7 +56,8 @@ class ScriptStretches:
             stretch, made = self._known.get(key), None
             if stretch is None:
                 stretch, made = _run_stretch(place, count, text, run_script)
-                self._known.put(key, stretch)
+                if keep_all or place or made is not None:
+                    self._known.put(key, stretch)
             text, place = stretch.text, stretch.end
             if place < count:
                 text = run_script(place, text)[0] if made is None else made

@@ -242,7 +242,8 @@ class JSRegex:
         if self._lacks_needs(subject):
             return ()
         text = engine_text(subject)
-        if timeout is None or self._guard.is_quick(text, timeout):
+        guard = self._guard
+        if timeout is None or guard.is_known_quick(text, timeout) or guard.is_quick(text, timeout):
             return self._engine.find_all(text)
         return self._find_guarded(self._engine, text, timeout, warn, everything=True)
 

@@ -115,6 +115,7 @@ class RegexScriptRunner:
             expanded,
             lambda place, given: call.run_telling(ready[place], given),
             call.budget,
+            keep_all=call.varied > 0,
         )
         result = ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
         if not call.budget.spent:
@@ -190,11 +191,17 @@ class _Call:
     emotions: list[str] = field(default_factory=list[str])
     emotion_changed: bool = False
     stored: dict[int, str] = field(default_factory=dict[int, str])
+    plain: str | None = None
+    """A text that expands to itself, most likely the next one as well."""
 
     def expand(self, text: str) -> str:
+        if text is self.plain:
+            return text
         # A history has thousands of texts, most of which expand to the same in every context: those need none.
         constant = self.engine.constant(text)
         if constant is not None:
+            if constant is text:
+                self.plain = text
             return constant
         self.varied += 1
         if self.expanding is None:
@@ -289,8 +296,8 @@ class _Call:
             if type(text) is not str and self.running is not None:
                 return replace_traced(regex, text, out, self.running.comment or self.running.pattern, self.give_up)
             made = regex.replace(text, out, warn=self.give_up)
-            # What grows with every script takes longer and longer.
-            self.budget.spend(max(len(made) - len(text), 0) // GROWTH_OF_A_RUN, self.tell)
+            if made is not text:  # what grows with every script takes longer and longer
+                self.budget.spend(max(len(made) - len(text), 0) // GROWTH_OF_A_RUN, self.tell)
             return made
         found = regex.search(text, start, warn=self.give_up)
         return text if found is None else found.replaced(out)
