@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.traced import plain
 from tavernkit._values import LRUCache
 
 _OVERHEAD = 256
@@ -22,6 +23,8 @@ class _Stretch:
 
     text: str
     end: int
+    finding: tuple[int, ...]
+    """The indices of those that found something; the others leave every copy of the text as it is."""
 
 
 class ScriptStretches:
@@ -65,12 +68,41 @@ class ScriptStretches:
         budget.end_text()
         return text
 
+    def run_traced(self, scripts: Hashable, count: int, text: str, run_script: RunScript, budget: ScriptBudget) -> str:
+        """Run scripts on a traced text in order, except those that are known to find nothing in its words.
+
+        Cached results are not used: they come from other sources.
+
+        Args:
+            scripts: Identifies their list.
+            count: How many there are.
+            text: The traced text.
+            run_script: Runs a script.
+            budget: What all texts of a build share.
+        """
+        place = 0
+        while place < count and not budget.spent:
+            stretch = self._known.get((scripts, place, plain(text)))
+            if stretch is not None:
+                for each in stretch.finding:
+                    text = run_script(each, text)[0]
+                place = stretch.end
+            if place < count:
+                text = run_script(place, text)[0]
+                place += 1
+        budget.end_text()
+        return text
+
 
 def _run_stretch(start: int, count: int, text: str, run_script: RunScript) -> tuple[_Stretch, str | None]:
     """Run scripts up to and including the first one whose result depends on the context."""
+    finding: list[int] = []
     for place in range(start, count):
         made, varies = run_script(place, text)
         if varies:
-            return _Stretch(text, place), made
+            return _Stretch(text, place, tuple(finding)), made
+        # Python has one object for each text of one character, also for a new one.
+        if made is not text or len(text) < 2:
+            finding.append(place)
         text = made
-    return _Stretch(text, count), None
+    return _Stretch(text, count, tuple(finding)), None

@@ -43,6 +43,9 @@ LONG_TEXT_CHARACTERS = 4096
 CACHED_SCRIPT_LISTS = 64
 """For how many lists of regex scripts a builder caches results."""
 
+CACHED_SCRIPT_TEXTS = 256
+"""How many expanded replacements of regex scripts a build caches."""
+
 CACHED_SCRIPT_CHARACTERS = 32_000_000
 """Total characters of texts whose regex script results a builder caches."""
 

@@ -254,7 +254,10 @@ class MacroEngine(Expander):
         budget = environment.budget
         if budget is not None and budget.spent:
             return refused(text, budget, send)
-        names = self._names(text, environment, overrides)
+        names = self._names(environment, overrides)
+        # A traced text may have traced names; what is kept for plain ones must not.
+        if names is not None and type(text) is str and (type(names[0]) is not str or type(names[1]) is not str):
+            names = None
         known = self._with_names(text, names) if names is not None else None
         if known is not None:
             expanded, work, produced = known
@@ -280,11 +283,16 @@ class MacroEngine(Expander):
             environment: The data that macros read.
             overrides: Values that replaced the environment's own.
         """
-        names = self._names(text, environment, overrides)
-        return names is not None and self._with_names(text, names) is not None
+        names = self._names(environment, overrides)
+        if names is None:
+            return False
+        if type(text) is str:
+            user, character = names
+            names = plain(user), plain(character)
+        return self._with_names(text, names) is not None
 
-    def _names(self, text: str, environment: MacroEnvironment, overrides: Overrides) -> tuple[str, str] | None:
-        """The names that a text is expanded with, if they may be all that its result depends on."""
+    def _names(self, environment: MacroEnvironment, overrides: Overrides) -> tuple[str, str] | None:
+        """The names that texts are expanded with, if they may be all that results depend on."""
         if self._preparing is not None or self._completing is not None:
             return None
         macros = overrides.macros
@@ -292,10 +300,7 @@ class MacroEngine(Expander):
             return None
         user, character = overrides.user_name, overrides.character_name
         user = environment.user_name if user is None else user
-        character = environment.character_name if character is None else character
-        # A traced text may have traced names; what is kept for plain ones must not.
-        plain_names = type(user) is str and type(character) is str
-        return (user, character) if plain_names or type(text) is not str else None
+        return user, environment.character_name if character is None else character
 
     def _with_names(self, text: str, names: tuple[str, str]) -> tuple[str, int, int] | None:
         if self._version != self.registry.version:

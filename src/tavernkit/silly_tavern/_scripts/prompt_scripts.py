@@ -10,7 +10,7 @@ from tavernkit._text.script_budget import ScriptBudget
 from tavernkit._text.script_stretches import ScriptStretches
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS
+from tavernkit.silly_tavern._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS, CACHED_SCRIPT_TEXTS
 from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts, run_script
 
@@ -45,6 +45,8 @@ class PromptScripts:
         self._chosen: dict[Hashable, tuple[Sequence[RegexScript], object]] = {}
         self._varied = 0
         self._names = macros.names
+        self._expanded: dict[str, str] = {}
+        """Texts of scripts that depend only on the names, expanded."""
 
     @classmethod
     def of(
@@ -103,12 +105,11 @@ class PromptScripts:
             made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
             return made, self.variations != before
 
-        if type(text) is not str:  # a traced text: cached results of equal texts have other sources
-            for place in range(len(scripts)):
-                text = run(place, text)[0]
-            self._budget.end_text()
+        if not text or not scripts:
             return text
-        return self._memory.stretches.run(same, len(scripts), text, run, self._budget) if text and scripts else text
+        stretches = self._memory.stretches
+        run_all = stretches.run if type(text) is str else stretches.run_traced
+        return run_all(same, len(scripts), text, run, self._budget)
 
     def _scripts_for(self, placement: RegexPlacement, depth: float | None) -> tuple[Sequence[RegexScript], object]:
         """Return the prompt-stage scripts for a text and their cache key; depths between two limits are equivalent."""
@@ -124,10 +125,16 @@ class PromptScripts:
 
     def _expand(self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None) -> str:
         macros = self._macros
+        usual = character is None and escape is None and macros.names == self._names
+        known = self._expanded.get(text) if usual and type(text) is str else None
+        if known is not None:
+            return known
         made = macros.in_script(text, character=character, escape=escape)
         if not macros.is_plain(text):
-            usual = character is None and escape is None and macros.names == self._names
-            self._varied += not (usual and macros.depends_on_names(text))
+            constant = usual and macros.depends_on_names(text)
+            self._varied += not constant
+            if constant and type(text) is str and len(self._expanded) < CACHED_SCRIPT_TEXTS:
+                self._expanded[text] = made
         return made
 
     def _tell(self, message: str) -> None:
