@@ -23,6 +23,7 @@ from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._text_completion import history_items
+from tavernkit.silly_tavern._token_counting.messages import TextCounter
 from tests.silly_tavern.scene import inputs, preset
 
 
@@ -102,6 +103,9 @@ def test_text_completion_writes_only_messages_that_it_tries(monkeypatch: pytest.
 
 def test_a_next_turn_of_text_completion_writes_only_messages_that_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
+    counted: list[str] = []
+    count = TextCounter.text
+    monkeypatch.setattr(TextCounter, "text", lambda self, text: (counted.append(text), count(self, text))[1])
     write = InstructFormatter.message
     monkeypatch.setattr(
         InstructFormatter,
@@ -112,7 +116,9 @@ def test_a_next_turn_of_text_completion_writes_only_messages_that_are_new(monkey
     history = [line(f"The lantern {number} burns.", number) for number in range(40)]
     first = builder.build(history=history, message="Go on.")
     written.clear()
+    counted.clear()
     second = builder.build(history=[*history, line("Reply.", 1)], message="And then?")
+    assert sum(text.count("lantern") == 1 for text in counted) == 1  # the first line is a new object in each build
     assert set(written) == {"The lantern 0 burns.", "Reply.", "And then?"}  # the first and the last are written apart
     old = {block.id: block for block in first.blocks}
     assert sum(old.get(block.id) is block for block in second.blocks) >= 38

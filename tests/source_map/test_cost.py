@@ -8,15 +8,19 @@ from types import FrameType
 
 import pytest
 
+from benchmarks import bench_st_build
 from benchmarks.bench_source_map import SCENARIOS, Turns, read_map
-from tavernkit.prompt import Plan
+from tavernkit._text.script_stretches import ScriptStretches
+from tavernkit.prompt import Plan, SourceMap
+from tavernkit.silly_tavern import Builder, RegexScripts
+from tavernkit.silly_tavern._scripts import regex_scripts
 
 TURNS = 3
 
 BUILT_AGAIN = 1.1
 """A map that needs a build makes about as many calls as that of its turn: both take about twice the time of a build."""
 
-KNOWN = 0.5
+KNOWN = 0.4
 """A map whose texts are known needs no build."""
 
 MOST = {
@@ -25,7 +29,9 @@ MOST = {
         KNOWN,
     ),
     **dict.fromkeys(("risu new message", "risu note"), KNOWN),
-    "chat scripts": 0.7,
+    **dict.fromkeys([f"chat {what}" for what in ("other lore", "variables", "hooks")], 1.0),
+    **dict.fromkeys([f"risu {what}" for what in ("other lore", "variables", "hooks")], 0.8),
+    "chat scripts": 0.6,
     "text scripts": 0.9,
 }
 """What is less than the build of a turn."""
@@ -65,4 +71,29 @@ def test_a_map_of_known_texts_is_quick_and_that_of_a_new_builder(name: str) -> N
     assert mapped < built * MOST.get(name, BUILT_AGAIN)
     known, fresh = plans[0].source_map(), turn(SCENARIOS[name](), TURNS + 1)().source_map()
     assert known.exact
+    assert [text.to_dict() for text in known.messages] == [text.to_dict() for text in fresh.messages]
+
+
+def test_a_late_map_runs_only_scripts_that_find_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts that are known to find nothing in a text are skipped, and the map is that of all scripts."""
+    ran: list[str] = []
+    replace = regex_scripts.replace_traced
+    monkeypatch.setattr(regex_scripts, "replace_traced", lambda *given: (ran.append(given[3]), replace(*given))[1])
+    maps: list[SourceMap] = []
+    counts: list[int] = []
+    for forgets in (False, True):
+        builder = Builder(
+            **bench_st_build.inputs(), regex_scripts=RegexScripts.from_settings({"regex": bench_st_build.SCRIPTS})
+        )
+        if forgets:
+            builder.services.scripts.stretches = ScriptStretches(1)  # every stretch weighs more
+        builder.build(message="And then?")
+        plan = builder.build(message="And now?")
+        ran.clear()
+        read_map(plan)
+        maps.append(plan.source_map())
+        counts.append(len(ran))
+    few, all_ = counts
+    assert 0 < few < all_ / 10
+    known, fresh = maps
     assert [text.to_dict() for text in known.messages] == [text.to_dict() for text in fresh.messages]

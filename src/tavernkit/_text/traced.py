@@ -135,18 +135,23 @@ class Traced(str):
         return _concatenated((other, self))
 
     def __getitem__(self, key: SupportsIndex | slice, /) -> str:
-        part = self.plain[key]
+        whole, pieces = self.plain, self.pieces
+        part = whole[key]
         if not part or not isinstance(key, slice):
             return part
-        start, end, step = key.indices(len(self))
-        if step != 1:
-            return part
-        if len(part) == len(self):
+        start: object = key.start
+        if key.step is not None or (start is not None and type(start) is not int):
+            start, _, step = key.indices(len(whole))
+            if step != 1:
+                return part
+        size = len(part)
+        if size == len(whole):
             return self
-        if len(self.pieces) == 1:
-            _, _, origin, offset, via = self.pieces[0]
-            return _made(part, ((0, end - start, origin, offset + start, via),))
-        return _made(part, _cut(self.pieces, start, end))
+        first = 0 if start is None else start if start >= 0 else max(start + len(whole), 0)
+        if len(pieces) == 1:
+            _, _, origin, offset, via = pieces[0]
+            return _made(part, ((0, size, origin, offset + first, via),))
+        return _made(part, _cut(pieces, first, first + size))
 
     def __str__(self) -> str:
         return self

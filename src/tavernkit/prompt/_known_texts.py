@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
@@ -49,10 +50,11 @@ class TurnInputs:
         """Return True if everything except the chat and the lore is the same."""
         if not _same(self.more, other.more):
             return False
-        for name in _names(type(self.context)):
-            mine, others = getattr(self.context, name), getattr(other.context, name)
+        names = _names(type(self.context))
+        read = attrgetter(*names)
+        for name, mine, others in zip(names, read(self.context), read(other.context), strict=True):
             # Settings that the application does not pass are made again for every build.
-            if not _same(mine, others) and not (name == "settings" and mine == others):
+            if mine is not others and not _same(mine, others) and not (name == "settings" and mine == others):
                 return False
         return True
 

@@ -25,7 +25,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._known_texts import Blocks, KnownText, all_texts
 from tavernkit.prompt._source_map import SourceMap
-from tavernkit.prompt._source_spans import MappedText, Span, TextSource
+from tavernkit.prompt._source_spans import MappedText, OpenSpan, Span, TextSource, finished_spans
 from tavernkit.prompt._steady_texts import SHORT_TEXT
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def has_words_of(texts: Iterable[str], lines: Sequence[str]) -> bool:
         lines: What the lines of the chat say.
     """
     unknown = [part for text in texts for part in unknown_parts(text, SHORT_TEXT)]
-    return any(part in line or (len(line) > SHORT_TEXT and line in part) for part in unknown for line in lines)
+    return any(True for part in unknown for line in lines if part in line or (line in part and len(line) > SHORT_TEXT))
 
 
 class TracedTexts:
@@ -359,56 +359,58 @@ def _spans_of(text: str) -> tuple[Span, ...]:
     if not isinstance(text, Traced):
         return (Span(0, len(text), "added"),) if text else ()
     if text.spans is None:
-        text.spans = tuple(_spans(text.pieces))
+        text.spans = _spans(text.pieces)
     return text.spans  # pyright: ignore[reportReturnType]  # set here only; that module knows no spans
 
 
 def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
     """Return the spans of joined texts; None if a change spans two of them."""
-    found: list[Span] = []
+    found: list[OpenSpan] = []
     at = 0
     last: Piece | None = None
     for text in parts:
         if not text:
             continue
-        pieces = pieces_of(text)
-        spans = _spans(pieces, at)
+        pieces = text.pieces if type(text) is Traced else pieces_of(text)
+        spans = _open_spans(pieces, at)
         if last is not None:
-            before, after = last[4], pieces[0][4]
+            first, before, after = pieces[0], last[4], pieces[0][4]
             if before is not None and after is not None and before.change is after.change:
                 return None
-            if follows(last, pieces[0]):
-                one, other = found.pop(), spans[0]
-                spans[0] = Span(one.start, other.end, one.kind, one.source, one.offset, one.name)
+            if last[2] is first[2] and follows(last, first):
+                found[-1].end = spans.pop(0).end
         found += spans
         last = pieces[-1]
         at += len(text)
-    return tuple(found)
+    return finished_spans(found)
 
 
-def _spans(pieces: Sequence[Piece], shift: int = 0) -> list[Span]:
+def _spans(pieces: Sequence[Piece], shift: int = 0) -> tuple[Span, ...]:
+    return finished_spans(_open_spans(pieces, shift))
+
+
+def _open_spans(pieces: Sequence[Piece], shift: int) -> list[OpenSpan]:
     """Return the spans of pieces; ``shift`` is where their text begins in a longer one."""
-    found: list[Span] = []
-    at, count = 0, len(pieces)
-    while at < count:
-        start, end, origin, offset, via = pieces[at]
-        at += 1
-        if via is not None:
-            change, first = via.change, at - 1
-            while at < count and (other := pieces[at][4]) is not None and other.change is change:
-                at += 1
-            found.append(_changed_span(change, pieces[first:at], shift))
-        elif origin is None:
-            found.append(Span(start + shift, end + shift, "added"))
-        elif origin.kind == "added":
-            found.append(Span(start + shift, end + shift, "added", None, 0, origin.name))
-        else:
-            source = origin.source
-            found.append(Span(start + shift, end + shift, "verbatim", source or _source(origin), offset))  # pyright: ignore[reportArgumentType]  # set below only
+    found = [
+        OpenSpan(start + shift, end + shift, "added", None, 0, "" if origin is None else origin.name)
+        if origin is None or origin.kind == "added"
+        else OpenSpan(start + shift, end + shift, "verbatim", origin.source or _source(origin), offset)
+        for start, end, origin, offset, _ in pieces
+    ]
+    end = len(pieces)
+    for first in range(end - 1, -1, -1):
+        via = pieces[first][4]
+        if via is None:
+            end = first
+            continue
+        before = pieces[first - 1][4] if first else None
+        if before is None or before.change is not via.change:
+            found[first:end] = [_changed_span(via.change, pieces[first:end], shift)]
+            end = first
     return found
 
 
-def _changed_span(change: Change, pieces: Sequence[Piece], shift: int) -> Span:
+def _changed_span(change: Change, pieces: Sequence[Piece], shift: int) -> OpenSpan:
     inner = _spans(
         [
             (start, end, origin, offset, via.before if via is not None else None)
@@ -416,10 +418,12 @@ def _changed_span(change: Change, pieces: Sequence[Piece], shift: int) -> Span:
         ],
         shift,
     )
-    if all(span.kind == "added" and not span.name for span in inner):
+    if not [span for span in inner if span.kind != "added" or span.name]:
         inner = ()
     start, end = pieces[0][0] + shift, pieces[-1][1] + shift
-    return Span(start, end, change.kind, name=plain(change.name), inner=tuple(inner), written=_spans_of(change.text))
+    made = OpenSpan(start, end, change.kind, None, 0, change.name if type(change.name) is str else plain(change.name))
+    made.inner, made.written = inner, _spans_of(change.text)
+    return made
 
 
 def _source(origin: Origin) -> TextSource:

@@ -119,7 +119,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             copies = self.services.traced
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
-            state.read_entry = entries
+            state.read_entry, state.reports = entries, False
             text = context.text_completion and not self._own_pipeline
             (TEXT_PIPELINE if text else self.pipeline).run(state)
             return finished_plan(state)
@@ -136,7 +136,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         known = known_texts.find(inputs, texts.steady) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
-            return TracedBuild(found[0], texts.of_block, unused, found[1])
+            return TracedBuild(found[0], texts.of_block, unused, texts.with_known_lines(found[1]))
         kept = texts.kept(built, plan, known) if steady else range(len(lines))
         slots = texts.known_slots(known)
         traced = run(kept, texts.changed, slots)
@@ -149,7 +149,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         ):
             if inputs is not None:
                 known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given())
-            return TracedBuild(traced, texts.of_block, unused, same)
+            return TracedBuild(traced, texts.of_block, unused, texts.with_known_lines(same))
         every = range(len(lines))
         if texts.forget_forms() or slots or len(kept) < len(lines):
             traced = run(every, texts.changed)

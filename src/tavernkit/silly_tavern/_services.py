@@ -32,7 +32,7 @@ from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
 from tavernkit.silly_tavern._scripts.prompt_scripts import ScriptMemory
-from tavernkit.silly_tavern._text_completion.segments import Segment
+from tavernkit.silly_tavern._text_completion.history_items import KnownItems
 from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, TextCounts, new_counter
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles, VocabularyInUse, load_vocabulary
 from tavernkit.silly_tavern._world_info.book import WorldBook
@@ -52,9 +52,9 @@ class Services:
         self.chats = ChatMemory()
         self.blocks: LRUCache[object, Block] = LRUCache(HISTORY_CACHE_BYTES, _size_of_block)
         self._messages: LRUCache[object, list[PlacedMessage]] = LRUCache(HISTORY_CACHE_BYTES, _size_of_messages)
-        self._histories: LRUCache[object, HistoryMemory[list[PlacedMessage]]] = LRUCache(HISTORY_MEMORIES)
-        self._segments: LRUCache[object, Segment] = LRUCache(HISTORY_CACHE_BYTES, _size_of_segment)
-        self._written: LRUCache[object, HistoryMemory[Segment]] = LRUCache(HISTORY_MEMORIES)
+        self._histories: LRUCache[object, HistoryMemory] = LRUCache(HISTORY_MEMORIES)
+        self.written: LRUCache[object, KnownItems] = LRUCache(HISTORY_CACHE_BYTES, _size_of_items)
+        """The messages that the last text prompt of each chat tried."""
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
         self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
         self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
@@ -67,6 +67,8 @@ class Services:
         """For source maps: the entries of books by their ids, with their numbers and keys."""
         self.dialogues: IdentityCache[Sequence[tuple[ExampleMessage, ...]]] = IdentityCache(TRACED_DIALOGUES)
         """For source maps: example dialogue that was read before."""
+        self.example_texts: IdentityCache[Sequence[str]] = IdentityCache(TRACED_DIALOGUES)
+        """For source maps: example dialogue of text completion, in blocks, and blocks as they are written."""
         self.traced = TracedCopies()
         """For source maps: inputs whose texts know their places."""
         self._lock = threading.Lock()
@@ -86,16 +88,10 @@ class Services:
                 self._counters[key] = new_counter(rule, files, warn)
             return self._counters[key]
 
-    def history_of(
-        self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool
-    ) -> HistoryMemory[list[PlacedMessage]]:
+    def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
         """Return the cached messages of chat lines with these names and this counter."""
         key = (counter, names_behavior, user_name, in_group)
         return self._histories.get_or_make(key, lambda: HistoryMemory(self._messages))
-
-    def written_by(self, rules: object) -> HistoryMemory[Segment]:
-        """Return the cached lines of text prompts that were written by these rules."""
-        return self._written.get_or_make(rules, lambda: HistoryMemory(self._segments))
 
     def vocabulary(
         self, name: str, files: TokenizerFiles | None, warn: Warn
@@ -105,7 +101,7 @@ class Services:
         with self._lock:
             if key not in self._vocabularies:
                 found = load_vocabulary(name, files, warn)
-                self._vocabularies[key] = found, TextCounts(found.count)
+                self._vocabularies[key] = found, TextCounts(found.count, by_word=found.by_word)
             return self._vocabularies[key]
 
     def embedded_book(self, character: Character) -> WorldBook | None:
@@ -124,8 +120,8 @@ def _size_of_block(_key: object, block: Block) -> int:
     return BYTES_OF_A_MESSAGE + len(block.content)
 
 
-def _size_of_segment(_key: object, segment: Segment) -> int:
-    return BYTES_OF_A_MESSAGE + len(segment.text)
+def _size_of_items(_key: object, items: KnownItems) -> int:
+    return BYTES_OF_A_MESSAGE * len(items)
 
 
 def _size_of_messages(_key: object, messages: list[PlacedMessage]) -> int:

@@ -72,6 +72,8 @@ class LineTexts:
         """Lines that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
         """Those that need not be built: they are blocks unchanged, or written as others are."""
+        self._known_numbers: dict[int, KnownLine] = {}
+        """Those that the last map had, by the numbers of their blocks in the plan."""
         self._as_text = plan.rendered is not None
         count = len(lines)
         # In a text prompt, the first message that is shown and the newest ones may be written in another way.
@@ -112,6 +114,7 @@ class LineTexts:
                 self._among += self._among > 0
             if line.whole or (line.form is not None and line.place in usual):
                 self.whole[key] = line
+                self._known_numbers[number] = line
             elif block.enabled and line.kind is not None and line.place in usual:
                 written.append((number, line))
             else:
@@ -178,6 +181,14 @@ class LineTexts:
         if index is None or index >= len(self.lines):
             return id(block) in self.whole
         return block.content == self.lines[index].mes
+
+    def with_known_lines(self, contents: Iterable[str]) -> list[str]:
+        """Return the texts of all blocks, with those lines traced that the last map had."""
+        found = list(contents)
+        for number, line in self._known_numbers.items():
+            if line.text:
+                found[number] = line.text
+        return found
 
     def of_block(self, block: Block) -> str:
         """Return the text of a block; for an unchanged line of the chat, with its place."""

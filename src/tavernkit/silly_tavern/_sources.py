@@ -81,7 +81,12 @@ def traced_context(
     preset = copies.of(context.preset, _preset)
     every = range(len(lines))
     hooked = context.hooks is not None and (known or len(kept) < len(lines))
-    traced = {index: _line(lines[index], index, chat) for index in (every if hooked else kept) if index in wanted}
+    traced = {
+        index: _line(lines[index], index, chat) for index in (every if hooked else kept) if index and index in wanted
+    }
+    first = copies.of_more(lines[0], _first_line, (chat,)) if lines and 0 in wanted else None
+    if first is not None:  # it is traced in every map, and others in few
+        traced[0] = first
 
     def inputs(kept: Sequence[int], known: Container[object]) -> dict[str, object]:
         log = ChatLog(
@@ -284,6 +289,10 @@ def _metadata(metadata: ChatMetadata, chat: str) -> ChatMetadata:
     if own:
         changes["source"] = {**metadata.source, **own}
     return twin(metadata, changes)
+
+
+def _first_line(line: ChatMessage, chat: str) -> ChatMessage:
+    return _line(line, 0, chat)
 
 
 def _line(line: ChatMessage, index: int, chat: str) -> ChatMessage:

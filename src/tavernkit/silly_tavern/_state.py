@@ -74,6 +74,8 @@ class TextDraft:
     """injection: the chat, newest first, with everything that is in it."""
     injected: list[int] = field(default_factory=list[int])
     """injection: positions in ``messages`` that the budget considers first."""
+    rules: tuple[object, ...] | None = None
+    """compilation: the key that ``items`` are kept by for the next turn; None if macros may write each differently."""
     items: HistoryItems | None = None
     """compilation: the messages as they are written, newest first."""
     reply: ReplyLine | None = None
@@ -161,6 +163,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self._text_counter: TextCounter | None = None
         self.counting_note = ""
         """How far token counts may be off."""
+        self.reports = True
+        """False in a build for a source map, of which only the texts are wanted."""
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify
@@ -30,10 +29,7 @@ def sanitized_name(name: str) -> str:
     return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
 
 
-_V = TypeVar("_V")
-
-
-class HistoryMemory(Generic[_V]):
+class HistoryMemory:
     """Messages made from chat lines without macros, tools and media, by one set of rules. They are never changed.
 
     Args:
@@ -42,14 +38,14 @@ class HistoryMemory(Generic[_V]):
 
     __slots__ = ("_shared",)
 
-    def __init__(self, shared: LRUCache[object, _V]) -> None:
+    def __init__(self, shared: LRUCache[object, list[PlacedMessage]]) -> None:
         self._shared = shared
 
-    def get(self, key: object) -> _V | None:
+    def get(self, key: object) -> list[PlacedMessage] | None:
         """Return the message made from a line."""
         return self._shared.get((self, key))
 
-    def put(self, key: object, made: _V) -> None:
+    def put(self, key: object, made: list[PlacedMessage]) -> None:
         """Remember the message made from a line.
 
         Args:
@@ -87,7 +83,7 @@ class HistoryConverter:
     resolve: Callable[[str], str] = str
     with_tools: bool = False
     """True if past tool calls are sent as such."""
-    memory: HistoryMemory[list[PlacedMessage]] | None = None
+    memory: HistoryMemory | None = None
     """Messages of earlier turns from builds with the same inputs."""
     leaves: Callable[[str], bool] = _never
     """Returns True for texts that ``expand`` does not change."""

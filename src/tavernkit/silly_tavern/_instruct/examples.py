@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import added
+from tavernkit._values import IdentityCache
 from tavernkit.silly_tavern._chat.card_fields import START, ExampleTurn, read_block
 from tavernkit.silly_tavern._instruct.template import InstructTemplate, replace_name
 
@@ -31,14 +32,23 @@ def format_examples(
     names: ExampleNames,
     heading: str,
     expand: Callable[[str], str],
+    known: IdentityCache[Sequence[str]] | None = None,
 ) -> list[list[str]]:
     """Write blocks (under ``<START>`` lines) as messages: for each block its pieces, including the heading.
 
     If no block has any speaker line, or examples are not formatted, each block is one piece under the heading.
+
+    Args:
+        blocks: The blocks.
+        template: The instruct template.
+        names: The names of the chat.
+        heading: What is written instead of ``<START>``.
+        expand: Expands macros of a sequence.
+        known: Traced blocks that were written before.
     """
     if not template.skip_examples:
         sequences = _Sequences(template, names, expand)
-        written = [sequences.write_block(block, heading) for block in blocks]
+        written = [sequences.write_block(block, heading, known) for block in blocks]
         if any(written):
             return written
     return [[_under(block, heading)] for block in blocks]
@@ -66,7 +76,17 @@ class _Sequences:
         prefix, suffix = (replace_name(expand(text), name) for text in (prefix, suffix))
         return prefix, suffix or self._template.separator
 
-    def write_block(self, block: str, heading: str) -> list[str]:
+    def write_block(self, block: str, heading: str, known: IdentityCache[Sequence[str]] | None) -> list[str]:
+        if known is None or type(block) is str or self._names.in_group:
+            pieces: Sequence[str] | None = self._pieces(block)
+        else:  # only traced texts are the same objects in the next turn
+            key = block, self._template, *self._user, *self._bot, self._names.user, self._names.character
+            pieces = known.get(*key)
+            if pieces is None:
+                pieces = known.put(self._pieces(block), *key)
+        return [heading, *pieces] if pieces and heading else [*pieces]
+
+    def _pieces(self, block: str) -> list[str]:
         names = self._names
         turns = read_block(
             block,
@@ -74,8 +94,7 @@ class _Sequences:
             character_name=names.character,
             group_names=names.members if names.in_group else (),
         )
-        pieces = [self._write(turn) for turn in turns]
-        return [heading, *pieces] if pieces and heading else pieces
+        return [self._write(turn) for turn in turns]
 
     def _write(self, turn: ExampleTurn) -> str:
         names, behavior = self._names, self._template.names_behavior

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim, trim_end, trim_start
-from tavernkit._text.traced import added, join
+from tavernkit._text.traced import added, join, plain
 from tavernkit.silly_tavern._instruct.template import NOBODY, InstructTemplate, replace_name
 
 ANY, FIRST, LAST = 0, 1, 2
@@ -80,8 +80,15 @@ class InstructFormatter:
             return template.input_sequence, template.input_suffix
         return template.system_sequence, template.system_suffix
 
-    def message(self, line: Line, place: int = ANY, *, constant: bool = False) -> Written:
-        """Write a message of the chat. Its own text is not expanded, nor are sequences that are ``constant``."""
+    def message(self, line: Line, place: int = ANY, *, constant: bool = False, untraced: bool = False) -> Written:
+        """Write a message of the chat. Its own text is not expanded, nor are sequences that are ``constant``.
+
+        Args:
+            line: The message.
+            place: Where it is.
+            constant: Its sequences contain no macros.
+            untraced: No source map asks for it.
+        """
         template, separator = self.template, self.template.separator
         prefix, suffix = self._sequences(line, place)
         if template.macro and not constant:
@@ -93,7 +100,10 @@ class InstructFormatter:
             body = (*name, line.text, suffix)
             text = join("", (prefix, separator, *body) if prefix and any(body) else (prefix, *body))
             return Written(text, len(text) - len(suffix))
-        name = line.name + added(": ", "names_behavior") if line.name and self._shows_name(line) else ""
+        if untraced:
+            prefix, suffix = plain(prefix), plain(suffix)
+        between = ": " if untraced else added(": ", "names_behavior")
+        name = line.name + between if line.name and self._shows_name(line) else ""
         body = name + line.text + suffix
         text = prefix + separator + body if prefix and body else prefix or body
         return Written(text, len(text) - len(suffix))

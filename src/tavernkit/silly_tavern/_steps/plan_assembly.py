@@ -211,10 +211,11 @@ def _plan_chat(state: SillyTavernState) -> None:
         chat_messages_sent=sum([block.role in ("user", "assistant") for block in state.blocks]),
         macro_memory=state.memory,
     )
-    _expand_for_inspector(state)
+    if state.reports:
+        _expand_for_inspector(state)
 
 
-def _memory(state: SillyTavernState) -> HistoryMemory[list[PlacedMessage]] | None:
+def _memory(state: SillyTavernState) -> HistoryMemory | None:
     """Return cached messages of earlier turns with the same names and counter."""
     context = state.context
     if context.token_estimator is not None:  # it may count differently each time

@@ -123,7 +123,8 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
     state.examples = state.read_examples(state, state.card.examples, template)
     _search_vectors(state)
     _register_note(state, user_messages)
-    report_unused(state, with_tools=with_tools)
+    if state.reports:
+        report_unused(state, with_tools=with_tools)
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
 
 

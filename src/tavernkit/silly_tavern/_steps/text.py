@@ -138,7 +138,14 @@ class TextTrimmingStep(Step[SillyTavernState, NoConfig]):
 def read_example_texts(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
     """Read example dialogue into blocks of text."""
     heading = START_LINE if state.context.active_instruct.enabled else example_heading(state)
-    return [replace(template, text=block) for block in split_examples(text, heading)]
+    known = state.services.example_texts
+    # Only traced texts are the same objects in the next turn.
+    blocks = None if type(text) is str else known.get(text, heading)
+    if blocks is None:
+        blocks = split_examples(text, heading)
+        if type(text) is not str:
+            known.put(blocks, text, heading)
+    return [replace(template, text=block) for block in blocks]
 
 
 def example_heading(state: SillyTavernState) -> str:
@@ -176,7 +183,7 @@ def write_entries(state: SillyTavernState) -> None:
 
 
 def _examples(state: SillyTavernState) -> list[Segment]:
-    context, formatter = state.context, state.draft.formatter
+    context, formatter, known = state.context, state.draft.formatter, state.services.example_texts
     texts = [block.text for block in state.examples]
     written = [[text] for text in texts]
     if formatter is not None and texts:
@@ -188,7 +195,7 @@ def _examples(state: SillyTavernState) -> list[Segment]:
             written_user=context.user_name,
             written_character=context.character_name,
         )
-        written = format_examples(texts, formatter.template, names, example_heading(state), formatter.expand)
+        written = format_examples(texts, formatter.template, names, example_heading(state), formatter.expand, known)
     segments: list[Segment] = []
     for number, (block, pieces) in enumerate(zip(state.examples, written, strict=True)):
         segments += [Segment(text, _origin(block, number, piece)) for piece, text in enumerate(pieces)]

@@ -84,6 +84,8 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
         if state.plan is None or state.assembled is None:
             return
         if state.context.strategy in (REFERENCE, CACHE):
+            if not state.reports:
+                return
             report = _reference_report(state, state.assembled)
             state.plan = state.plan.replace(trim_report=report)
             state.trim_report = report

@@ -10,7 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import LazySequence
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern._chat_completion.assembly import HistoryCut
-from tavernkit.silly_tavern._text_completion.history_items import HistoryItem, entries_of
+from tavernkit.silly_tavern._text_completion.history_items import HistoryItem, HistoryItems, entries_of, is_user
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage, frozen_message
 from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern._text_completion.segments import Segment, text_of
@@ -23,8 +23,10 @@ class TextLayout:
 
     story: Sequence[Segment]
     examples: Sequence[Segment]
-    items: Sequence[HistoryItem]
+    items: HistoryItems
     injected: Sequence[int]
+    inserted: int
+    """How many of them are not lines of the chat."""
     reply: ReplyLine
     alignment: Segment | None
     start: Segment | None
@@ -51,6 +53,8 @@ class AssembledText:
     left_out: Sequence[HistoryItem] = ()
     left_out_entries: Sequence[ChatEntry | None] = ()
     """The messages of items that are left out."""
+    left_out_inserted: Sequence[TextMessage] = ()
+    """Those of them that are not lines of the chat."""
     left_out_examples: list[Segment] = field(default_factory=list[Segment])
     cut: int | None = None
     """With a ``HistoryCut``, the number of the first chat line that is in the prompt."""
@@ -74,7 +78,10 @@ class _Assembly:
         self.layout = layout
         self.limit = limit
         self.counter = counter
-        self.items = layout.items
+        self.items: Sequence[HistoryItem] = layout.items
+        self.first = 0
+        """The place of the newest item that may be left out."""
+        self.inserted = layout.inserted
         self.injected = list(layout.injected)
         self.result = AssembledText(layout.story, layout.start)
         self.kept: set[int] = set()
@@ -86,28 +93,42 @@ class _Assembly:
             result.examples = list(layout.examples)
         continued: list[HistoryItem] = []
         if layout.continuing and len(self.items) > 1:
-            continued, self.items = [self.items[0]], self.items[1:]
+            continued = [self.items[0]]
             result.continued = continued[0].segments
-            self.injected = [place - 1 for place in self.injected if place > 0]
+            self.first = 1
         if layout.history_cut is None or not self.keep_from_cut(layout.history_cut):
             self.fill_history()
         kept = [self.items[place] for place in sorted(self.kept, reverse=True)]
         result.history = [item.segments for item in kept]
+        if kept:  # the reply line is added to it
+            result.history[-1] = list(kept[-1].segments)
         result.sent = [*kept, *continued]
         self.align()
         if not layout.pin_examples:
             self.fill_examples()
         self.finish()
         self.leave_out()
-        sent = (item.entry for item in kept)
-        result.frozen = [entry.frozen for entry in sent if isinstance(entry, TextMessage) and entry.frozen is not None]
+        sent = [item.entry for item in kept if type(item.entry) is TextMessage]
+        result.frozen = [entry.frozen for entry in sent if entry.frozen is not None]
         return result
 
     def leave_out(self) -> None:
-        items, entries = self.items, entries_of(self.items)
-        left = [place for place in range(len(items)) if place not in self.kept]
-        self.result.left_out = LazySequence(len(left), lambda at: items[left[at]])
-        self.result.left_out_entries = [entries[place] for place in left]
+        """Report what is left out. Of a long chat that is most of it, so nothing here looks at each message."""
+        items, entries, kept, result = self.items, entries_of(self.items), self.kept, self.result
+        if entries[0] is None:  # an empty chat has nothing to lose
+            return
+        oldest = max(kept, default=self.first - 1)
+        between = [place for place in range(self.first, oldest) if place not in kept]
+        count = len(between) + len(items) - oldest - 1
+
+        def place(number: int) -> int:
+            return between[number] if number < len(between) else oldest + 1 + number - len(between)
+
+        result.left_out = LazySequence(count, lambda number: items[place(number)])
+        result.left_out_entries = LazySequence(count, lambda number: entries[place(number)])
+        placed = [type(entries[place]) is TextMessage for place in (*range(self.first), *kept)]
+        if sum(placed) < self.inserted:
+            result.left_out_inserted = [each for each in result.left_out_entries if type(each) is TextMessage]
 
     def count(self, history: str = "") -> int:
         """Return the tokens of everything except the history."""
@@ -119,12 +140,12 @@ class _Assembly:
     def fill_history(self) -> None:
         """Add injections first, then the rest from the newest on; the first that does not fit ends its part."""
         used = self.count()
-        reserved = [place for place in self.injected if place < len(self.items)]
-        first = frozenset(reserved)
-        others = (place for place in range(len(self.items)) if place not in first)
+        reserved = [place for place in self.injected if self.first <= place < len(self.items)]
+        known = frozenset(reserved)
+        others = (place for place in range(self.first, len(self.items)) if place not in known)
         for places in (reserved, others):
             for place in places:
-                used += self.counter.text(self.items[place].text)
+                used += self.items[place].tokens(self.counter)
                 if used >= self.limit:
                     break
                 self.kept.add(place)
@@ -135,25 +156,31 @@ class _Assembly:
 
         if not self.layout.pin_examples:
             how = replace(how, examples=sum(self.counter.text(segment.text) for segment in self.layout.examples))
-        cut = cut_text(self.items, self.injected, self.limit, self.count(), self.counter.text, how)
+        items = self.items[self.first :]
+        injected = [place - self.first for place in self.injected if place >= self.first]
+        cut = cut_text(items, injected, self.limit, self.count(), self.counter.text, how)
         if cut is None:
             return False
         self.result.cut = cut.line
-        again = [self.items[cut.newest].beside(frozen_message(line, self.layout.names)) for line in reversed(cut.again)]
-        self.items = [*self.items[: cut.newest], *again, *self.items[cut.newest :]]
+        write = self.layout.items.writer.item
+        again = [write(frozen_message(line, self.layout.names)) for line in reversed(cut.again)]
+        self.items, self.first = [*items[: cut.newest], *again, *items[cut.newest :]], 0
+        self.inserted += len(again)
         self.kept = {place if place < cut.newest else place + len(again) for place in cut.kept}
         self.kept.update(range(cut.newest, cut.newest + len(again)))
         return True
 
     def align(self) -> None:
         alignment = self.layout.alignment
-        oldest = max(self.kept, default=0)
-        if alignment is not None and not self.items[oldest].is_user:
+        if alignment is None:
+            return
+        oldest = max(self.kept, default=self.first)
+        if not is_user(entries_of(self.items)[oldest]):
             self.result.history.insert(0, [alignment])
             self.aligned = True
 
     def fill_examples(self) -> None:
-        used = self.count("".join(text_of(item) for item in self.result.history))
+        used = self.count("".join(segment.text for item in self.result.history for segment in item))
         if self.layout.history_cut is not None:
             # They are before the history, so they must not come back when a cut makes room.
             whole = used + sum(self.counter.text(segment.text) for segment in self.layout.examples)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tavernkit._text.traced import is_tracing
 from tavernkit.prompt._context import TAIL
 from tavernkit.silly_tavern._caching.text_placing import insert_frozen_messages, move_behind_chat, role_names
-from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._instruct.formatting import FIRST, Line
 from tavernkit.silly_tavern._provenance import source
 from tavernkit.silly_tavern._state import SillyTavernState
@@ -52,8 +51,11 @@ def write_chat(state: SillyTavernState) -> None:
     """Write the messages, and the line before the reply."""
     context, draft, turn = state.context, state.draft, state.turn
     kind = context.prompt_type
-    writer = HistoryWriter(draft.formatter, context.character_name, _memory(state))
-    draft.items = history_items(draft.messages, writer, generation_type=kind)
+    constant = draft.formatter is None or draft.formatter.is_constant(state.macros.is_plain)
+    draft.rules = _rules(state) if constant and not is_tracing() else None
+    writer = HistoryWriter(draft.formatter, context.character_name, constant)
+    known = state.services.written.get(draft.rules) if draft.rules is not None else None
+    draft.items = history_items(draft.messages, writer, generation_type=kind, known=known or {})
     draft.reply = ReplyLine(
         generation_type=kind,
         user_name=context.user_name,
@@ -69,16 +71,12 @@ def write_chat(state: SillyTavernState) -> None:
     )
 
 
-def _memory(state: SillyTavernState) -> HistoryMemory[Segment] | None:
-    """Return the lines that earlier turns wrote by the same rules, unless macros may write each line differently."""
-    formatter, character_name = state.draft.formatter, state.context.character_name
-    if is_tracing():
-        return None
-    if formatter is None:
-        return state.services.written_by((character_name,))
-    if not formatter.is_constant(state.macros.is_plain):
-        return None
-    return state.services.written_by((character_name, *formatter.rules))
+def _rules(state: SillyTavernState) -> tuple[object, ...]:
+    """Return the key of a chat and of what its messages are written by."""
+    formatter, chat = state.draft.formatter, state.turn.chat
+    # The first line may be a new object in every build.
+    key = (id(chat[1]) if len(chat) > 1 else None, state.context.character_name)
+    return key if formatter is None else (*key, *formatter.rules)
 
 
 def expand_late_texts(state: SillyTavernState) -> None:

@@ -3,51 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import overload
+from typing import TypeAlias, overload
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
-from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._instruct.formatting import ANY, FIRST, LAST, InstructFormatter, Line
 from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage, chat_message
 from tavernkit.silly_tavern._text_completion.segments import Segment
+from tavernkit.silly_tavern._token_counting.messages import TextCounter
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryWriter:
-    """Writes messages with instruct sequences, or (without ``formatter``) as lines with names."""
+    """Writes messages with instruct sequences, or (without ``formatter``) as lines with names.
+
+    ``constant`` is True if equal messages between the first and the last one are always written alike. Lines that a
+    source map does not ask for are left plain.
+    """
 
     formatter: InstructFormatter | None
     character_name: str
-    memory: HistoryMemory[Segment] | None = None
-    """Lines of earlier turns, written by the same rules, if these contain no macros."""
+    constant: bool = False
 
-    def line(self, message: CoreMessage) -> Segment:
-        """Return a stored message between the first and the last one, as written for the last turn if possible."""
-        memory, line, text = self.memory, message.line, message.text
-        if memory is None or type(text) is not str:
-            return self._segment(message)
-        key = (message.index, line.name, line.is_user, line.narrator, bool(line.force_avatar), text)
-        known = memory.get(key)
-        if known is None:
-            known = self._segment(message)
-            if len(text) <= LONG_TEXT_CHARACTERS:
-                memory.put(key, known)
-        return known
+    def item(self, entry: ChatEntry | None, place: int = ANY, *, unfinished: bool = False) -> HistoryItem:
+        """Write an entry of the chat; None is that of an empty chat."""
+        if entry is None:
+            return HistoryItem(None, [])
+        constant = plain = False
+        if isinstance(entry, CoreMessage):
+            constant, plain = self.constant and place == ANY, bool(entry.text) and type(entry.text) is str
+            entry_message = chat_message(entry)
+        else:
+            entry_message = entry
+        text = self._write(entry_message, place, unfinished=unfinished, constant=constant, untraced=plain)
+        kept = constant and plain and len(entry_message.text) <= LONG_TEXT_CHARACTERS
+        return HistoryItem(entry, [Segment(text, entry_message.origin)], constant=kept)
 
-    def _segment(self, message: CoreMessage) -> Segment:
-        made = chat_message(message)
-        return Segment(self.write(made, constant=self.memory is not None), made.origin)
-
-    def write(self, message: TextMessage, place: int = ANY, *, unfinished: bool = False, constant: bool = False) -> str:
-        """Write a message; an ``unfinished`` one ends with its text, ``constant`` sequences contain no macros."""
+    def _write(self, message: TextMessage, place: int, *, unfinished: bool, constant: bool, untraced: bool) -> str:
+        """Write a message; an ``unfinished`` one ends with its text."""
         if self.formatter is None:
             return self._line(message, unfinished=unfinished)
         name = message.name if message.is_user else message.name or self.character_name
         line = Line(name, message.text, message.is_user, message.narrator, message.forced_avatar)
-        written = self.formatter.message(line, place, constant=constant)
+        written = self.formatter.message(line, place, constant=constant, untraced=untraced)
         return written.unfinished if unfinished else written.text
 
     def _line(self, message: TextMessage, *, unfinished: bool) -> str:
@@ -58,67 +58,46 @@ class HistoryWriter:
 
 
 class HistoryItem:
-    """One message of the history, written on demand: most messages of a long chat are never needed."""
+    """One message of the history, as written.
 
-    __slots__ = ("_place", "_segments", "_unfinished", "_writer", "entry")
+    Nothing changes it: if it is ``constant``, it is used in later turns.
+    """
 
-    def __init__(
-        self, entry: ChatEntry | None, writer: HistoryWriter, place: int = ANY, *, unfinished: bool = False
-    ) -> None:
+    __slots__ = ("_counted", "constant", "entry", "segments", "text")
+
+    def __init__(self, entry: ChatEntry | None, segments: list[Segment], *, constant: bool = False) -> None:
         self.entry = entry
-        self._writer = writer
-        self._place = place
-        self._unfinished = unfinished
-        self._segments: list[Segment] | None = None
+        """Its message; the only item of an empty chat has none, and no segment."""
+        self.segments = segments
+        self.text = segments[0].text if segments else ""
+        self.constant = constant
+        self._counted: tuple[object, int] = (None, 0)
 
-    def beside(self, entry: ChatEntry) -> HistoryItem:
-        """Return an item for another message, written the same way."""
-        return HistoryItem(entry, self._writer)
+    def tokens(self, counter: TextCounter) -> int:
+        """Return the tokens of its text, which are kept for other builds with the same tokenizer."""
+        by, tokens = self._counted
+        if by is not counter.count:
+            tokens = counter.text(self.text)
+            self._counted = counter.count, tokens
+        return tokens
 
-    @property
-    def is_user(self) -> bool:
-        """True if it counts as the user's."""
-        return self.entry is not None and _is_user(self.entry)
 
-    @property
-    def message(self) -> TextMessage | None:
-        """Its message; the only item of an empty chat has none."""
-        return chat_message(self.entry) if isinstance(self.entry, CoreMessage) else self.entry
-
-    @property
-    def segments(self) -> list[Segment]:
-        """Its segments; the reply line is added to the newest item."""
-        if self._segments is None:
-            self._segments = []
-            message = self.entry
-            if isinstance(message, CoreMessage):
-                if self._place == ANY and not self._unfinished:
-                    self._segments.append(self._writer.line(message))
-                    return self._segments
-                message = chat_message(message)
-            if message is not None:
-                text = self._writer.write(message, self._place, unfinished=self._unfinished)
-                self._segments.append(Segment(text, message.origin))
-        return self._segments
-
-    @property
-    def text(self) -> str:
-        """Its text."""
-        segments = self.segments
-        return segments[0].text if len(segments) == 1 else join("", [segment.text for segment in segments])
+KnownItems: TypeAlias = Mapping[int, HistoryItem]
+"""Items by the identities of their messages, which they keep alive."""
 
 
 class HistoryItems(Sequence[HistoryItem]):
-    """The items of a chat, newest first. Each is made when it is asked for: most of a long chat never is.
+    """The items of a chat, newest first. Each is written when it is asked for: most of a long chat never is.
 
     Args:
         entries: The messages.
         writer: Writes them.
         places: The places in the chat of those that are written in another way there.
         unfinished: The newest one ends with its text.
+        known: Items of an earlier build by the same rules, by the identities of their messages.
     """
 
-    __slots__ = ("_places", "_unfinished", "_writer", "entries", "made")
+    __slots__ = ("_known", "_places", "_unfinished", "entries", "made", "writer")
 
     def __init__(
         self,
@@ -127,12 +106,15 @@ class HistoryItems(Sequence[HistoryItem]):
         places: Mapping[int, int],
         *,
         unfinished: bool,
+        known: KnownItems,
     ) -> None:
         self.entries = entries
+        self.writer = writer
         self.made: dict[int, HistoryItem] = {}
-        self._writer = writer
+        """The items that were asked for, by the identities of their messages."""
         self._places = places
         self._unfinished = unfinished
+        self._known = known
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -148,31 +130,47 @@ class HistoryItems(Sequence[HistoryItem]):
         return self._item(index if index >= 0 else index + len(self.entries))
 
     def _item(self, place: int) -> HistoryItem:
-        item = self.made.get(place)
+        entry = self.entries[place]
+        item = self.made.get(id(entry))
         if item is None:
-            where, unfinished = self._places.get(place, ANY), self._unfinished and place == 0
-            item = self.made[place] = HistoryItem(self.entries[place], self._writer, where, unfinished=unfinished)
+            where = self._places.get(place, ANY)
+            item = self._known.get(id(entry))
+            if item is None or item.entry is not entry or where != ANY or not item.constant:
+                item = self.writer.item(entry, where, unfinished=self._unfinished and place == 0)
+            self.made[id(entry)] = item
         return item
 
 
-def history_items(newest_first: Sequence[ChatEntry], writer: HistoryWriter, *, generation_type: str) -> HistoryItems:
-    """The items of a chat, newest first; an empty chat has one without text."""
+def history_items(
+    newest_first: Sequence[ChatEntry], writer: HistoryWriter, *, generation_type: str, known: KnownItems
+) -> HistoryItems:
+    """The items of a chat, newest first; an empty chat has one without text.
+
+    Args:
+        newest_first: The messages.
+        writer: Writes them.
+        generation_type: The type of generation.
+        known: Items of an earlier build by the same rules.
+    """
     if not newest_first:
-        return HistoryItems((None,), writer, {}, unfinished=False)
+        return HistoryItems((None,), writer, {}, unfinished=False, known={})
     continuing = generation_type == "continue"
     newest_user = -1
     if generation_type != "impersonate":
-        newest_user = next((index for index, entry in enumerate(newest_first) if _is_user(entry)), -1)
+        newest_user = next((index for index, entry in enumerate(newest_first) if is_user(entry)), -1)
     places = {len(newest_first) - 1: FIRST, newest_user: LAST}
     if continuing:
         places[0] = LAST
-    return HistoryItems(newest_first, writer, places, unfinished=continuing)
+    return HistoryItems(newest_first, writer, places, unfinished=continuing, known=known)
 
 
 def entries_of(items: Sequence[HistoryItem]) -> Sequence[ChatEntry | None]:
-    """Return the messages of items, without making them."""
+    """Return the messages of items, without writing them."""
     return items.entries if isinstance(items, HistoryItems) else [item.entry for item in items]
 
 
-def _is_user(entry: ChatEntry) -> bool:
+def is_user(entry: ChatEntry | None) -> bool:
+    """Return True if an entry counts as the user's."""
+    if entry is None:
+        return False
     return entry.line.is_user if isinstance(entry, CoreMessage) else entry.is_user

@@ -44,6 +44,9 @@ def plan_text(state: SillyTavernState) -> None:
     context, draft, counter = state.context, state.draft, state.text_counter
     assembled = assemble(_layout(state), draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf, counter)
     state.assembled_text = assembled
+    if draft.rules is not None and draft.items is not None:
+        # A copy: whoever reads the report later writes messages that were left out.
+        state.services.written.put(draft.rules, dict(draft.items.made))
     guidance = draft.guidance
     segments = _finished(state, assembled, guidance.positive if guidance.in_use else "")
     negative = text_of(_finished(state, assembled, guidance.negative)) if guidance.in_use else ""
@@ -134,9 +137,10 @@ def _text_settings(state: SillyTavernState) -> FrozenObject:
 
 def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
     """Return how many messages of the chat are in the prompt, without injections."""
-    injected, sent = set(state.draft.injected), {id(item) for item in assembled.sent}
-    made = {} if state.draft.items is None else state.draft.items.made
-    count = sum([place not in injected and id(item) in sent for place, item in made.items()])
+    draft, sent = state.draft, {id(item) for item in assembled.sent}
+    injected = {id(draft.messages[place]) for place in draft.injected}
+    made = {} if draft.items is None else draft.items.made
+    count = sum([key not in injected and id(item) in sent for key, item in made.items()])
     return count - len(assembled.frozen)
 
 
@@ -161,6 +165,7 @@ def _layout(state: SillyTavernState) -> TextLayout:
         examples=draft.examples,
         items=draft.items,
         injected=draft.injected,
+        inserted=len(draft.messages) - len(state.core),
         reply=draft.reply,
         alignment=draft.alignment,
         start=draft.start,
@@ -175,11 +180,11 @@ def _layout(state: SillyTavernState) -> TextLayout:
 def _finished(state: SillyTavernState, assembled: AssembledText, guidance: str) -> list[Segment]:
     """Add a guidance prompt and the start of the reply, then remove what SillyTavern never sends."""
     draft, context = state.draft, state.context
-    history = [list(item) for item in assembled.history]
+    bias = state.turn.bias if draft.formatter is None and context.prompt_type != "impersonate" else ""
+    history = [list(item) for item in assembled.history] if guidance or bias else assembled.history
     if guidance and history:
         _guide(history, guidance, 0 if context.volatile == TAIL else draft.guidance.depth)
-    bias = state.turn.bias
-    if bias and history and draft.formatter is None and context.prompt_type != "impersonate":
+    if bias and history:
         _add_word(history[-1], trim_start(bias), BIAS)
     whole = AssembledText(
         assembled.story, assembled.start, assembled.examples, history=history, continued=assembled.continued

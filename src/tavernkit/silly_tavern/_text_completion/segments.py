@@ -45,14 +45,15 @@ def text_of(segments: Iterable[Segment]) -> str:
 
 def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[Segment]:
     """Remove carriage returns and, if configured, collapse newlines, also across segments."""
+    plain = [each if "\r" not in each.text else Segment(each.text.replace("\r", ""), each.origin) for each in segments]
+    if not collapse_newlines:
+        return [segment for segment in plain if segment.text]
     found: list[Segment] = []
     ends_line = False
-    for segment in segments:
-        text = segment.text.replace("\r", "")
-        if collapse_newlines:
-            text = substitute(_NEWLINES, "\n", text)
-            if ends_line:
-                text = text.removeprefix("\n")
+    for segment in plain:
+        text = substitute(_NEWLINES, "\n", segment.text)
+        if ends_line:
+            text = text.removeprefix("\n")
         if text:
             ends_line = text.endswith("\n")
             found.append(segment if text == segment.text else Segment(text, segment.origin))

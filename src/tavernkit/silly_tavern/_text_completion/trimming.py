@@ -14,7 +14,6 @@ from tavernkit.silly_tavern._chat_completion.prompt_collection import CHAT_HISTO
 from tavernkit.silly_tavern._provenance import title_of
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._text_completion.assembly import AssembledText
-from tavernkit.silly_tavern._text_completion.messages import TextMessage
 from tavernkit.silly_tavern._text_completion.plan import TextPlan
 from tavernkit.silly_tavern._token_counting.messages import CountingEstimator, TextCounter
 
@@ -25,6 +24,8 @@ def trim_text(state: SillyTavernState) -> None:
     if not isinstance(plan, TextPlan) or assembled is None:
         return
     if state.context.strategy in (REFERENCE, CACHE):
+        if not state.reports:
+            return
         report = _report(state, plan, assembled)
         state.trim_report, state.plan = report, plan.replace(trim_report=report)
         _tell(state, assembled)
@@ -72,13 +73,15 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
     lost = assembled.left_out_entries
     if assembled.cut is not None:
         reason = f"older than message #{assembled.cut}, where the history was cut so that prompts begin alike"
-    between = [entry for entry in lost if type(entry) is TextMessage]
+    between = assembled.left_out_inserted
     for message in between:
         state.omit(Omission("injection", message.origin.id, reason, title_of(message.origin.source)))
     injected = [message for message in between if message.frozen is None]
-    chat = [entry for entry in lost if type(entry) is CoreMessage]
+    chat = [entry for entry in lost if type(entry) is CoreMessage] if between else lost
     if chat:
-        newest, oldest = f"{CHAT_HISTORY}-{chat[0].index}", f"{CHAT_HISTORY}-{chat[-1].index}"
+        newest, oldest = (
+            f"{CHAT_HISTORY}-{entry.index}" for entry in (chat[0], chat[-1]) if type(entry) is CoreMessage
+        )
         span = newest if len(chat) == 1 else f"{oldest} to {newest}"
         state.omit(Omission("history", span, reason, f"{len(chat)} messages"))
     if assembled.cut is not None:
@@ -91,17 +94,15 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
     if not assembled.history and not assembled.continued:
         state.warn("the prompt has no room for the chat: all messages and the reply line are left out")
     elif chat and chat[0] is state.core[-1]:
-        state.warn(f"the newest message ({chat[0].text!r:.40}) does not fit and is left out")
+        state.warn(f"the newest message ({state.core[-1].text!r:.40}) does not fit and is left out")
 
 
 def _evictions(assembled: AssembledText, counter: TextCounter) -> Sequence[EvictionRecord]:
     """Return records of what was left out, newest message first, then examples; made and counted on demand."""
-    items = () if None in assembled.left_out_entries[:1] else assembled.left_out  # an empty chat has nothing to lose
-    examples = assembled.left_out_examples
+    items, examples = assembled.left_out, assembled.left_out_examples
 
     def record(place: int) -> EvictionRecord:
-        segments = items[place].segments if place < len(items) else ()
-        segment = segments[0] if segments else examples[place - len(items)]
+        segment = items[place].segments[0] if place < len(items) else examples[place - len(items)]
         origin = segment.origin
         return EvictionRecord(
             block_id=origin.id,

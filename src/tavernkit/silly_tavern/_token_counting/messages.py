@@ -83,17 +83,29 @@ def counting_rule(source: str, model: str, model_list: Sequence[Mapping[str, obj
 class TextCounts:
     """Counts texts with one function and caches the counts, so that the next turn counts only new texts."""
 
-    __slots__ = ("_count", "_counts")
+    __slots__ = ("_by_word", "_count", "_counts")
 
-    def __init__(self, count: Callable[[str], int]) -> None:
+    def __init__(self, count: Callable[[str], int], *, by_word: bool = False) -> None:
+        """Make a counter.
+
+        Args:
+            count: Counts a text.
+            by_word: It caches counts of words, which is faster for a long text than looking for it in a cache.
+        """
         self._count = count
+        self._by_word = by_word
         self._counts: LRUCache[str | bytes, int] = LRUCache(TOKEN_CACHE_SIZE)
 
     def __call__(self, text: str) -> int:
         """Return the tokens of a text."""
         if type(text) is not str:
             text = plain(text)
-        key = text if len(text) <= LONG_TEXT_CHARACTERS else _digest(text)
+        if len(text) <= LONG_TEXT_CHARACTERS:
+            key = text
+        elif self._by_word:
+            return self._count(text)
+        else:
+            key = _digest(text)
         count = self._counts.get(key)
         if count is None:
             count = self._count(text)
@@ -197,12 +209,12 @@ class TextCounter:
             count: Counts a text that is not empty.
             padding: ``power_user.token_padding``.
         """
-        self._count = count
+        self.count = count
         self._padding = padding
 
     def text(self, text: str) -> int:
         """Return the tokens of a text."""
-        return max(self._count(text), 0) if text else 0
+        return max(self.count(text), 0) if text else 0
 
     def prompt(self, text: str) -> int:
         """Return the tokens of a whole prompt, with the padding."""

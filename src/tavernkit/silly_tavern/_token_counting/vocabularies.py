@@ -19,6 +19,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
 from tavernkit.budget._file_tokenizer import load_file_tokenizer
 from tavernkit.budget._tokenizers import (
+    WORD_VOCABULARIES,
     BundledTokenizer,
     count_in_parts,
     encode_in_parts,
@@ -135,6 +136,8 @@ class VocabularyInUse:
     count: Callable[[str], int]
     tiktoken: bool = False
     stands_in: str = ""
+    by_word: bool = False
+    """True if it caches the counts of words."""
 
     @property
     def exact(self) -> bool:
@@ -168,7 +171,8 @@ def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> Voca
     stands_in = ""
     if not vocabulary.exact:
         stands_in = f"{vocabulary.bundled} is used instead of {name}: counts may be off {vocabulary.off_by}"
-    return VocabularyInUse(name, _Deferred(name), vocabulary.tiktoken, stands_in)
+    by_word = vocabulary.bundled in WORD_VOCABULARIES
+    return VocabularyInUse(name, _Deferred(name), vocabulary.tiktoken, stands_in, by_word)
 
 
 def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], list[int]] | None:
