@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,25 @@ async def test_every_chat_is_built_as_the_library_builds_it(start: StartApp, fol
                     speaker = Path(member).stem.lower().replace(" ", "-")
                     mine = await built(client, known[chat]["id"], speaker=speaker)
                     assert mine["payload"] == plan.to_messages("openai"), (chat, member)
+
+
+async def test_a_chat_without_messages_begins_with_the_greetings(start: StartApp, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "default-user"
+    shutil.copytree(folder, copy)
+    header = json.dumps(made.header({}))
+    (copy / "chats" / made.name_of(0) / "empty.jsonl").write_text(header)
+    (copy / "group chats" / "group 1 chat 0.jsonl").write_text(header)
+    data = DataFolder(copy)
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=copy) as client:
+        known = await sessions(client)
+        plan = data.builder(made.name_of(0), "empty").build(message="Go on.", warn=None)
+        assert "Mind the lamp, Mira." in str(plan.to_messages("openai"))
+        assert (await built(client, known["empty"]["id"]))["payload"] == plan.to_messages("openai")
+        member = data.group("g1").members[0]
+        plan = data.builder(group="g1").build(speaker=member, message="Go on.", warn=None)
+        speaker = Path(member).stem.lower().replace(" ", "-")
+        mine = await built(client, known["group 1 chat 0"]["id"], speaker=speaker)
+        assert mine["payload"] == plan.to_messages("openai")
 
 
 async def test_pictures_of_the_folder_reach_the_model_and_nothing_is_warned_about(

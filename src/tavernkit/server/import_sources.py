@@ -432,6 +432,7 @@ def _folder(source: st.DataFolder, warn: Warn) -> FoundFolder:
 def _chat(source: st.DataFolder, avatar: str, name: str, warn: Warn) -> FoundChat:
     origin = _origin(source, CHATS, Path(avatar).stem, f"{name}.jsonl")
     file, persona = source.chat(avatar, name), _quiet(source).persona(avatar, name).avatar
+    file = _greeted(source, file, character=avatar)
     digest = origin.digest if origin is not None else ""
     return FoundChat(file, digest, avatar, persona, _attached_files(source, file, warn), origin)
 
@@ -439,8 +440,19 @@ def _chat(source: st.DataFolder, avatar: str, name: str, warn: Warn) -> FoundCha
 def _group_chat(source: st.DataFolder, group_id: str, name: str, warn: Warn) -> FoundGroupChat:
     origin = _origin(source, GROUP_CHATS, f"{name}.jsonl")
     file, persona = source.group_chat(name), _quiet(source).persona(chat=name, group=group_id).avatar
+    file = _greeted(source, file, group=group_id)
     digest = origin.digest if origin is not None else ""
     return FoundGroupChat(group_id, file, digest, persona, _attached_files(source, file, warn), origin)
+
+
+def _greeted(
+    source: st.DataFolder, file: st.ChatFile, *, character: str | None = None, group: str | None = None
+) -> st.ChatFile:
+    """Add the greetings to a chat without messages, as SillyTavern does when it opens one."""
+    if file.messages:
+        return file
+    opened = _quiet(source).builder(character, file.name, group=group).make_context()
+    return replace(file, messages=tuple(opened.log.lines), metadata=opened.metadata)
 
 
 def _origin(source: st.DataFolder, *parts: str) -> Origin | None:
