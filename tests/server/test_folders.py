@@ -213,7 +213,8 @@ def test_the_database_by_the_command_line(
     assert json.loads(run("import", str(example_path("aria.json")), "--json"))["imported"] == {"character": 1}
     made = json.loads(run("keys", "--create", "bot", "--scope", "chat", "--rate-limit", "5", "--json"))
     assert (made["scopes"], made["rate_limit"], made["key"][:3]) == (["chat"], 5, "tk-")
-    assert "bot" in run("keys")
+    assert "chat  bot  5 requests/minute\n" in run("keys")
+    assert "more than 0" in refused("keys", "--create", "x", "--daily-cost", "0")
     run("export", str(tmp_path / "all.zip"))
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
         assert {"characters/bel.json", "characters/aria.json"} <= set(archive.namelist())

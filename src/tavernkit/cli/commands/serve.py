@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from tavernkit.server.config import ServerConfig
+    from tavernkit.server.keys import KeyInfo
 
 server = typer.Typer(no_args_is_help=True, help="Manage the service's database.")
 
@@ -260,7 +261,7 @@ def keys(
         int | None, typer.Option("--daily-tokens", min=1, help="Tokens per day for the new key.")
     ] = None,
     daily_cost: Annotated[
-        float | None, typer.Option("--daily-cost", min=0.0, help="Cost per day for the new key, by the models' prices.")
+        float | None, typer.Option("--daily-cost", help="Cost per day for the new key, by the models' prices.")
     ] = None,
     data: DataFolder = None,
     db: DatabaseUrl = None,
@@ -287,8 +288,10 @@ def keys(
         unknown = sorted(set(scope or ()) - set(SCOPES))
         if unknown:
             raise typer.BadParameter(f"{unknown[0]!r} is not a scope: {', '.join(SCOPES)}", param_hint="--scope")
+        if daily_cost is not None and not daily_cost > 0:
+            raise typer.BadParameter("a budget must be more than 0", param_hint="--daily-cost")
         asked = scope or ["chat"]
-        allowance = Allowance(rate_limit=rate_limit, daily_tokens=daily_tokens, daily_cost=daily_cost or None)
+        allowance = Allowance(rate_limit=rate_limit, daily_tokens=daily_tokens, daily_cost=daily_cost)
         info, token = backups.create_key(settings, create, tuple(each for each in SCOPES if each in asked), allowance)
         if as_json:
             show_json({**asdict(info), "key": token})
@@ -303,7 +306,14 @@ def keys(
         show_line("there are no keys: create one with --create NAME")
     for each in listed:
         state = "revoked" if each.revoked_at is not None else ",".join(each.scopes)
-        show_line(f"{each.id}  {state}  {each.name}")
+        show_line("  ".join([each.id, state, each.name, *_limits(each)]))
+
+
+def _limits(key: KeyInfo) -> list[str]:
+    """Return the limits of a key, for people."""
+    rate = [f"{key.rate_limit} requests/minute"] if key.rate_limit is not None else []
+    tokens = [f"{key.daily_tokens} tokens/day"] if key.daily_tokens is not None else []
+    return [*rate, *tokens, *([f"{key.daily_cost:g}/day"] if key.daily_cost is not None else [])]
 
 
 @server.command()
