@@ -39,6 +39,9 @@ class Level:
         return self.block is not None and self.block.pure
 
 
+_TAG, _NONE = LevelKind.TAG, LevelKind.NONE  # looked up at every token
+
+
 class Scanner:
     """Scans the rest of a text, given the levels that are open.
 
@@ -58,15 +61,16 @@ class Scanner:
 
     def scan(self) -> str:
         """Return the text of all levels when the end is reached."""
+        levels, search = self._levels, TOKEN.search
         while True:
-            while found := TOKEN.search(self._text, self._at):
+            while found := search(self._text, self._at):
                 start, end = found.span()
-                top = self._levels[-1]
+                top = levels[-1]
                 if start > self._at:
                     top.buffer.append(self._text[self._at : start])
                 self._at = end
                 self._take(self._text[start:end], top, start)
-                if self._levels[-1].kind is LevelKind.NONE:
+                if levels[-1].kind is _NONE:
                     return self._run_out()
             self._levels[-1].buffer.append(self._text[self._at :])
             if not self._waiting:
@@ -75,8 +79,8 @@ class Scanner:
 
     def _take(self, token: str, top: Level, start: int) -> None:
         if token in OPENERS:
-            self._push(LevelKind.TAG, self._position(start))
-        elif top.kind is not LevelKind.TAG:
+            self._push(_TAG, self._position(start))
+        elif top.kind is not _TAG:
             top.buffer.append(token)
         elif token == CLOSE:
             self._close_tag(self._pop(), top.position)
@@ -100,9 +104,11 @@ class Scanner:
 
     def _push(self, kind: LevelKind, position: int, block: Block | None = None) -> None:
         if len(self._levels) + 1 >= LEVEL_SLOTS:
-            kind = LevelKind.NONE
-        self._levels.append(Level(kind, [], position, block))
-        self._pure += self._levels[-1].pure
+            kind = _NONE
+        level = Level(kind, [], position, block)
+        self._levels.append(level)
+        if block is not None:
+            self._pure += level.pure
 
     def _pop(self) -> str:
         text = joined(self._levels.pop().buffer)

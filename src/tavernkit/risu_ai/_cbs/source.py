@@ -54,7 +54,7 @@ class Origins:
 
 def joined(parts: list[str]) -> str:
     """Join pieces of text; adjacent halves of a character are joined, as in JavaScript."""
-    text = join("", parts)
+    text = parts[0] if len(parts) == 1 else join("", parts)
     if text.isascii():
         return text
     try:
