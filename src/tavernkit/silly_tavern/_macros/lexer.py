@@ -86,6 +86,7 @@ _ENDS = {
     _VAR_VALUE: re.compile(r"\{\{|\}\}"),
 }
 """What a text or a run ends before, by mode."""
+_LONG = TEXT | RUN
 # The effect of a token on the stack of modes: how many modes it leaves and which one it enters.
 _MOVES: dict[int, tuple[int, int | None]] = {
     OPEN: (0, _HEAD),
@@ -113,11 +114,12 @@ class Tokens:
 def tokenize(text: str) -> Tokens:
     """Split a text into tokens. This never fails; characters that match no rule are skipped and recorded as errors."""
     tokens = Tokens([], [], [], [])
-    add_kind, add_start, add_end = tokens.kinds.append, tokens.starts.append, tokens.ends.append
+    kinds = tokens.kinds
+    add_kind, add_start, add_end = kinds.append, tokens.starts.append, tokens.ends.append
     modes = [_TEXT_MODE]
     position, length = 0, len(text)
     while position < length:
-        if len(tokens.kinds) >= MAX_TOKENS:
+        if len(kinds) >= MAX_TOKENS:
             return Tokens([END], [length], [length], [], too_many=True)
         mode = modes[-1]
         if mode == _NAME_END:
@@ -132,16 +134,17 @@ def tokenize(text: str) -> Tokens:
         group = found.lastgroup or ""
         kind = _KINDS[group]
         start, position = found.start(group), found.end()
-        if kind in (TEXT, RUN):
+        if kind & _LONG:
             end = _ENDS[mode].search(text, position)
             position = length if end is None else end.start()
-        if kind == RUN:  # without the blanks at its end
-            position = start + len(text[start:position].rstrip(WHITESPACE))
+            if kind == RUN:  # without the blanks at its end
+                position = start + len(text[start:position].rstrip(WHITESPACE))
         add_kind(kind)
         add_start(start)
         add_end(position)
-        if kind in _MOVES:
-            leaves, enters = _MOVES[kind]
+        moves = _MOVES.get(kind)
+        if moves is not None:
+            leaves, enters = moves
             if leaves:
                 modes.pop()
             if enters is not None:
