@@ -87,7 +87,7 @@ def test_many_places_for_lore_are_known_once() -> None:
 def test_scripts_that_double_a_text_again_and_again_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fourteen scripts and a message of 800 characters took gigabytes."""
     monkeypatch.setattr("tavernkit.risu_ai._regex_scripts.runner.MAX_SCRIPT_TEXT", 20_000)
-    monkeypatch.setattr("tavernkit._text.script_budget.MAX_SCRIPT_WORK", 10_000)
+    monkeypatch.setattr("tavernkit._text.regex_scripts.MAX_SCRIPT_WORK", 10_000)
     double = {"comment": "s", "in": ".", "out": "$&$&", "type": "editprocess", "flag": "g", "ableFlag": True}
     card = RisuCharacter.from_json({"name": "A", "desc": "d", "customscript": [double] * 14})
     messages = [{"role": "user", "content": f"ab{number} " * 200} for number in range(5)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.regex_scripts import ScriptBudget
 from tavernkit.cards._silly_tavern.names import sanitize
 from tavernkit.silly_tavern import ChatMessage, RegexPlacement, RegexScript, RegexScripts
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
@@ -122,7 +122,7 @@ def test_references_are_filled(template: str, replaced: str) -> None:
 
 
 def test_scripts_that_double_every_text_are_stopped_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit._text.script_budget.MAX_SCRIPT_WORK", 50_000)
+    monkeypatch.setattr("tavernkit._text.regex_scripts.MAX_SCRIPT_WORK", 50_000)
     double = {"scriptName": "s", "findRegex": "/./g", "replaceString": "{{match}}{{match}}", "placement": [1]}
     scripts = RegexScripts(tuple(RegexScript.from_json({"id": str(each), **double}) for each in range(10)))
     budget, warnings = ScriptBudget(), list[str]()

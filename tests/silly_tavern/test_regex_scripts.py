@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit._text.script_budget import MAX_SLOW_SCRIPT
+from tavernkit._text.regex_scripts import MAX_SLOW_SCRIPT
 from tavernkit.errors import StrictModeError, WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
 from tavernkit.silly_tavern._scripts import regex_replacement as room

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit._text import script_budget
+from tavernkit._text import regex_scripts
 from tavernkit._text.js_regex import JSRegex
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
@@ -94,7 +94,7 @@ def test_what_a_script_could_not_do_is_not_remembered(monkeypatch: pytest.Monkey
     run.message("aa", is_user=False, depth=0)
     assert len(log.messages) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(script_budget, "MAX_SCRIPT_WORK", 0)
+        patched.setattr(regex_scripts, "MAX_SCRIPT_WORK", 0)
         assert bound(script("/a/", "b"), memory=memory).message("a", is_user=False, depth=0) == "a"
     assert bound(script("/a/", "b"), memory=memory).message("a", is_user=False, depth=0) == "b"
 

@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from tavernkit._text.js_regex import JSRegex, guard, limits, measures
-from tavernkit._text.js_regex.errors import JSRegexSyntaxError
+from tavernkit._text.js_regex.scanner import JSRegexSyntaxError
 from tavernkit._text.js_regex.syntax import parse_pattern
 from tavernkit._text.js_values import utf16_length
 from tests.quickness import at_most, linear_time

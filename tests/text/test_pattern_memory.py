@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from tavernkit._text import pattern_matcher, strict_json
-from tavernkit._text.js_regex import flags
+from tavernkit._text.js_regex import scanner
 from tavernkit._text.js_values import strings
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._payload import decode_payload
@@ -25,9 +25,9 @@ TIMES = 50_000
 @pytest.mark.parametrize(
     ("pattern", "start", "piece", "end"),
     [
-        (flags._LITERAL, "/", "a", "/g"),
-        (flags._LITERAL, "/", "[a]", "/g"),
-        (flags._LITERAL, "/[", "\\a", "]/g"),
+        (scanner._LITERAL, "/", "a", "/g"),
+        (scanner._LITERAL, "/", "[a]", "/g"),
+        (scanner._LITERAL, "/[", "\\a", "]/g"),
         (pattern_matcher._LITERAL, "/", "\\a", "/"),
         (strict_json._STRUCTURE, '"', "\\n", '"'),
         (strings._PERCENT_RUN, "", "%aa", ""),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tavernkit._text.js_regex import JSRegex, guard, warm_up
-from tavernkit._text.js_regex.engine import Engine
+from tavernkit._text.js_regex.match import Engine
 from tavernkit._workers import BusyError, Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, limits, process
 from tavernkit._workers import pool as pools
 from tavernkit._workers import worker as workers

@@ -1,4 +1,4 @@
-"""Reads options that people and programs write in many ways: names, codes, spellings of yes and no.
+"""Trims names and reads options that people and programs write in many ways: names, codes, spellings of yes and no.
 
 Nothing here raises: unreadable values give the default.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from tavernkit._text.blank import trim_blanks
-
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -17,6 +15,13 @@ _BOOLEANS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "true", "yes", "y", "on"), True),
     **dict.fromkeys(("0", "false", "no", "n", "off"), False),
 }
+BLANKS = "\0\t\n\v\f\r "
+"""The characters that are trimmed; no-break and ideographic spaces are not."""
+
+
+def trim_blanks(text: str) -> str:
+    """Remove blanks at both ends."""
+    return text.strip(BLANKS)
 
 
 def boolean(value: object, default: D) -> bool | D:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 
 _TAG = re.compile(
     r"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tavernkit._text.blank import BLANKS, trim_blanks
+from tavernkit._text.coerce import BLANKS, trim_blanks
 from tavernkit._text.js_regex import DEFAULT_TIMEOUT, JSRegex, JSRegexSyntaxError
 from tavernkit._text.occurrences import occurrences
 from tavernkit.errors import Warn

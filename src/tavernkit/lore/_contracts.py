@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
-
-if TYPE_CHECKING:
-    from tavernkit.budget._report import TrimReport
+from tavernkit.budget._report import EvictionRecord, TrimReport
+from tavernkit.prompt._context import REFERENCE
 
 TokenCounter = Callable[[str], int]
 """Counts the tokens of a text."""
@@ -100,3 +99,27 @@ def no_key_found(keys: Sequence[str]) -> str:
     shown = ", ".join(repr(key) for key in keys[:LISTED_KEYS])
     more = f" and {len(keys) - LISTED_KEYS} more" if len(keys) > LISTED_KEYS else ""
     return f"no key was found ({shown}{more})"
+
+
+def over_budget(entry_id: str, tokens: int, *, title: str, book: str) -> EvictionRecord:
+    """Record an entry that fired but did not fit."""
+    return EvictionRecord(
+        block_id=entry_id,
+        token_count=tokens,
+        reason="budget_exceeded",
+        budget_group="lore",
+        source={"stage": "lore", "kind": "lore_entry", "id": entry_id, "title": title, "book": book},
+    )
+
+
+def lore_trim_report(evictions: Sequence[EvictionRecord], *, budget: int, used: int) -> TrimReport | None:
+    """Make the report of a scan; None if everything that fired did fit."""
+    if not evictions:
+        return None
+    return TrimReport(
+        strategy=REFERENCE,
+        budget_tokens=budget,
+        initial_tokens=used + sum(record.token_count for record in evictions),
+        final_tokens=used,
+        evictions=tuple(evictions),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.regex_scripts import ScriptBudget
 from tavernkit._values import Json
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.prompt._block import Moved

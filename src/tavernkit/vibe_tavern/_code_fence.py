@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 
 FENCE: Final = "```"
 

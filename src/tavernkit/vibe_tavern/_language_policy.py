@@ -7,8 +7,7 @@ from typing import Final, TypeAlias, cast
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text import language_tag
-from tavernkit._text.blank import trim_blanks
-from tavernkit._text.coerce import boolean
+from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._options import OptionReader, is_blank, names
 from tavernkit.vibe_tavern._section_options import LanguagePolicyOptions

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
-from tavernkit._text.blank import trim_blanks
-from tavernkit._text.coerce import boolean
+from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit._values import is_mapping, is_sequence, shown
 from tavernkit.errors import ConfigError
 

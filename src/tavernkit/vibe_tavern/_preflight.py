@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import is_mapping
 from tavernkit.vibe_tavern._capabilities import Capabilities
 from tavernkit.vibe_tavern.errors import PreflightError

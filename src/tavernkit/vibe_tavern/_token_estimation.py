@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit.budget._estimator import TokenEstimator
 
 TOKENIZER_ROOT_VARIABLE: Final = "TAVERNKIT_TOKENIZER_ROOT"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.script_stretches import ScriptStretches
+from tavernkit._text.regex_scripts import ScriptStretches
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
 from tavernkit.risu_ai._cbs.context import CBSContext

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit._text import script_budget
-from tavernkit._text.script_budget import MAX_SLOW_SCRIPT, ScriptBudget
+from tavernkit._text import regex_scripts
+from tavernkit._text.regex_scripts import MAX_SLOW_SCRIPT, ScriptBudget
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._regex_scripts import RegexScript, RegexScriptRunner
@@ -61,7 +61,7 @@ def test_a_script_that_is_slow_again_and_again_is_left_out_of_a_build() -> None:
 
 
 def test_many_slow_scripts_end_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script_budget, "MAX_SLOW_SCRIPTS", 10)
+    monkeypatch.setattr(regex_scripts, "MAX_SLOW_SCRIPTS", 10)
     text = "a" * 60 + "b"
     scripts = [script(f"(a+)+c{number}", "-") for number in range(300)]
     edited, warnings = run(text, *scripts, script("b", "c"))

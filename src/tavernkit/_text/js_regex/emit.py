@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from tavernkit._text.js_regex.errors import JSRegexSyntaxError
 from tavernkit._text.js_regex.folding import NOT_WORD, other_variants, variants
 from tavernkit._text.js_regex.limits import MAX_WRITTEN_LENGTH
 from tavernkit._text.js_regex.nodes import (
@@ -29,7 +28,7 @@ from tavernkit._text.js_regex.nodes import (
     Sequence,
     SetClass,
 )
-from tavernkit._text.js_regex.scanner import is_string_property
+from tavernkit._text.js_regex.scanner import JSRegexSyntaxError, is_string_property
 from tavernkit._text.js_regex.surrogates import engine_ranges, stand_in
 
 _SPECIAL = frozenset("^$\\.*+?()[]{}|/")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from tavernkit._text.js_regex import limits
 from tavernkit._text.js_regex.cost import AnyText, CostModel
-from tavernkit._text.js_regex.engine import Engine
-from tavernkit._text.js_regex.match import Found, FoundSpans
+from tavernkit._text.js_regex.match import Engine, Found, FoundSpans
 from tavernkit._text.js_regex.measures import KnownQuick, PatternMeasures, known_measures, measure
 from tavernkit._text.js_regex.nodes import Pattern
 from tavernkit._text.js_regex.worker import REQUEST

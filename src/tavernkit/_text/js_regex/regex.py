@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 import regress
 
 from tavernkit._text.js_regex.emit import emit, emit_from, emit_inner, engine_flags
-from tavernkit._text.js_regex.engine import Engine
-from tavernkit._text.js_regex.flags import check_flags
 from tavernkit._text.js_regex.limits import (
     COMPILE_CACHE_SIZE,
     DEFAULT_TIMEOUT,
@@ -18,9 +16,9 @@ from tavernkit._text.js_regex.limits import (
     MAX_JUDGED_PARTS,
     MAX_PROPERTIES,
 )
-from tavernkit._text.js_regex.lookback import lookback
-from tavernkit._text.js_regex.match import Found, JSMatch, found_at, make_match
-from tavernkit._text.js_regex.scanner import invalid, is_string_property
+from tavernkit._text.js_regex.match import Engine, Found, JSMatch, found_at, make_match
+from tavernkit._text.js_regex.needs import lookback
+from tavernkit._text.js_regex.scanner import check_flags, invalid, is_string_property
 from tavernkit._text.js_regex.subject import Subject, engine_text, subject_of, wide_text
 from tavernkit._text.js_regex.syntax import parse_pattern
 from tavernkit._text.js_regex.template import compile_template, replace_by_template, replace_each
@@ -313,3 +311,16 @@ def _adjacent(found: Sequence[Found], subject: Subject) -> list[Found]:
         kept.append(one)
         expected = end if end > start else end + 1
     return kept
+
+
+def warm_up() -> None:
+    """Start the worker processes for slow patterns; returns at once.
+
+    Starting one takes about 20 ms, which the first call would have to wait for. They end after a minute without work,
+    and can be started again.
+    """
+    from tavernkit._text.js_regex.guard import JOB
+    from tavernkit._workers.pool import pool
+
+    pool.expect(JOB)
+    pool.warm_up()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tavernkit._text.js_regex.errors import JSRegexSyntaxError
 from tavernkit._text.js_values.strings import join_surrogates
+from tavernkit.errors import TavernKitError
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _SURVEYED = re.compile(r"[\\\[(]")
@@ -20,6 +20,15 @@ STRING_PROPERTIES = frozenset(
     }
 )
 """The properties of ``v`` mode that match strings: the engine writes each out as thousands of alternatives."""
+FLAGS = "dgimsuvy"
+"""The flags JavaScript knows."""
+
+# Repeated groups are possessive: otherwise each repetition takes a hundred bytes of memory.
+_LITERAL = re.compile(r"/((?:[^\\/\[]++|\\[\s\S]|\[(?:[^\\\]]++|\\[\s\S])*+\])++)/([A-Za-z]*)")
+
+
+class JSRegexSyntaxError(TavernKitError, ValueError):
+    """A pattern or its flags are not a JavaScript regular expression; the message says what and where."""
 
 
 def is_string_property(text: str) -> bool:
@@ -185,3 +194,24 @@ def survey(source: str, flags: str) -> tuple[int, dict[str, tuple[int, ...]]]:
             name = scanner.group_name()
             names[name] = (*names.get(name, ()), count)
     return count, names
+
+
+def check_flags(flags: str) -> str:
+    """Return the flags in alphabetical order; unknown, repeated and contradicting ones are errors."""
+    unknown = [flag for flag in flags if flag not in FLAGS]
+    if unknown:
+        raise JSRegexSyntaxError(f"Invalid flags: {unknown[0]!r} in {flags!r} is not one of {FLAGS}")
+    if len(set(flags)) != len(flags):
+        raise JSRegexSyntaxError(f"Invalid flags: {flags!r} names a flag twice")
+    if "u" in flags and "v" in flags:
+        raise JSRegexSyntaxError(f"Invalid flags: {flags!r} has both u and v")
+    return "".join(sorted(flags))
+
+
+def parse_literal(text: str) -> tuple[str, str] | None:
+    """Split ``/source/flags`` into its two parts; None if the text does not have that form.
+
+    A slash inside the source must be escaped or in a class. The parts are not checked: compiling does that.
+    """
+    found = _LITERAL.fullmatch(text)
+    return (found[1], found[2]) if found else None

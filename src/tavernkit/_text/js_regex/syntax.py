@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from tavernkit._text.js_regex.class_syntax import class_escape, parse_class, parse_property
-from tavernkit._text.js_regex.errors import JSRegexSyntaxError
 from tavernkit._text.js_regex.limits import MAX_DEPTH, MAX_PARTS, MAX_SOURCE_LENGTH
 from tavernkit._text.js_regex.nodes import (
     INFINITE,
@@ -22,7 +21,7 @@ from tavernkit._text.js_regex.nodes import (
     Repeat,
     Sequence,
 )
-from tavernkit._text.js_regex.scanner import Scanner, survey
+from tavernkit._text.js_regex.scanner import JSRegexSyntaxError, Scanner, survey
 from tavernkit._text.js_values.strings import utf16_length
 
 _LOOKS = {"(?=": (False, False), "(?!": (False, True), "(?<=": (True, False), "(?<!": (True, True)}

@@ -10,8 +10,7 @@ from typing import Literal
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenJson
 from tavernkit.budget._report import TrimReport
-from tavernkit.lore._contracts import LoreRow, no_key_found
-from tavernkit.lore._trimming import lore_trim_report, over_budget
+from tavernkit.lore._contracts import LoreRow, lore_trim_report, no_key_found, over_budget
 from tavernkit.prompt._block import Omission
 from tavernkit.risu_ai._lorebook.entry import LorebookEntry
 from tavernkit.risu_ai._lorebook.keys import KeyHit, LiteralKeys

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.script_stretches import ScriptStretches
+from tavernkit._text.regex_scripts import ScriptStretches
 from tavernkit._values import LRUCache
 from tavernkit.risu_ai._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS
 from tavernkit.risu_ai._regex_scripts.results import ScriptResult

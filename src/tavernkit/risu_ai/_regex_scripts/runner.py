@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import parse_int, trim
-from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.regex_scripts import ScriptBudget
 from tavernkit._text.traced import join, rewritten
 from tavernkit._text.traced_regex import replace_traced
 from tavernkit.errors import Warn

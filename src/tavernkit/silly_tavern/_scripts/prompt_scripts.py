@@ -6,8 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 
-from tavernkit._text.script_budget import ScriptBudget
-from tavernkit._text.script_stretches import ScriptStretches
+from tavernkit._text.regex_scripts import ScriptBudget, ScriptStretches
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS, CACHED_SCRIPT_TEXTS

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import UNDEFINED, to_number, truthy
-from tavernkit._text.script_budget import ScriptBudget
+from tavernkit._text.regex_scripts import ScriptBudget
 from tavernkit._text.traced_regex import replace_traced
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.errors import Warn, log_warning

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_mapping, shown
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry

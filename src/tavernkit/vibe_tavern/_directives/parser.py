@@ -8,7 +8,7 @@ from itertools import islice
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text import strict_json
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.vibe_tavern._code_fence import without_fence
 from tavernkit.vibe_tavern._limits import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text import strict_json
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
 from tavernkit.vibe_tavern._options import integer
 

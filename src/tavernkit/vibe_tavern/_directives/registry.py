@@ -7,7 +7,7 @@ from dataclasses import field
 
 from tavernkit._arguments import check_fields, checked
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._directives.schema import unique_types

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._text.strict_json import plain_text
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern._directives.schema import unique_types

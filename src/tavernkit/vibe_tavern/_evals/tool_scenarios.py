@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern._evals.lab import Lab, ScenarioOutcome
 from tavernkit.vibe_tavern._evals.workspace import PADDING_BYTES, Workspace, workspace_tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import is_mapping, is_sequence
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")

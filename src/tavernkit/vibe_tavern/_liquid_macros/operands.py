@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from liquid import Undefined
 from liquid.exceptions import FilterArgumentError
 
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit.vibe_tavern._liquid_macros.numbers import MAX_DIGITS, to_filter_text, to_text
 
 _TEXT_OPERANDS = frozenset(("append", "prepend", "remove", "replace", "replace_first", "replace_last", "split"))

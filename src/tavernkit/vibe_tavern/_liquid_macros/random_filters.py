@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from tavernkit._text import strict_json
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import is_list, is_sequence
 from tavernkit.vibe_tavern._limits import MAX_DICE
 from tavernkit.vibe_tavern._liquid_macros.numbers import to_number, to_text

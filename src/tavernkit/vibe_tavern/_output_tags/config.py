@@ -7,8 +7,7 @@ from dataclasses import field
 from typing import Final, cast
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
-from tavernkit._text.coerce import boolean
+from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit._text.verbatim_masker import DEFAULT_ESCAPE_HATCH, EscapeHatch
 from tavernkit._values import FrozenObject, freeze_object, is_mapping, is_sequence
 from tavernkit.errors import ConfigError, Warn

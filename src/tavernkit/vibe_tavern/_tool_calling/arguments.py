@@ -8,7 +8,7 @@ from typing import Literal
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text import strict_json
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, is_sequence, thaw_object
 from tavernkit.vibe_tavern._code_fence import without_fence
 

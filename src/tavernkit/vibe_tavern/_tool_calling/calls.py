@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._text.strict_json import plain_text
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.vibe_tavern._tool_calling.arguments import arguments_size

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias, cast
 
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._limits import TOOL_TIMEOUT_SECONDS

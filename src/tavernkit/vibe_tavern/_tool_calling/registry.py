@@ -8,8 +8,7 @@ from typing import Literal, Protocol
 
 from tavernkit._arguments import check_fields, checked
 from tavernkit._dataclass import dataclass
-from tavernkit._text.blank import trim_blanks
-from tavernkit._text.coerce import boolean
+from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._json_schema import json_schema_of, without_empty_required

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from tavernkit._text import strict_json
-from tavernkit._text.blank import trim_blanks
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._text.verbatim_masker import mask, unmask
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError, Warn
