@@ -21,8 +21,7 @@ from tavernkit import risu_ai, silly_tavern
 from tavernkit.cards import Character, load, to_bytes
 from tavernkit.cards._png import SIGNATURE, encode_chunk, text_chunk
 from tavernkit.cards._risu_ai.importing import import_file as risu_import
-from tavernkit.cards._risum import MAGIC
-from tavernkit.cards._rpack import rpack_encode
+from tavernkit.cards._risum import MAGIC, rpack_encode
 from tavernkit.cards._silly_tavern.importing import import_file as silly_tavern_import
 from tavernkit.conversation._formats import NO_HOST
 from tavernkit.errors import TavernKitError, WarningLog

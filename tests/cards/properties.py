@@ -24,11 +24,11 @@ from tavernkit.cards import (
     to_bytes,
     validate,
 )
-from tavernkit.cards._byaf_text import from_backyard, to_backyard
+from tavernkit.cards._byaf import from_backyard, to_backyard
 from tavernkit.cards._json_text import dump_json, parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._payload import decode_base64
-from tavernkit.cards._rpack import rpack_decode, rpack_encode
+from tavernkit.cards._risum import rpack_decode, rpack_encode
 from tavernkit.cards._yaml_card import dump_yaml, parse_yaml
 from tavernkit.errors import WarningLog
 

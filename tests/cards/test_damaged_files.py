@@ -18,8 +18,7 @@ from tavernkit.cards._jpeg import PLACEHOLDER as JPEG
 from tavernkit.cards._jpeg import segments
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._png import encode_chunk, placeholder_png, walk
-from tavernkit.cards._risum import MAGIC, read_risum
-from tavernkit.cards._rpack import rpack_encode
+from tavernkit.cards._risum import MAGIC, read_risum, rpack_encode
 from tavernkit.cards._source import BytesSource
 from tavernkit.cards._webp import PLACEHOLDER as WEBP
 from tavernkit.cards._webp import chunks

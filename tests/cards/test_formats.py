@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Bundle, Character, Format, load, to_bytes
-from tavernkit.cards._byaf_text import from_backyard, to_backyard
+from tavernkit.cards._byaf import from_backyard, to_backyard
 from tavernkit.cards._exif import build_exif, exif_texts
 from tavernkit.cards._jpeg import PLACEHOLDER, without_card
 from tavernkit.cards._json_text import parse_json

@@ -18,9 +18,9 @@ from tavernkit.cards._kinds import FileKind as FileKind
 from tavernkit.cards._kinds import kind_of as kind_of
 from tavernkit.cards._limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from tavernkit.cards._limits import Limits as Limits
+from tavernkit.cards._loading import ReaderRegistry as ReaderRegistry
 from tavernkit.cards._loading import load as load
-from tavernkit.cards._readers import ReaderRegistry as ReaderRegistry
-from tavernkit.cards._readers import register_reader as register_reader
+from tavernkit.cards._loading import register_reader as register_reader
 from tavernkit.cards._risu_ai.lorebook import lorebook_from_book as lorebook_from_book
 from tavernkit.cards._risum import Module as Module
 from tavernkit.cards._saving import SaveReport as SaveReport

@@ -9,10 +9,12 @@ from typing import BinaryIO
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.cards._assets import Asset
 from tavernkit.cards._bundle import Bundle
-from tavernkit.cards._byaf import KEPT_CARD, MANIFEST, fingerprint
-from tavernkit.cards._byaf_text import (
+from tavernkit.cards._byaf import (
+    KEPT_CARD,
+    MANIFEST,
     card_data,
     example_messages,
+    fingerprint,
     first_message,
     from_backyard,
     split_keys,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tavernkit.cards._rpack import rpack_encode
+from tavernkit.cards._risum import rpack_encode
 from tavernkit.errors import ConfigError, InvalidPresetError, LimitExceededError
 from tavernkit.risu_ai import Preset, PromptSettings
 from tavernkit.risu_ai._files.aes_gcm import SealBrokenError, seal, unseal

@@ -8,8 +8,8 @@ from tavernkit._text.js_values import UNDEFINED, to_string
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw
 from tavernkit.cards._assets import RISU_LISTS
 from tavernkit.cards._payload import decode_base64
-from tavernkit.cards._risu_ai.errors import ImportThrewError
 from tavernkit.cards._risu_ai.lorebook import convert_character_book
+from tavernkit.errors import InvalidCardError
 
 MAX_DATA_URI = 50 * 1024 * 1024
 
@@ -58,6 +58,22 @@ V3_FIELDS: tuple[tuple[str, Json], ...] = (
     ("creation_date", 0),
     ("modification_date", 0),
 )
+
+
+class ImportRefusedError(InvalidCardError):
+    """RisuAI refuses the file with a message."""
+
+
+class ImportThrewError(InvalidCardError):
+    """RisuAI's import throws an error.
+
+    ``error`` is the JavaScript error's class; ``in_progress`` is True if its progress dialog stays open.
+    """
+
+    def __init__(self, message: str, *, error: str, in_progress: bool = False) -> None:
+        super().__init__(message)
+        self.error = error
+        self.in_progress = in_progress
 
 
 def from_card(card: JsonObject, assets: Mapping[str, bytes], store: Store) -> JsonObject:

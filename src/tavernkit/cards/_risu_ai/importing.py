@@ -19,8 +19,7 @@ from tavernkit.cards._json_text import check_depth
 from tavernkit.cards._limits import MIB, Limits
 from tavernkit.cards._payload import decode_base64
 from tavernkit.cards._png import ASSET_PREFIX, SIGNATURE, walk
-from tavernkit.cards._risu_ai.character import from_card, from_off_spec
-from tavernkit.cards._risu_ai.errors import ImportRefusedError, ImportThrewError
+from tavernkit.cards._risu_ai.character import ImportRefusedError, ImportThrewError, from_card, from_off_spec
 from tavernkit.cards._risum import Module, read_risum
 from tavernkit.cards._source import BytesSource
 from tavernkit.cards.errors import EncryptedCardError, JsonError

@@ -11,8 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw
 from tavernkit.cards._archive import LOCAL, Archive, Member, find_end, open_archive, read_directory_entry, unsafe_part
 from tavernkit.cards._assets import embedded_path
-from tavernkit.cards._byaf import Parts, read_parts
-from tavernkit.cards._byaf_text import card_data, example_messages, first_message, from_backyard, text_of
+from tavernkit.cards._byaf import Parts, card_data, example_messages, first_message, from_backyard, read_parts, text_of
 from tavernkit.cards._fields import ignore
 from tavernkit.cards._limits import Limits
 from tavernkit.cards._silly_tavern.names import sanitize

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from tavernkit._values import is_list, is_mapping
-from tavernkit.cards._rpack import rpack_decode
+from tavernkit.cards._risum import rpack_decode
 from tavernkit.risu_ai._files.database_codec import BLOCKS, MARK
 
 _STARTS: Mapping[bytes, str] = {

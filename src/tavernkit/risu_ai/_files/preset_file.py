@@ -12,7 +12,7 @@ from tavernkit._text.js_values import json_stringify
 from tavernkit._values import Json, is_mapping, shown, thaw
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._kinds import FileKind, warn_if_mistaken
-from tavernkit.cards._rpack import rpack_decode, rpack_encode
+from tavernkit.cards._risum import rpack_decode, rpack_encode
 from tavernkit.errors import ConfigError, FileFormatError, InvalidPresetError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai._files.aes_gcm import SealBrokenError, seal, unseal
 from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
