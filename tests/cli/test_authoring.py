@@ -11,10 +11,10 @@ import yaml
 from tavernkit._values import JsonObject
 from tavernkit.cards import Character, save
 from tavernkit.cards._png import placeholder_png
-from tavernkit.cli import books
-from tavernkit.cli.books import read_book
+from tavernkit.cli import input_files
 from tavernkit.cli.commands import lore
 from tavernkit.cli.commands.test import wait_for_change
+from tavernkit.cli.input_files import read_book
 from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit
 
 PASSES = f"""
@@ -257,7 +257,7 @@ def test_coverage_of_a_long_chain_over_a_long_chat_ends(
         read.append(path)
         return read_book(path)
 
-    monkeypatch.setattr(books, "read_book", noted)
+    monkeypatch.setattr(input_files, "read_book", noted)
     command = ("lore", "coverage", str(book), "--chat", str(chat), "--platform", platform, "--json")
     told = json.loads(tavernkit(*command).out)
     assert read == [book]

@@ -8,8 +8,8 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import DecodeError, Endpoint
+from tavernkit.models._endpoint import Redactor
 from tavernkit.models._limits import MAX_SSE_EVENT_BYTES
-from tavernkit.models._redaction import Redactor
 from tavernkit.models._sse import ServerEvent, SSEParser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tavernkit._values import JsonObject, is_mapping, is_sequence
-from tavernkit.cli.platforms import CHARACTER_BOOK, Platform
+from tavernkit.cli.options import CHARACTER_BOOK, Platform
 
 _KEPT_BY_RISU_AI = frozenset({"key", "comment", "content", "constant", "order", "addMemo", "selective"})
 """Fields of a world's entries that RisuAI imports, or that only SillyTavern's editor uses."""

@@ -10,7 +10,7 @@ import typer
 
 from tavernkit._dataclass import dataclass
 from tavernkit.cli.files import refuse_two_stdins
-from tavernkit.cli.platforms import Platform, choice_option
+from tavernkit.cli.options import Platform, choice_option
 
 FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", "Straight from an installation"
 

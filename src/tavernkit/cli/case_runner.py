@@ -16,7 +16,7 @@ from tavernkit._values import is_mapping
 from tavernkit.authoring import CaseFileError, CaseResult, Check, PromptCase, check_plan, read_cases
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.inputs import Prepared, prepare, scripts_of
-from tavernkit.cli.platforms import Platform
+from tavernkit.cli.options import Platform
 from tavernkit.errors import TavernKitError
 from tavernkit.prompt._plan import Plan
 from tavernkit.report import lore_rows

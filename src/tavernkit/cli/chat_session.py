@@ -12,7 +12,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.cli.build_options import TEXT
 from tavernkit.cli.files import STDIN, naming
 from tavernkit.cli.inputs import Prepared, prepare
-from tavernkit.cli.platforms import Platform
+from tavernkit.cli.options import Platform
 from tavernkit.conversation import BlockingConversation, Conversation, FileStore, SavedChat
 from tavernkit.conversation._installations import begin_with, find_chat, open_folder_chat
 from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat

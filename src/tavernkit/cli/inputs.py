@@ -12,11 +12,10 @@ import typer
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import is_mapping, is_sequence
-from tavernkit.cli.books import load_lorebook, load_world
 from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, shown
-from tavernkit.cli.kinds import refuse_mistaken
-from tavernkit.cli.platforms import Platform
+from tavernkit.cli.input_files import load_lorebook, load_world, read_save, refuse_mistaken
+from tavernkit.cli.options import Platform
 from tavernkit.errors import WarningLog, log_warning
 from tavernkit.prompt._inputs import CommonInputs
 from tavernkit.prompt._plan import Plan
@@ -302,8 +301,6 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     if options.speaker is not None:
         inputs["speaker"] = options.speaker
     if options.from_risuai is not None:
-        from tavernkit.cli.risu_save import read_save
-
         named = options.preset if options.preset != STDIN and not Path(options.preset or "").is_file() else None
         save = read_save(options.from_risuai, options.character, options.chat, preset=named, user=options.user)
         inputs |= save.inputs

@@ -1,4 +1,4 @@
-"""Where a server is and how to reach it."""
+"""Where a server is, how to reach it, and its secrets, which no error and no log may show."""
 
 from __future__ import annotations
 
@@ -10,15 +10,67 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import is_mapping
+from tavernkit._values import Json, is_list, is_mapping, is_object
 from tavernkit.errors import ConfigError
 from tavernkit.models._limits import CONNECT_SECONDS, REPLY_SECONDS, STREAM_READ_SECONDS
-from tavernkit.models._redaction import Redactor
 
 DEFAULT_BASE_URL: Final = "http://localhost:8000"
 DEFAULT_API_PREFIX: Final = "/v1"
 _FROM_ENVIRONMENT: Final = ("base_url", "api_key", "api_prefix", "timeout", "connect_timeout", "read_timeout")
 _TIMEOUTS: Final = ("timeout", "connect_timeout", "read_timeout")
+REPLACEMENT: Final = "[redacted]"
+_MIN_LENGTH: Final = 4
+"""Shorter values are not secrets, and replacing them would spoil texts."""
+_WORDS: Final = frozenset(("bearer", "basic", "digest", "token"))
+_SENSITIVE: Final = ("authorization", "auth", "key", "token", "secret", "cookie", "password")
+
+
+@dataclass(frozen=True, slots=True)
+class Redactor:
+    """Knows secrets and replaces them wherever they are."""
+
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, *secrets: str | None, headers: Mapping[str, str] | None = None) -> Redactor:
+        """Collect secrets, and the values of headers whose names mark them as secret."""
+        found = [secret for secret in secrets if secret]
+        for name, value in (headers or {}).items():
+            if is_sensitive(name):
+                found += [value, *value.split()]
+        usable = {secret for secret in found if len(secret) >= _MIN_LENGTH and secret.lower() not in _WORDS}
+        return cls(tuple(sorted(usable, key=len, reverse=True)))
+
+    def with_headers(self, headers: Mapping[str, str]) -> Redactor:
+        """Return a redactor that also knows the secrets of these headers."""
+        found = Redactor.of(*self.secrets, headers=headers)
+        return self if found.secrets == self.secrets else found
+
+    def text(self, text: str) -> str:
+        """Remove secrets from a text."""
+        for secret in self.secrets:
+            text = text.replace(secret, REPLACEMENT)
+        return text
+
+    def json(self, value: Json) -> Json:
+        """Remove secrets from JSON, keys included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if is_list(value):
+            return [self.json(item) for item in value]
+        if is_object(value):
+            return {self.text(key): self.json(item) for key, item in value.items()}
+        return value
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Remove secrets from headers; values of sensitive headers are replaced completely."""
+        return {name: REPLACEMENT if is_sensitive(name) else self.text(value) for name, value in headers.items()}
+
+
+def is_sensitive(name: str) -> bool:
+    """Return True if a header with this name contains a secret."""
+    lowered = name.lower()
+    return any(word in lowered for word in _SENSITIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import typer
 
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import require_models
-from tavernkit.cli.platforms import choice_option
+from tavernkit.cli.options import choice_option
 from tavernkit.cli.progress import progress_shown
 
 if TYPE_CHECKING:

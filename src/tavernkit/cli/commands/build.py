@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from tavernkit.cli.build_options import TEXT, BuildOptions
-from tavernkit.cli.option_groups import takes
+from tavernkit.cli.options import takes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -17,7 +17,7 @@ from tavernkit._values import is_sequence
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import ModelOptions
-from tavernkit.cli.option_groups import takes
+from tavernkit.cli.options import takes
 
 if TYPE_CHECKING:
     from tavernkit._turns import TurnKind

@@ -117,7 +117,7 @@ def risu_ai_plan() -> Plan:
 
     from tavernkit.cli.build_options import BuildOptions
     from tavernkit.cli.inputs import build_plan
-    from tavernkit.cli.platforms import Platform
+    from tavernkit.cli.options import Platform
     from tavernkit.examples import example_path
     from tavernkit.risu_ai._files.chat_file import ChatFile
 

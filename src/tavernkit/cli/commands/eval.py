@@ -11,7 +11,7 @@ import typer
 from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models, split_name
-from tavernkit.cli.option_groups import takes
+from tavernkit.cli.options import takes
 from tavernkit.cli.progress import progress_shown
 
 if TYPE_CHECKING:

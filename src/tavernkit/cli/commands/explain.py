@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit.cli.build_options import BuildOptions
-from tavernkit.cli.option_groups import takes
+from tavernkit.cli.options import takes
 
 if TYPE_CHECKING:
     from tavernkit.prompt._plan import Plan

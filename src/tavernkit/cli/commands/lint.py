@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.platforms import Platform, choice_option
+from tavernkit.cli.options import Platform, choice_option
 
 if TYPE_CHECKING:
     from tavernkit.authoring import Change

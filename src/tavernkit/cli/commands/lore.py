@@ -13,7 +13,7 @@ import typer
 
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.files import STDIN, refuse_two_stdins
-from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
+from tavernkit.cli.options import CHARACTER_BOOK, Platform, choice_option
 from tavernkit.errors import FileFormatError, log_warning
 
 if TYPE_CHECKING:
@@ -211,8 +211,8 @@ def convert(
     from tavernkit._values import is_mapping
     from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
-    from tavernkit.cli.books import read_book
     from tavernkit.cli.files import check_free
+    from tavernkit.cli.input_files import read_book
     from tavernkit.cli.terminal import complain, counted, show, show_report
     from tavernkit.conversation._books import world_book
 
@@ -297,7 +297,7 @@ def _silly_tavern_scanner(books: list[Path], depth: int | None, budget: int, see
     import random
 
     from tavernkit.budget import count_tokens
-    from tavernkit.cli.books import load_world
+    from tavernkit.cli.input_files import load_world
     from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
     settings = WorldInfoSettings(budget=100)
@@ -324,7 +324,7 @@ def _risu_ai_scanner(books: list[Path], depth: int | None, budget: int, seed: in
     import random
 
     from tavernkit.budget import count_tokens
-    from tavernkit.cli.books import load_lorebook
+    from tavernkit.cli.input_files import load_lorebook
     from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 
     raw = [(path.name, entry) for path in books for entry in load_lorebook(path).entries]

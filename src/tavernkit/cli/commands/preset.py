@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.platforms import Platform, choice_option
+from tavernkit.cli.options import Platform, choice_option
 from tavernkit.errors import Warn
 
 _LOST_BY_RISU_AI = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tavernkit.cli.platforms import Platform, choice_option
+from tavernkit.cli.options import Platform, choice_option
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def studio(
     from tavernkit.cli.terminal import show_piece
 
     try:
+        from tavernkit.studio._app import run_studio
         from tavernkit.studio._opening import Opened, model_choice
-        from tavernkit.studio._run import run_studio
     except ModuleNotFoundError as error:
         raise ConfigError("Studio needs its extra: pip install 'tavernkit[server]'", code="EXTRA_MISSING") from error
 
