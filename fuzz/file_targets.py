@@ -26,12 +26,12 @@ from tavernkit.cards._silly_tavern.importing import import_file as silly_tavern_
 from tavernkit.conversation._formats import NO_HOST
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.risu_ai._files.backup_file import write_backup
+from tavernkit.risu_ai._files.chat_file import read_silly_tavern_chat
 from tavernkit.risu_ai._files.database_codec import BLOCKS, COMPRESSED, MARK, RAW, STREAM, encode_database
 from tavernkit.risu_ai._files.message_pack import pack
 from tavernkit.risu_ai._files.module_file import read_module
 from tavernkit.risu_ai._files.persona_file import read_persona
 from tavernkit.risu_ai._files.preset_file import read_preset
-from tavernkit.risu_ai._files.silly_tavern_chat import read_silly_tavern_chat
 
 FILES = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "cards" / "files"
 LARGEST = 2000

@@ -11,7 +11,7 @@ from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter
 from tavernkit.risu_ai._chat_templates import rendering
 from tavernkit.risu_ai._chat_templates.template import OwnTemplate
-from tavernkit.risu_ai._files import chat_file, silly_tavern_chat
+from tavernkit.risu_ai._files import chat_file
 from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
@@ -52,10 +52,9 @@ def test_what_json_does_not_have_cannot_be_packed() -> None:
         pack({"a": {1}})
 
 
-@pytest.mark.parametrize("reader", [chat_file, silly_tavern_chat])
-def test_a_chat_that_is_too_large_is_refused(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MAX_CHAT_BYTES", 10)
-    read = reader.read_chats if reader is chat_file else reader.read_silly_tavern_chat
+@pytest.mark.parametrize("read", [chat_file.read_chats, chat_file.read_silly_tavern_chat])
+def test_a_chat_that_is_too_large_is_refused(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_file, "MAX_CHAT_BYTES", 10)
     with pytest.raises(LimitExceededError) as caught:
         read(b"x" * 11)
     assert caught.value.limit == "MAX_CHAT_BYTES"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai._js.replace import replace_all, replace_first
+from tavernkit.risu_ai._js import replace_all, replace_first
 from tests.quickness import linear_time
 
 

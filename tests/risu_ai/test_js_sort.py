@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.risu_ai._js.sort import sort_by, sort_descending
+from tavernkit.risu_ai._js import sort_by, sort_descending
 
 
 def lehmer(seed: int) -> Callable[[], float]:

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.risu_ai import Preset, Settings
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, new_chat_line
-from tavernkit.risu_ai._js.replace import replace_all, replace_first
+from tavernkit.risu_ai._js import replace_all, replace_first
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages
 from tavernkit.risu_ai._requests.model_flags import flag_names, model_flags
 from tavernkit.risu_ai._requests.reformat import reformat

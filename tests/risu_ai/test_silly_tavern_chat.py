@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai._files.chat_file import ChatFile
-from tavernkit.risu_ai._files.silly_tavern_chat import read_silly_tavern_chat
+from tavernkit.risu_ai._files.chat_file import ChatFile, read_silly_tavern_chat
 
 
 def lines(*values: object) -> bytes:

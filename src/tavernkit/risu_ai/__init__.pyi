@@ -26,10 +26,10 @@ from tavernkit.risu_ai._files.chat_file import ChatFile as ChatFile
 from tavernkit.risu_ai._files.chat_file import ChatFileError as ChatFileError
 from tavernkit.risu_ai._files.chat_file import chat_variables as chat_variables
 from tavernkit.risu_ai._files.database_codec import DatabaseError as DatabaseError
+from tavernkit.risu_ai._files.module_file import ModuleServer as ModuleServer
+from tavernkit.risu_ai._files.module_file import module_servers as module_servers
 from tavernkit.risu_ai._files.module_file import read_module as read_module
 from tavernkit.risu_ai._files.module_file import write_module as write_module
-from tavernkit.risu_ai._files.module_tools import ModuleServer as ModuleServer
-from tavernkit.risu_ai._files.module_tools import module_servers as module_servers
 from tavernkit.risu_ai._files.persona_file import PersonaFileError as PersonaFileError
 from tavernkit.risu_ai._files.persona_file import read_persona as read_persona
 from tavernkit.risu_ai._files.persona_file import write_persona as write_persona

@@ -1,12 +1,13 @@
-"""Module files: ``.risum``, modules as JSON, and lorebooks (of other programs too) or regex files as modules."""
+"""Modules: ``.risum`` files, JSON, lorebooks (of other programs too) or regex files as modules; their MCP servers."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify
 from tavernkit._values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
 from tavernkit.cards._json_text import parse_json
@@ -100,3 +101,36 @@ def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risu
     out = io.BytesIO()
     write_risum(out, Module.from_json(content))
     return out.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleServer:
+    """A tool server of a module: connect to ``url`` and add its tools to your tool loop."""
+
+    url: str
+    module: str
+    """The name of the module."""
+
+
+def module_servers(
+    modules: Iterable[RisuModule], *, allow: Collection[str] = (), warn: Warn = log_warning
+) -> tuple[ModuleServer, ...]:
+    """List the allowed servers of modules, without duplicates.
+
+    Args:
+        modules: The modules that are switched on.
+        allow: The allowed addresses. Modules are untrusted, so nothing is allowed by default.
+        warn: Called with messages about servers that are not allowed.
+    """
+    found: dict[str, ModuleServer] = {}
+    for module in modules:
+        stated = module.raw.get("mcp")
+        url = stated.get("url") if is_mapping(stated) else stated
+        if not isinstance(url, str) or not url:
+            continue
+        name = module.name or module.id
+        if url in allow:
+            found.setdefault(url, ModuleServer(url, name))
+        else:
+            warn(f"the module {name[:80]!r} wants tools of {url[:200]!r}, which is not allowed: they are left out")
+    return tuple(found.values())

@@ -11,7 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import LazySequence
 from tavernkit.errors import Warn
 from tavernkit.lore._contracts import TokenCounter, no_key_found
-from tavernkit.risu_ai._js.sort import sort_descending
+from tavernkit.risu_ai._js import sort_descending
 from tavernkit.risu_ai._lorebook.activation import (
     DONT_PREFIX,
     KEEP_PREFIX,

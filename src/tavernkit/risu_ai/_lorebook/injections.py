@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tavernkit._text.traced import join
 from tavernkit.errors import Warn
-from tavernkit.risu_ai._js.replace import replace_first
+from tavernkit.risu_ai._js import replace_first
 from tavernkit.risu_ai._lorebook.limits import MAX_REPLACED
 from tavernkit.risu_ai._lorebook.result import ActiveLore, LoreInjection
 

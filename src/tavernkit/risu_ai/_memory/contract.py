@@ -1,10 +1,11 @@
-"""Inputs and results of long-term memory, for all variants."""
+"""What all variants of long-term memory share: inputs, results, and requests for summaries."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Generic, TypeVar, cast
@@ -15,7 +16,10 @@ from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenObject, Json, JsonObject
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._limits import MAX_FILLED_TEXT
+from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 MEMORY_MEMO = "supaMemory"
@@ -33,6 +37,8 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 T = TypeVar("T")
 V = TypeVar("V")
+SLOT = "{{slot}}"
+_THOUGHTS = re.compile(r"<Thoughts>.*?</Thoughts>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +163,28 @@ class _Remembering(Generic[T, V]):
 
 def _repeating(ask: Callable[[Sequence[T]], V]) -> Callable[[Sequence[T]], V]:
     return cast("_Remembering[T, V]", ask).repeat if isinstance(ask, _Remembering) else ask
+
+
+def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
+    """Summarise a text with the settings' prompt: ChatML with a slot, or an instruction after the text."""
+    prompt = prompt or given.models.default_prompt
+    if prompt.count(SLOT) * len(text) > MAX_FILLED_TEXT:
+        given.warn(f"the prompt for summaries would have more than {MAX_FILLED_TEXT} characters: its slots stay empty")
+        parsed = parse_chat_ml(prompt.replace(SLOT, ""), given.expand)
+    else:
+        parsed = parse_chat_ml(prompt.replace(SLOT, text), given.expand)
+    if parsed is not None:
+        request: list[JsonObject] = [{"role": each.role, "content": each.content} for each in parsed]
+    else:
+        request = [{"role": "user", "content": text}, {"role": "system", "content": prompt}]
+    return given.summary(request)
+
+
+def without_thoughts(text: str) -> str:
+    """Return a model's answer without its thoughts."""
+    return trim(replace_delimited(_THOUGHTS, "</Thoughts>", "", text))
+
+
+def as_lines(items: Sequence[PromptMessage]) -> str:
+    """Chat items as ``role: content`` lines."""
+    return "\n".join(f"{item.role}: {item.content}" for item in items)

@@ -8,8 +8,14 @@ from contextlib import suppress
 from tavernkit._text.js_values import json_stringify
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._memory.contract import MemoryInput, MemoryOutcome, memory_message, whole_number
-from tavernkit.risu_ai._memory.requests import as_lines, ask_for_summary
+from tavernkit.risu_ai._memory.contract import (
+    MemoryInput,
+    MemoryOutcome,
+    as_lines,
+    ask_for_summary,
+    memory_message,
+    whole_number,
+)
 from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.errors import MemoryFailedError
 

@@ -9,10 +9,18 @@ from dataclasses import field
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
-from tavernkit.risu_ai._js.sort import sort_by
+from tavernkit.risu_ai._js import sort_by
 from tavernkit.risu_ai._limits import MAX_MEMORY_QUERIES
-from tavernkit.risu_ai._memory.contract import SUMMARY_FAILED, MemoryInput, MemoryOutcome, memory_message, whole_number
-from tavernkit.risu_ai._memory.requests import as_lines, ask_for_summary, without_thoughts
+from tavernkit.risu_ai._memory.contract import (
+    SUMMARY_FAILED,
+    MemoryInput,
+    MemoryOutcome,
+    as_lines,
+    ask_for_summary,
+    memory_message,
+    whole_number,
+    without_thoughts,
+)
 from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.errors import MemoryFailedError
 

@@ -12,7 +12,7 @@ from tavernkit.errors import Warn
 from tavernkit.prompt._block import Omission
 from tavernkit.risu_ai._chat.character_fields import CharacterFields
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, changing, source_of, title_of
-from tavernkit.risu_ai._js.replace import replace_all, replace_first
+from tavernkit.risu_ai._js import replace_all, replace_first
 from tavernkit.risu_ai._prompt_template.cards import (
     END,
     EVERYTHING,

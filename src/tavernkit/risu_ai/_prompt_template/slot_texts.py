@@ -13,7 +13,7 @@ from tavernkit.risu_ai._chat.character_fields import CharacterFields
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, changing, source_of
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
-from tavernkit.risu_ai._js.replace import replace_all
+from tavernkit.risu_ai._js import replace_all
 from tavernkit.risu_ai._lorebook.result import ActiveLore
 from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai._prompt_template.card_writer import ORIGINAL, REPLACED_NOTE

@@ -13,7 +13,7 @@ from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.delimited import replace_delimited
-from tavernkit.risu_ai._js.sort import sort_descending
+from tavernkit.risu_ai._js import sort_descending
 
 ScriptMode = Literal["editinput", "editoutput", "editprocess", "editdisplay", "edittrans"]
 """When a script runs: on the user's text, on the reply, on the history, on what is shown, on a translation."""

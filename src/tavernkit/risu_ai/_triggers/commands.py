@@ -20,7 +20,7 @@ from tavernkit._text.js_values import (
     to_string,
     trim,
 )
-from tavernkit.risu_ai._js.replace import replace_first
+from tavernkit.risu_ai._js import replace_first
 from tavernkit.risu_ai._lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError

@@ -8,10 +8,18 @@ from itertools import islice
 
 from tavernkit._text.js_values import js_round, number_to_string, utf16_length
 from tavernkit.risu_ai._cbs.call import CBSCall
-from tavernkit.risu_ai._cbs.dates import DAY, LocalTime, local_time, milliseconds, start_of_day, valid_time
+from tavernkit.risu_ai._cbs.dates import (
+    DAY,
+    LocalTime,
+    format_date,
+    format_time,
+    local_time,
+    milliseconds,
+    start_of_day,
+    valid_time,
+)
 from tavernkit.risu_ai._cbs.functions.history import message_at
 from tavernkit.risu_ai._cbs.functions.identity import selected
-from tavernkit.risu_ai._cbs.locales import format_date, format_time
 from tavernkit.risu_ai._cbs.registry import FunctionGroup
 
 functions = FunctionGroup("time")

@@ -7,8 +7,8 @@ from tavernkit.risu_ai._cbs.calculator import calculate
 from tavernkit.risu_ai._cbs.call import CBSCall
 from tavernkit.risu_ai._cbs.functions.identity import selected
 from tavernkit.risu_ai._cbs.registry import FunctionGroup
+from tavernkit.risu_ai._cbs.run import FORCE_RETURN, RETURN_VALUE
 from tavernkit.risu_ai._cbs.signals import Returned
-from tavernkit.risu_ai._cbs.temp import FORCE_RETURN, RETURN_VALUE
 
 functions = FunctionGroup("variables")
 

@@ -18,7 +18,7 @@ from tavernkit._values import (
     is_mapping,
     is_sequence,
 )
-from tavernkit.risu_ai._js.replace import replace_all
+from tavernkit.risu_ai._js import replace_all
 from tavernkit.risu_ai._triggers.effects.arrays import write
 from tavernkit.risu_ai._triggers.registry import EffectTable
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import is_basic, join_surrogates, json_stringify
 from tavernkit.risu_ai._cbs.lists import code_units
-from tavernkit.risu_ai._js.replace import replace_all, replace_first
+from tavernkit.risu_ai._js import replace_all, replace_first
 from tavernkit.risu_ai._triggers.effects.hosts import raw_name
 from tavernkit.risu_ai._triggers.registry import EffectTable
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError

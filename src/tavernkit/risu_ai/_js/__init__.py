@@ -1,1 +1,0 @@
-"""JavaScript's replace and sort, for RisuAI's texts and lists."""
