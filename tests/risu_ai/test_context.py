@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from tavernkit._macros import MacroEnvironment
 from tavernkit.risu_ai._cbs.context import CBSContext, CBSContextChanges, default_variables
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, RisuSettings
 
@@ -17,12 +16,12 @@ def test_a_name_stands_for_a_character() -> None:
     assert (context.character_name, context.user_name) == ("Bel", "Ann")
 
 
-def test_a_context_is_a_macro_environment() -> None:
-    environment: MacroEnvironment = CBSContext(char="Bel")
-    environment.set_var("a", "1")
-    assert environment.has_var("a")
-    assert environment.get_var("a") == "1"
-    assert environment.get_var("b") is None
+def test_a_context_reads_and_writes_variables() -> None:
+    context = CBSContext(char="Bel")
+    context.set_var("a", "1")
+    assert context.has_var("a")
+    assert context.get_var("a") == "1"
+    assert context.get_var("b") is None
 
 
 def test_a_context_cannot_be_changed_but_replaced() -> None:

@@ -27,8 +27,7 @@ from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern._output_tags.transform import transform
 from tavernkit.vibe_tavern._steps.language_policy import insertion_index
-from tavernkit.vibe_tavern._tool_calling.arguments import parse_arguments
-from tavernkit.vibe_tavern._tool_calling.calls import call_id, read_tool_calls
+from tavernkit.vibe_tavern._tool_calling.calls import call_id, parse_arguments, read_tool_calls
 from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
 from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
 

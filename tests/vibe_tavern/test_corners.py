@@ -17,7 +17,7 @@ from tavernkit.vibe_tavern._liquid_macros.time_filters import isodate, isotime, 
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry
 from tavernkit.vibe_tavern._steps.plan_assembly import PlanAssemblyConfig
-from tavernkit.vibe_tavern._tool_calling.arguments import arguments_size, parse_arguments
+from tavernkit.vibe_tavern._tool_calling.calls import arguments_size, parse_arguments
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.transforms import tool_calls_object_to_array
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._json_schema import json_schema_of
 from tavernkit.vibe_tavern._tool_calling import presets
-from tavernkit.vibe_tavern._tool_calling.arguments import parse_arguments
+from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
 from tavernkit.vibe_tavern._tool_calling.docstrings import read_docstring
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output

@@ -1,11 +1,13 @@
-"""Strict JSON: no NaN, no comments, bounded nesting; and compact JSON text."""
+"""JSON of models, providers and tools: strict (no NaN, no comments, bounded nesting), compact, out of code fences."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Final, NoReturn
 
+from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import Json, is_mapping, is_sequence, thaw
 from tavernkit.errors import LimitExceededError
 
@@ -13,6 +15,7 @@ MAX_JSON_NESTING: Final = 100
 """Nesting of JSON that a model, a provider or a tool may send."""
 
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+FENCE: Final = "```"
 
 
 def loads(text: str) -> Json:
@@ -69,3 +72,12 @@ def is_too_deep(text: str) -> bool:
         elif token in "]}":
             depth -= 1
     return False
+
+
+def without_fence(text: str, *, labels: Sequence[str]) -> str:
+    """Return the content of a text that is a single code fence, else the text; known labels are removed."""
+    if len(text) < 2 * len(FENCE) or not (text.startswith(FENCE) and text.endswith(FENCE)):
+        return text
+    inner = text[len(FENCE) : -len(FENCE)]
+    label = next((label for label in labels if inner.startswith(label)), "")
+    return trim_blanks(inner.removeprefix(label))

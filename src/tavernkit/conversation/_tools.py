@@ -12,7 +12,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models._reply import ToolCall
 from tavernkit.vibe_tavern._limits import TOOL_TIMEOUT_SECONDS
 from tavernkit.vibe_tavern._tool_calling import envelope
-from tavernkit.vibe_tavern._tool_calling.arguments import parse_arguments
+from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
 from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from tavernkit._arguments import check_values
 from tavernkit._dataclass import dataclass
-from tavernkit._macros.budget import BuildBudget, size_of
+from tavernkit._macros import BuildBudget, size_of
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenJson,

@@ -40,7 +40,7 @@ from tavernkit.silly_tavern._files.settings import PowerUser as PowerUser
 from tavernkit.silly_tavern._files.settings import Settings as Settings
 from tavernkit.silly_tavern._files.template_bundle import TemplateBundle as TemplateBundle
 from tavernkit.silly_tavern._groups import Group as Group
-from tavernkit.silly_tavern._groups.character_extras import CharacterExtras as CharacterExtras
+from tavernkit.silly_tavern._groups.group import CharacterExtras as CharacterExtras
 from tavernkit.silly_tavern._inputs import HistoryInput as HistoryInput
 from tavernkit.silly_tavern._inputs import SillyTavernInputs as SillyTavernInputs
 from tavernkit.silly_tavern._instruct.selection import select_for_model as select_for_model

@@ -39,8 +39,7 @@ from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.preset_prompts import GENERATION_TYPES
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.character_extras import CharacterExtras
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern._instruct.template import InstructTemplate

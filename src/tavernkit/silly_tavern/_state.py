@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
-from tavernkit._macros.budget import BuildBudget
+from tavernkit._macros import BuildBudget
 from tavernkit._values import JsonObject
 from tavernkit.errors import PipelineError
 from tavernkit.prompt._block import Moved

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tavernkit import risu_ai, silly_tavern
-from tavernkit._macros.tree import MAX_TREE_NODES, TreeNode
+from tavernkit._macros import MAX_TREE_NODES, TreeNode
 from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit._text.traced import Origin, Piece, Traced, pieces_of, plain, trace, tracing
 from tavernkit._values import Json, JsonObject, is_list, thaw

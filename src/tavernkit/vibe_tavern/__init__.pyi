@@ -22,6 +22,7 @@ from tavernkit.vibe_tavern._evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern._evals.harness import EvalProgress as EvalProgress
 from tavernkit.vibe_tavern._evals.harness import run_evals as run_evals
 from tavernkit.vibe_tavern._evals.report import EvalReport as EvalReport
+from tavernkit.vibe_tavern._liquid_macros.render import preprocess_user_input as preprocess_user_input
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid as render_liquid
 from tavernkit.vibe_tavern._output_tags.sanitizers import register_sanitizer as register_sanitizer
 from tavernkit.vibe_tavern._pipeline import PIPELINE as PIPELINE
@@ -51,7 +52,6 @@ from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition as ToolD
 from tavernkit.vibe_tavern._tool_calling.registry import ToolRegistry as ToolRegistry
 from tavernkit.vibe_tavern._tool_calling.run import ToolLoopResult as ToolLoopResult
 from tavernkit.vibe_tavern._tool_calling.toolset import CombinedToolset as CombinedToolset
-from tavernkit.vibe_tavern._user_input import preprocess_user_input as preprocess_user_input
 from tavernkit.vibe_tavern.errors import LiquidError as LiquidError
 from tavernkit.vibe_tavern.errors import PreflightError as PreflightError
 from tavernkit.vibe_tavern.errors import ToolArgumentError as ToolArgumentError

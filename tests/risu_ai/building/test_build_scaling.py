@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit._macros.budget import BuildBudget
+from tavernkit._macros import BuildBudget
 from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit._macros.tree import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeNode
+from tavernkit._macros import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeNode
 from tavernkit.risu_ai._cbs import CBSEngine
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.tree import evaluate_with_tree

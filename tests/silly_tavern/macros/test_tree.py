@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit._macros.tree import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeNode
+from tavernkit._macros import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeNode
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern._macros.tree import macro_tree
 

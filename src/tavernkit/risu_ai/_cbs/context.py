@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal, TypedDict, Unpack
 
 from tavernkit._dataclass import copy_with, dataclass
-from tavernkit._macros.budget import BuildBudget
+from tavernkit._macros import BuildBudget
 from tavernkit._text.js_values import to_string
 from tavernkit._values import Json
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from tavernkit._macros.budget import BuildBudget, size_of
+from tavernkit._macros import BuildBudget, size_of
 from tavernkit._text.js_values import join_surrogates
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn, log_warning

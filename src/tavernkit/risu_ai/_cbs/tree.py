@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Final
 
 from tavernkit._dataclass import dataclass
-from tavernkit._macros.tree import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeKind, TreeNode
+from tavernkit._macros import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeKind, TreeNode
 from tavernkit._text.js_values import join_surrogates
 from tavernkit._text.traced import plain
 from tavernkit.risu_ai._cbs.blocks import Block

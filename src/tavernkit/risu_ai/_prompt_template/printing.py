@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableSequence
 from typing import TypeVar
 
-from tavernkit._macros.budget import size_of
+from tavernkit._macros import size_of
 from tavernkit._text.traced import join
 from tavernkit._values import FrozenObject
 from tavernkit.errors import Warn, log_warning

@@ -1,4 +1,4 @@
-"""A group chat's settings, in the format of SillyTavern's group files."""
+"""A group chat's settings, in the format of SillyTavern's group files, and what its members have besides cards."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.silly_tavern._limits import MAX_GROUP_BYTES
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern._world_info.book import WorldBook
 
 ActivationStrategy: TypeAlias = Literal["natural", "list", "manual", "pooled"]
 GenerationMode: TypeAlias = Literal["swap", "append", "append_disabled"]
@@ -40,6 +42,18 @@ MODES: tuple[GenerationMode, ...] = ("swap", "append", "append_disabled")
 """Generation modes in the order of their numbers in files."""
 
 DEFAULT_TALKATIVENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharacterExtras:
+    """Books, tags and regex scripts of a group's member, used while the member speaks."""
+
+    books: Sequence[WorldBook] = ()
+    """Lorebooks linked to the member."""
+    tags: Sequence[str] = ()
+    """Tags of the member, for entries that are limited to some."""
+    regex_scripts: RegexScripts | None = None
+    """Regex scripts of the member's card; None for those of the build."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
-from tavernkit._macros.budget import size_of
+from tavernkit._macros import size_of
 from tavernkit._text.traced import join, plain
 from tavernkit._values import IdentityCache, LRUCache
 from tavernkit.errors import Warn, log_warning

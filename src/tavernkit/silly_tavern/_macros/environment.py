@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
 from tavernkit._dataclass import dataclass, replaced
-from tavernkit._macros.budget import BuildBudget
+from tavernkit._macros import BuildBudget
 from tavernkit._values import FrozenJson, Json
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage

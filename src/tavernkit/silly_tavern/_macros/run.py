@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._macros.budget import BuildBudget
+from tavernkit._macros import BuildBudget
 from tavernkit.silly_tavern._macros.call import Diagnostic, MeteredVariables, Report
 from tavernkit.silly_tavern._macros.card_macros import CardMacros
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit._macros.tree import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeKind, TreeNode
+from tavernkit._macros import MAX_TREE_DEPTH, MAX_TREE_NODES, TreeKind, TreeNode
 from tavernkit._text.traced import plain
 from tavernkit.silly_tavern._macros.call import Diagnostic
 from tavernkit.silly_tavern._macros.document import Document, Node

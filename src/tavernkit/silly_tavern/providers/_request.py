@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import field
+from urllib.parse import urlsplit
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject
 from tavernkit.errors import ConfigError
+from tavernkit.silly_tavern.providers._config import SillyTavernConfig
 
 CONTENT_TYPE = "application/json"
+DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +78,26 @@ def json_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a request with a JSON body: lower-case names, no spaces around values."""
     plain = {"content-type": CONTENT_TYPE, **{name.lower(): value for name, value in headers.items()}}
     return {name: value.strip() for name, value in plain.items()}
+
+
+def local_address(server: str) -> str:
+    """Return an address with the first ``localhost`` replaced by ``127.0.0.1``."""
+    return server.replace("localhost", "127.0.0.1", 1)
+
+
+def override_headers(url: str, headers: Mapping[str, str], config: SillyTavernConfig) -> dict[str, str]:
+    """Return headers with those of ``requestOverrides`` for the address; the first matching entry counts."""
+    host = _host(url)
+    overrides = [each.headers for each in config.request_overrides if host in each.hosts]
+    extra = {name.lower(): value for name, value in overrides[0].items()} if overrides else {}
+    return json_headers({**headers, **extra})
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return ""
+    name = parts.hostname or ""
+    return name if port in (None, DEFAULT_PORTS.get(parts.scheme)) else f"{name}:{port}"

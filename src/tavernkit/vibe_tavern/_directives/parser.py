@@ -9,8 +9,8 @@ from itertools import islice
 from tavernkit._dataclass import dataclass
 from tavernkit._text import strict_json
 from tavernkit._text.coerce import trim_blanks
+from tavernkit._text.strict_json import without_fence
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw_object
-from tavernkit.vibe_tavern._code_fence import without_fence
 from tavernkit.vibe_tavern._limits import (
     MAX_DIRECTIVES_BYTES,
     MAX_OBJECTS_TRIED,

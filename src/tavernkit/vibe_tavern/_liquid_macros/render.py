@@ -1,4 +1,4 @@
-"""Renders a Liquid template over the chat."""
+"""Renders a Liquid template over the chat, or what the user typed before it is saved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit._text.strict_json import byte_length
 from tavernkit._text.traced import join, plain
-from tavernkit._values import EMPTY_OBJECT, LRUCache
+from tavernkit._values import EMPTY_OBJECT, LRUCache, is_mapping
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores._variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.vibe_tavern._limits import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from liquid import BoundTemplate
 
     from tavernkit.vibe_tavern._liquid_macros.engine import MacroEnvironment
+
 
 OnError = Literal["passthrough", "raise"]
 
@@ -42,6 +43,7 @@ _ESCAPED_BRACE = re.compile(r"\\([{}])")
 _templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(
     MAX_LIQUID_CACHED_CHARACTERS, lambda key, _: len(key[1])
 )
+TOGGLE = "expand_user_input_macros"
 
 
 def render_liquid(
@@ -203,3 +205,47 @@ def _tidied(text: str) -> str:
     if "\n" not in text:
         return text
     return join("\n", ["" if not line.strip(" \t") else line for line in text.split("\n")])
+
+
+def preprocess_user_input(
+    text: str,
+    *,
+    variables: VariablesStore | None,
+    assigns: Mapping[str, object] = EMPTY_OBJECT,
+    context: Mapping[str, object] = EMPTY_OBJECT,
+    enabled: bool | None = None,
+    strict: bool = False,
+    on_error: OnError = "passthrough",
+    now_ms: Callable[[], int] | None = None,
+    warn: Warn | None = None,
+) -> str:
+    """Render user input as a template if enabled, by argument or by ``context.toggles.expand_user_input_macros``.
+
+    If enabled, a user's text can change the chat's variables.
+
+    Args:
+        text: What the user typed.
+        variables: The chat's variables.
+        assigns: Variables of the template.
+        context: The toggle, and data for filters.
+        enabled: Whether to render; None uses the toggle.
+        strict: Raise on any error.
+        on_error: ``passthrough`` or ``raise``.
+        now_ms: The clock, in milliseconds.
+        warn: Called with each warning.
+    """
+    if enabled is None:
+        toggles = context.get("toggles")
+        enabled = is_mapping(toggles) and toggles.get(TOGGLE) is True
+    if not enabled:
+        return text
+    return render_liquid(
+        text,
+        assigns=assigns,
+        variables=variables,
+        context=context,
+        strict=strict,
+        on_error=on_error,
+        now_ms=now_ms,
+        warn=warn,
+    )

@@ -14,8 +14,13 @@ from tavernkit.vibe_tavern import _events as events
 from tavernkit.vibe_tavern._limits import MAX_PARALLEL_TOOLS
 from tavernkit.vibe_tavern._prompt_runner import elapsed_ms
 from tavernkit.vibe_tavern._tool_calling import envelope
-from tavernkit.vibe_tavern._tool_calling.arguments import ParsedArguments, parse_arguments
-from tavernkit.vibe_tavern._tool_calling.calls import call_arguments, call_id, call_name
+from tavernkit.vibe_tavern._tool_calling.calls import (
+    ParsedArguments,
+    call_arguments,
+    call_id,
+    call_name,
+    parse_arguments,
+)
 from tavernkit.vibe_tavern._tool_calling.config import ToolCallingConfig
 from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
 from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output

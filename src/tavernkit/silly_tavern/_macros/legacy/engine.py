@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from tavernkit._macros.budget import size_of
+from tavernkit._macros import size_of
 from tavernkit.silly_tavern._macros.call import Diagnostic, Report
 from tavernkit.silly_tavern._macros.engine import Expander
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment

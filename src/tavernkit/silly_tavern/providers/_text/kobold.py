@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.silly_tavern.providers._config import SillyTavernConfig
-from tavernkit.silly_tavern.providers._request import ProviderRequest
-from tavernkit.silly_tavern.providers._text.addresses import local_address, override_headers
+from tavernkit.silly_tavern.providers._request import ProviderRequest, local_address, override_headers
 from tavernkit.silly_tavern.providers._text.given import TextInput, copied_fields, number, text, with_defaults
 
 GUI_PRESET = "gui"

@@ -1,12 +1,22 @@
-"""Limits on all texts of a build together."""
+"""What both platforms' macro engines share: limits on all texts of a build together, and the form of parse trees."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 from tavernkit._values import Json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 
 _BYTES_OF_A_VALUE = 64
 """How many bytes a number, or an item of a list or an object, counts."""
+TreeKind: TypeAlias = Literal["document", "text", "macro", "block", "argument", "body", "tag", "unclosed"]
+"""The kind of a node; a ``tag`` opens or closes a block, ``unclosed`` is a macro that is not closed."""
+
+MAX_TREE_DEPTH: Final = 60
+"""Maximum number of levels in a tree."""
+MAX_TREE_NODES: Final = 5000
+"""Maximum number of nodes in a tree."""
 
 
 class BuildBudget:
@@ -48,3 +58,18 @@ def size_of(value: Json) -> int:
     if isinstance(value, str):
         return len(value) if value.isascii() else 4 * len(value)
     return _BYTES_OF_A_VALUE * (1 + len(value)) if isinstance(value, list | dict) else _BYTES_OF_A_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A part of a text and the parts in it; ``start`` and ``end`` are offsets into the original text.
+
+    ``value`` is the result of a macro, if the engine ran it and the result is known.
+    """
+
+    kind: TreeKind
+    start: int
+    end: int
+    name: str = ""
+    children: tuple[TreeNode, ...] = ()
+    value: str | None = None
