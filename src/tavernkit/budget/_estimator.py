@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias, TypeVar
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, LRUCache, thaw_object
 from tavernkit.budget._adapters import Adapter, HeuristicAdapter, ModelAdapter
@@ -109,7 +108,6 @@ class TokenEstimator:
         cache_size: How many counts are remembered.
     """
 
-    @checked
     def __init__(
         self,
         *,

@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol, cast
 
-from tavernkit._arguments import require
 from tavernkit.errors import ConfigError
 
 BATCH_SIZE = 64
@@ -45,7 +44,6 @@ class OpenAIEmbedder:
         Raises:
             ConfigError: The batch size is not positive, or the ``openai`` package is not installed.
         """
-        require("model", model, str)
         if batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
         self.model = model
@@ -85,7 +83,6 @@ class LocalEmbedder:
         Raises:
             ConfigError: The extra is not installed.
         """
-        require("model", model, str)
         self.model = model
         try:
             package = importlib.import_module("fastembed")

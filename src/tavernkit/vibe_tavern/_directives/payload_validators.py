@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
-from tavernkit._arguments import require_choice
 from tavernkit._text.json_pointer import from_tokens
 from tavernkit._values import JsonObject
 from tavernkit.vibe_tavern._directives.validator import PayloadValidator
@@ -28,7 +27,6 @@ def pydantic_payload_validator(
         models: Pydantic models by directive type.
         error_format: ``flat`` or ``json_pointer``.
     """
-    require_choice("error_format", error_format, get_args(ErrorFormat))
 
     def check(kind: str, payload: JsonObject) -> JsonObject | None:
         from pydantic import BaseModel, ValidationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from tavernkit._arguments import check_fields, checked
+from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_sequence
@@ -55,7 +55,6 @@ class DirectiveDefinition:
 class DirectiveRegistry:
     """Directive definitions in order, with lookup of types and aliases."""
 
-    @checked
     def __init__(self, definitions: Iterable[DirectiveDefinition | Mapping[str, object]] = ()) -> None:
         self.definitions = tuple(_definition(each) for each in definitions)
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints, overload
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_mapping, is_object
 from tavernkit.errors import ConfigError
@@ -86,7 +85,6 @@ class FunctionToolset:
     The toolset goes to ``ToolLoopRunner(runner, config, tools=tools)``.
     """
 
-    @checked
     def __init__(self, functions: Iterable[Callable[..., object] | FunctionTool] = ()) -> None:
         self._tools: dict[str, FunctionTool] = {}
         for function in functions:

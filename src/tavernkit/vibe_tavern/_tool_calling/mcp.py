@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
-from tavernkit._arguments import checked, require
+from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw_object
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition
@@ -104,7 +104,6 @@ class McpToolset:
 
 
 @asynccontextmanager
-@checked
 async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> AsyncGenerator[McpToolset]:
     """Connect to an MCP server inside the ``async with`` block.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol
 
-from tavernkit._arguments import check_fields, checked
+from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
@@ -95,7 +95,6 @@ class ToolRegistry:
         ConfigError: Two tools have the same name.
     """
 
-    @checked
     def __init__(self, definitions: Iterable[ToolDefinition | Mapping[str, object]] = ()) -> None:
         self.definitions: tuple[ToolDefinition, ...] = tuple(_definition(each) for each in definitions)
         seen: set[str] = set()
