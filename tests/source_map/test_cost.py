@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import bench_st_build
 from benchmarks.bench_source_map import SCENARIOS, Turns, read_map
-from tavernkit._text.script_stretches import ScriptStretches
+from tavernkit._text.regex_scripts import ScriptStretches
 from tavernkit.prompt import Plan, SourceMap
 from tavernkit.silly_tavern import Builder, RegexScripts
 from tavernkit.silly_tavern._scripts import regex_scripts
