@@ -13,13 +13,18 @@ from tests.conformance.adapters.silly_tavern.folder_inputs import RED_PIXEL, wri
 from tests.server.conftest import Client
 
 MISSING: Mapping[str, str] = {
-    "quiet options": "a quiet prompt is asked as it is",
     "tools": "clients run their tools themselves (tests/server/test_sessions.py)",
     "clock": "the clock is the server's",
     "several choices": "one reply is asked for",
 }
 """Operations, forms of them and inputs that the service does not have, and why."""
 
+_QUIET = {
+    "quietName": "quiet_name",
+    "quietToLoud": "quiet_to_loud",
+    "responseLength": "max_tokens",
+    "skipWIAN": "skip_world_info_registration",
+}
 _UNREPEATABLE = {"{{idle": "clock", "{{time": "clock"}
 
 
@@ -32,8 +37,6 @@ def missing(case: Any) -> set[str]:
         kind = operation["op"]
         if kind in MISSING:
             found.add(kind)
-        if kind == "quiet" and operation.get("options"):
-            found.add("quiet options")
         if any("more" in reply for reply in replies_of(operation) if isinstance(reply, dict)):
             found.add("several choices")
     return found
@@ -174,7 +177,9 @@ class Replay:
             case "continue":
                 answer = await self._turn(kind, content=operation.get("text", ""))
             case "quiet":
-                answer = await self._turn(kind, prompt=operation["prompt"])
+                given = {_QUIET[key]: value for key, value in operation.get("options", {}).items()}
+                length = {"max_tokens": given.pop("max_tokens")} if "max_tokens" in given else {}
+                answer = await self._turn(kind, prompt=operation["prompt"], options=length, **given)
             case "swipe":
                 if operation.get("index", -1) not in (-1, len(await self.messages()) - 1):
                     return  # SillyTavern's arrows are on the last message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -79,6 +80,22 @@ async def test_pictures_reach_the_model_and_stay(start: StartApp, platform: str,
         await client.post(f"{path}/messages", json={"content": "And?"})
     for request in model.requests:
         assert str(request["messages"]).count(PICTURE) == 1
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_question_outside_the_chat_can_do_without_lore_at_a_depth(start: StartApp, platform: str) -> None:
+    entry = {"uid": 0, "key": ["lamp"], "content": "The lamp is old.", "order": 100, "position": 4, "depth": 1}
+    model = ScriptedModel("One.", "Two.")
+    async with start(model) as client:
+        await client.post("/api/books", files={"file": ("lore.json", json.dumps({"entries": {"0": entry}}))})
+        path = await session(client, platform)
+        await client.patch(path, json={"books": ["lore"]})
+        asked = {"prompt": "The lamp?", "skip_world_info_registration": True}
+        answer = (await client.post(f"{path}/quiet", json=asked)).json()
+        await client.post(f"{path}/messages", json={"content": "The lamp?"})
+    assert ["The lamp is old." in str(request["messages"]) for request in model.requests] == [False, True]
+    warned = any("skip_world_info_registration" in warning for warning in answer["warnings"])
+    assert warned == (platform == "risu_ai")
 
 
 async def test_parts_that_no_model_gets_are_refused(start: StartApp) -> None:

@@ -43,6 +43,8 @@ class TurnRequest:
     kind: TurnKind = "normal"
     prompt: str = ""
     """What a quiet turn asks; the name of a trigger or button."""
+    quiet: JsonObject = field(default_factory=dict[str, Json])
+    """SillyTavern's options of a quiet turn, as inputs of its build."""
     empty: bool = False
     """True if the user has sent an empty message."""
     commands: bool = False
@@ -77,6 +79,7 @@ class TurnRequest:
             [self.upstream, self.dialect, self.seed, self.context_length, *([self.kept] if self.kept else [])],
             *([self.prompt] if self.prompt else []),
             *([[self.element, *self.answers]] if self.element or self.answers else []),
+            *([self.quiet] if self.quiet else []),
             *(["empty"] if self.empty else []),
             *(["commands"] if self.commands else []),
         ]

@@ -291,6 +291,7 @@ class Turns:
             kind=request.kind,
             pending=opened.pending,
             prompt=request.prompt,
+            quiet=request.quiet,
             empty=request.empty,
             commands=request.commands,
             element=request.element,

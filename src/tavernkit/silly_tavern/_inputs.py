@@ -113,7 +113,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     response_length: int
     """Tokens kept for the reply; the preset's or the settings' by default."""
     skip_world_info_registration: bool
-    """Scan lore and leave it out of the prompt."""
+    """Leave lore at a depth and in outlets out of the prompt."""
     tool_recursion: int
     """The number of previous rounds of tool calls."""
     dry_run: bool

@@ -346,6 +346,7 @@ def _result(given: TurnInput, host: _Host, chat: risu_ai.Chat, turn: Turn, inter
         details=lines_of_chats.details_after(given, chat.chat, lines),
         variables=chat.variables.to_dict(),
         warnings=chat.warnings,
+        notes=[f"RisuAI has no {name}: it was left out" for name in given.quiet],
         alerts=host.dialogs.shown,
     )
 

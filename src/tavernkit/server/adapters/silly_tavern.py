@@ -216,7 +216,7 @@ async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
         case "impersonate":
             return await chat.impersonate()
         case "quiet":
-            return await chat.quiet(given.prompt)
+            return await chat.quiet(given.prompt, **_quiet_options(given))
         case "trigger" | "button":
             raise ServiceError(422, "only RisuAI's characters have triggers and buttons", code="no_triggers")
         case "normal":
@@ -230,6 +230,18 @@ async def _operate(chat: st.Chat, given: TurnInput) -> Turn:
             elif not _answers_tools(given):
                 return await chat.send(speaker=_chosen_speaker(given))
             return await chat.answer(speaker=_chosen_speaker(given))
+
+
+def _quiet_options(given: TurnInput) -> st.SillyTavernInputs:
+    """Return what a client says about a question outside the chat."""
+    found: st.SillyTavernInputs = {}
+    if name := given.quiet.get("quiet_name"):
+        found["quiet_name"] = str(name)
+    if given.quiet.get("quiet_to_loud"):
+        found["quiet_to_loud"] = True
+    if given.quiet.get("skip_world_info_registration"):
+        found["skip_world_info_registration"] = True
+    return found
 
 
 def _answers_tools(given: TurnInput) -> bool:

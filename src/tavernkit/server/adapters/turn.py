@@ -75,6 +75,8 @@ class TurnInput:
     pending: str | None = None
     prompt: str = ""
     """What a quiet turn asks; the name of a trigger or button."""
+    quiet: JsonObject = field(default_factory=dict[str, Json])
+    """SillyTavern's options of a quiet turn, as inputs of its build."""
     empty: bool = False
     """True if the user has sent an empty message."""
     commands: bool = False

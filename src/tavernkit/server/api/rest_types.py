@@ -301,9 +301,21 @@ class ContinueIn(TurnIn):
 
 
 class QuietIn(TurnIn):
-    """A question outside the chat."""
+    """A question outside the chat. All but the prompt are for SillyTavern."""
 
     prompt: Annotated[str, Field(min_length=1), AfterValidator(storable)]
+    quiet_name: Name | None = None
+    """Who answers."""
+    quiet_to_loud: bool = False
+    """True if the answer is treated as a message."""
+    skip_world_info_registration: bool = False
+    """True if lore at a depth and in outlets is left out."""
+
+    @property
+    def chosen(self) -> dict[str, JsonValue]:
+        """The options that are set."""
+        names = ("quiet_name", "quiet_to_loud", "skip_world_info_registration")
+        return {name: value for name in names if (value := getattr(self, name))}
 
 
 class TriggerIn(BaseModel):

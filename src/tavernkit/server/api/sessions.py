@@ -6,11 +6,12 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Response
 
+from tavernkit._values import JsonObject
 from tavernkit.server import logs
 from tavernkit.server.adapters.turn import LineChange, OperationKind, TurnKind
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
@@ -175,20 +176,20 @@ async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut
     message = new_message(ChatMessageIn(role="user", content=given))
     if not message.content and not message.metadata:
         return await _turn(caller, session_id, body, "normal", empty=True)
-    return await _turn(caller, session_id, body, "normal", message, commands=body.commands)
+    return await _turn(caller, session_id, body, "normal", messages=[message], commands=body.commands)
 
 
 @router.post("/{session_id}/continue", response_model=TurnOut, responses=STREAMED)
 async def continue_reply(session_id: PathId, body: ContinueIn, caller: TheCaller) -> TurnOut | Response:
     """Go on with the last message."""
     messages = [NewMessage(role="user", content=body.content)] if body.content else []
-    return await _turn(caller, session_id, body, "continue", *messages)
+    return await _turn(caller, session_id, body, "continue", messages=messages)
 
 
 @router.post("/{session_id}/quiet", response_model=TurnOut, responses=STREAMED)
 async def quiet(session_id: PathId, body: QuietIn, caller: TheCaller) -> TurnOut | Response:
     """Ask something outside the chat; the answer is not stored."""
-    return await _turn(caller, session_id, body, "quiet", prompt=body.prompt)
+    return await _turn(caller, session_id, body, "quiet", prompt=body.prompt, quiet=body.chosen)
 
 
 @router.post("/{session_id}/triggers")
@@ -273,9 +274,9 @@ async def _operation(
     caller: Caller, session_id: str, body: TriggerIn | ButtonIn, kind: OperationKind, *, element: str = ""
 ) -> OperationOut:
     service = caller.service
-    wanted = await _wanted(caller, session_id, kind, body.answers, prompt=body.name)
+    wanted = await _wanted(caller, session_id, kind, body.answers, prompt=body.name, element=element)
     listener = ReplyListener(streaming=False)
-    turn = service.turns.start(replace(wanted, element=element), listener)
+    turn = service.turns.start(wanted, listener)
     outcome = await until_done(caller.request, turn, listener)
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id)
@@ -283,23 +284,27 @@ async def _operation(
     return OperationOut.of(outcome, chat, lines)
 
 
+class _Given(TypedDict, total=False):
+    """Of a request for a turn, what only some have."""
+
+    messages: Sequence[NewMessage]
+    prompt: str
+    quiet: JsonObject
+    empty: bool
+    commands: bool
+    element: str
+
+
 async def _turn(
-    caller: Caller,
-    session_id: str,
-    body: MessageIn | TurnIn,
-    kind: TurnKind,
-    *messages: NewMessage,
-    prompt: str = "",
-    empty: bool = False,
-    commands: bool = False,
+    caller: Caller, session_id: str, body: MessageIn | TurnIn, kind: TurnKind, **given: Unpack[_Given]
 ) -> TurnOut | Response:
-    wanted = await _wanted(caller, session_id, kind, body.answers, *messages, prompt=prompt)
-    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options), empty=empty, commands=commands)
+    wanted = await _wanted(caller, session_id, kind, body.answers, **given)
+    wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options))
     return await answer(caller.request, caller.service, wanted, stream=body.stream, explain=body.explain)
 
 
 async def _wanted(
-    caller: Caller, session_id: str, kind: TurnKind, answers: Sequence[str], *messages: NewMessage, prompt: str = ""
+    caller: Caller, session_id: str, kind: TurnKind, answers: Sequence[str], **given: Unpack[_Given]
 ) -> TurnRequest:
     logs.session_id.set(session_id)
     async with caller.service.database.read() as connection:
@@ -308,12 +313,11 @@ async def _wanted(
         owner=chat.owner,
         payer=caller.client,
         selection=Selection(platform=chat.selection.platform),
-        messages=messages,
         chat_id=chat.id,
         kind=kind,
-        prompt=prompt,
         answers=answers,
         idempotency_key=caller.idempotency_key,
+        **given,
     )
 
 
