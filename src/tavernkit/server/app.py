@@ -221,6 +221,10 @@ async def _too_deep(request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(
+        error.__cause__, RecursionError
+    ):  # the reader of JSON gave up, at a depth that Python's version decides
+        return await _too_deep(request, error)
     code = HTTP_CODES.get(error.status_code, "http_error")
     answer = await _service_error(request, ServiceError(error.status_code, str(error.detail), code=code))
     answer.headers.update(error.headers or {})
