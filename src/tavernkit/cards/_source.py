@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -139,12 +140,14 @@ def _path_source(path: str | os.PathLike[str]) -> PathSource:
     file = Path(text)
     hint = " (pass content as bytes)" if "{" in text or "\n" in text else ""
     try:
-        found, folder = file.is_file(), file.is_dir()
+        mode = file.stat().st_mode  # from Python 3.14 on, `is_file()` has no errors
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0
     except (OSError, ValueError) as error:
         raise ConfigError(f"{text[:100]!r} cannot be a path{hint}", code="FILE_NOT_FOUND") from error
-    if folder:
+    if stat.S_ISDIR(mode):
         raise ConfigError(f"{text[:200]!r} is a folder, not a file", code="FILE_NOT_FOUND")
-    if not found:
+    if not stat.S_ISREG(mode):
         raise ConfigError(f"there is no file {text[:200]!r}{hint}", code="FILE_NOT_FOUND")
     return PathSource(file)
 
