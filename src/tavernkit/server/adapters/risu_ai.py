@@ -15,7 +15,6 @@ from tavernkit.models import ModelError, Reply, ReplyPiece, Request
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
-from tavernkit.risu_ai._sending.operation import TRIGGER_FAILED
 from tavernkit.server.adapters import risu_ai_lines as lines_of_chats
 from tavernkit.server.adapters.risu_ai_dialogs import Dialogs
 from tavernkit.server.adapters.turn import (
@@ -47,7 +46,7 @@ ANY_MODEL = "openrouter"
 """RisuAI's name for an unknown OpenAI-compatible model, for chats without a preset."""
 MERGED_ROLES = "requiresAlternateRole"
 """RisuAI's flag of models whose messages of the same role are merged."""
-NOBODY_SPEAKS = "nobody_speaks"
+NOBODY_SPEAKS, TRIGGER_FAILED = "nobody_speaks", "trigger_failed"
 """RisuAI's error for a group in which all members are muted; here the user chooses the speaker."""
 
 
