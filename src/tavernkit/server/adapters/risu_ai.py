@@ -47,7 +47,7 @@ ANY_MODEL = "openrouter"
 MERGED_ROLES = "requiresAlternateRole"
 """RisuAI's flag of models whose messages of the same role are merged."""
 NOBODY_SPEAKS, TRIGGER_FAILED = "nobody_speaks", "trigger_failed"
-"""RisuAI's error for a group in which all members are muted; here the user chooses the speaker."""
+"""RisuAI's errors for a group in which all members are muted (here the user chooses the speaker), and for a trigger."""
 
 
 class RisuAdapter:
