@@ -117,7 +117,6 @@ INNER = {
     "tavernkit.risu_ai._lorebook.decorators.Decorator",
     "tavernkit.risu_ai._lorebook.decorators.parse_content",
     "tavernkit.risu_ai._regex_scripts.ScriptMode",
-    "tavernkit.risu_ai._sending.operation.TRIGGER_FAILED",
     "tavernkit.silly_tavern._caching.frozen_lore.METADATA_KEY",
     "tavernkit.silly_tavern._chat.card_fields.AFTER_CHARACTER",
     "tavernkit.silly_tavern._chat.card_fields.IN_PROMPT",
