@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import random
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,3 +97,12 @@ def test_an_endpoint_that_leaves_a_text_out_is_an_error():
     client = SimpleNamespace(embeddings=SimpleNamespace(create=lambda **_given: SimpleNamespace(data=[])))
     with pytest.raises(ValueError, match="0 vectors for 1 texts"):
         OpenAIEmbedder("m", client=client).embed(["a"])
+
+
+def test_the_database_is_closed_with_its_index() -> None:
+    index = VectorIndex()
+    connection = index._connection  # pyright: ignore[reportPrivateUsage]
+    del index
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

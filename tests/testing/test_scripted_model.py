@@ -48,7 +48,8 @@ def post(url: str, body: Any, path: str = "/v1/chat/completions") -> tuple[int, 
         with urllib.request.urlopen(request, timeout=5) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 async def test_replies_come_in_order_and_requests_are_kept() -> None:

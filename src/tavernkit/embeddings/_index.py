@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import mul
 from typing import Protocol
+from weakref import finalize
 
 from tavernkit.embeddings._columns import MAX_DIMENSIONS, Bound, Columns, encode
 from tavernkit.embeddings._matrix import Matrix, numpy
@@ -91,6 +92,7 @@ class VectorIndex:
     def __init__(self, path: str | os.PathLike[str] = ":memory:") -> None:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, check_same_thread=False)
+        finalize(self, self._connection.close)
         with self._connection:
             self._connection.execute(_SCHEMA)
             if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'items'").fetchone():
