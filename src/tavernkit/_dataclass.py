@@ -148,22 +148,25 @@ def copy_with(record: _T, **changes: object) -> _T:
         TypeError: There is no such field.
     """
     cls = type(record)
-    read, setters = _access(cls)
+    read, setters, by_name = _access(cls)
     copy = object.__new__(cls)
-    for set_field, value in zip(setters.values(), read(record), strict=True):
+    for set_field, value in zip(setters, read(record)):  # noqa: B905  # a keyword costs as much as three fields
         set_field(copy, value)
     for name, value in changes.items():
-        if name not in setters:
+        if name not in by_name:
             raise TypeError(f"{cls.__name__} has no field {name!r}")
-        setters[name](copy, value)
+        by_name[name](copy, value)
     return copy
 
 
+_Setter: TypeAlias = Callable[[object, object], None]
+
+
 @cache
-def _access(cls: type) -> tuple[Callable[[object], tuple[object, ...]], dict[str, Callable[[object, object], None]]]:
-    """Return what reads all fields, and what sets each."""
-    names = [each.name for each in _all_fields(cls)]
-    return _reader(names), {name: getattr(cls, name).__set__ for name in names}
+def _access(cls: type) -> tuple[Callable[[object], tuple[object, ...]], tuple[_Setter, ...], dict[str, _Setter]]:
+    """Return what reads all fields, what sets each, and the same by name."""
+    by_name: dict[str, _Setter] = {each.name: getattr(cls, each.name).__set__ for each in _all_fields(cls)}
+    return _reader(list(by_name)), tuple(by_name.values()), by_name
 
 
 def _freeze(cls: Any, *, slots: bool) -> None:

@@ -76,6 +76,8 @@ class LuaStoppedError(TriggerFailedError):
 
 def whole_text(text: str) -> str:
     """Return a text that UTF-8 can encode: lone surrogates are replaced."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -320,23 +322,22 @@ class LuaSandboxes:
 
     @property
     def lock(self) -> threading.RLock:
-        """Calls of the scripts of one application wait for each other."""
+        """Calls of the scripts of one application wait for each other: hold it while calling the methods below."""
         return self.session.lock
 
     def sandbox(self, mode: str, code: str) -> tuple[LuaSandbox, bool]:
         """Return the sandbox of a mode with that code, and whether it is new."""
-        with self.lock:
-            known = self._sandboxes.get(mode)
-            if known is not None and known.code == code and self._is_there(known):
-                self._sandboxes.move_to_end(mode)
-                return known, False
-            if known is not None:
-                self.drop(mode, known)
-            self._sandbox_count += 1
-            made = self._sandboxes[mode] = LuaSandbox(self, self._sandbox_count, code)
-            if len(self._sandboxes) > LUA_SANDBOXES:
-                self.drop(*next(iter(self._sandboxes.items())))
-            return made, True
+        known = self._sandboxes.get(mode)
+        if known is not None and known.code == code and self._is_there(known):
+            self._sandboxes.move_to_end(mode)
+            return known, False
+        if known is not None:
+            self.drop(mode, known)
+        self._sandbox_count += 1
+        made = self._sandboxes[mode] = LuaSandbox(self, self._sandbox_count, code)
+        if len(self._sandboxes) > LUA_SANDBOXES:
+            self.drop(*next(iter(self._sandboxes.items())))
+        return made, True
 
     def _is_there(self, sandbox: LuaSandbox) -> bool:
         """Return True if its process is still the same. A sandbox that could not be loaded has no state to lose."""
@@ -346,10 +347,9 @@ class LuaSandboxes:
 
     def drop(self, mode: str, sandbox: LuaSandbox) -> None:
         """Drop a sandbox; the next call makes a new one."""
-        with self.lock:
-            if self._sandboxes.get(mode) is sandbox:
-                del self._sandboxes[mode]
-                self.close(sandbox)
+        if self._sandboxes.get(mode) is sandbox:
+            del self._sandboxes[mode]
+            self.close(sandbox)
 
     def close(self, sandbox: LuaSandbox) -> None:
         """Let the worker process drop a sandbox."""
@@ -358,15 +358,14 @@ class LuaSandboxes:
 
     def free_memory(self, warn: Warn) -> None:
         """Close the least recently called sandboxes until the rest use little enough memory."""
-        with self.lock:
-            used = sum([sandbox.memory for sandbox in self._sandboxes.values()])
-            if used > LUA_REUSED_MEMORY:
-                self.session.end_with_session()
-            while used > LUA_KEPT_MEMORY and len(self._sandboxes) > 1:
-                mode, sandbox = next(iter(self._sandboxes.items()))
-                used -= sandbox.memory
-                self.drop(mode, sandbox)
-                warn(f"the Lua script for {mode!r} starts over next time: scripts keep more memory than they may")
+        used = sum([sandbox.memory for sandbox in self._sandboxes.values()])
+        if used > LUA_REUSED_MEMORY:
+            self.session.end_with_session()
+        while used > LUA_KEPT_MEMORY and len(self._sandboxes) > 1:
+            mode, sandbox = next(iter(self._sandboxes.items()))
+            used -= sandbox.memory
+            self.drop(mode, sandbox)
+            warn(f"the Lua script for {mode!r} starts over next time: scripts keep more memory than they may")
 
     def take_closed(self) -> list[int]:
         """Return the sandboxes that the worker process can drop."""
@@ -375,6 +374,5 @@ class LuaSandboxes:
 
     def new_key(self) -> str:
         """Return a key for one call. It only needs to be unique, because scripts are separated by their sandboxes."""
-        with self.lock:
-            self._key_count += 1
-            return f"{self._key_count:08x}-0000-4000-a000-000000000000"
+        self._key_count += 1
+        return f"{self._key_count:08x}-0000-4000-a000-000000000000"
