@@ -139,7 +139,8 @@ def test_runaways_are_stopped_and_reported(script: str, monkeypatch: pytest.Monk
     used: list[float] = []
     monkeypatch.setattr(Budget, "spend", lambda self, seconds: used.append(seconds))
     outcome = run(lua(f"function onStart(id) {RUNAWAYS[script]} end"), limits=SMALL)
-    assert 0 < sum(used) < 2 * SMALL.lua_seconds  # processor time, whatever else the machine does
+    assert used
+    assert sum(used) < 2 * SMALL.lua_seconds  # processor time, whatever else the machine does
     assert outcome.result.ok
     assert any(event.kind == "lua_error" for event in outcome.result.events)
     assert any("stopped" in warning or "overflow" in warning for warning in outcome.warnings)
