@@ -12,7 +12,7 @@ import pytest
 from tavernkit.cards import Asset, Bundle, Character, Format, load, save, to_bytes
 from tavernkit.cards import _pictures as pictures
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards._pictures import turned_into
+from tavernkit.cards._pictures import convert_picture
 from tavernkit.cards._png import placeholder_png, text_chunk, walk
 from tavernkit.cards.errors import ImageError, NotACardError
 from tavernkit.errors import ConfigError, LimitExceededError
@@ -207,13 +207,13 @@ def test_what_a_picture_loses_is_told() -> None:
     frames = [image.new("RGB", (4, 4), (shade, 0, 0)) for shade in (0, 255)]
     frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:])
     told: list[str] = []
-    with image.open(io.BytesIO(turned_into("jpg", clear.getvalue(), told.append))) as white:
+    with image.open(io.BytesIO(convert_picture("jpg", clear.getvalue(), told.append))) as white:
         assert white.getpixel((1, 1)) == (255, 255, 255)
-    turned_into("png", moving.getvalue(), told.append)
+    convert_picture("png", moving.getvalue(), told.append)
     assert "put on white" in told[0]
     assert "first frame" in told[1]
     with pytest.raises(ImageError, match="cannot be read"):
-        turned_into("png", b"\x89PNG\r\n\x1a\nbroken", told.append)
+        convert_picture("png", b"\x89PNG\r\n\x1a\nbroken", told.append)
 
 
 def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPa
     drawn = io.BytesIO()
     image.new("RGB", (4, 4)).save(drawn, "PNG")
     with pytest.raises(ImageError, match="4 x 4 pixels"):
-        turned_into("webp", drawn.getvalue(), lambda _: None)
+        convert_picture("webp", drawn.getvalue(), lambda _: None)
 
 
 def test_new_assets_are_listed_in_a_v3_card_and_reported_for_v2() -> None:

@@ -88,7 +88,7 @@ class ScriptBudget:
         if self._slow_in_all == MAX_SLOW_SCRIPTS:
             self._stop(warn)
 
-    def tell_once(self, message: str, warn: Warn) -> None:
+    def warn_once(self, message: str, warn: Warn) -> None:
         """Warn about a script, unless the same warning was already given."""
         self.incidents += 1
         if message not in self._reported:

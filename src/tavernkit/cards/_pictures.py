@@ -20,7 +20,7 @@ class PillowMissingError(ImageError):
     """Pillow is not installed."""
 
 
-def turned_into(ext: str, data: bytes, warn: Warn) -> bytes:
+def convert_picture(ext: str, data: bytes, warn: Warn) -> bytes:
     """Return a picture in another format, with the same size and colours; for an animation, the first frame.
 
     Args:

@@ -29,7 +29,7 @@ from tavernkit.cards._json_text import check_levels, dump_json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards._loading import LOREBOOK_SPEC
 from tavernkit.cards._payload import encode_payload
-from tavernkit.cards._pictures import turned_into
+from tavernkit.cards._pictures import convert_picture
 from tavernkit.cards._placement import (
     Place,
     add_entries,
@@ -374,7 +374,7 @@ def _picture(job: _Job, ext: str) -> tuple[Source, Asset | None]:
             return BytesSource(data), icon
     for asset in pictures:
         try:
-            return BytesSource(turned_into(ext, _bare(asset, job.limits), job.warn)), None
+            return BytesSource(convert_picture(ext, _bare(asset, job.limits), job.warn)), None
         except ImageError as error:
             job.warn(f"the picture cannot be turned into a {ext.upper()}: {error}; a plain one is used instead")
     return BytesSource(_PLACEHOLDERS[ext]()), None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tavernkit._values import Json, JsonObject
 from tavernkit.authoring import diff_values
 from tavernkit.errors import TavernKitError
+from tavernkit.studio._changes import message_changes
 from tavernkit.studio._document import Document
-from tavernkit.studio._message_changes import message_changes
 from tavernkit.studio._prompt_view import Look, build_view, failed_view
 from tavernkit.studio._turn import PLATFORMS, Turn
 from tavernkit.studio._workspace import State

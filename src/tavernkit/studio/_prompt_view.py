@@ -13,7 +13,7 @@ from tavernkit.lore import LoreRow
 from tavernkit.prompt._plan import Plan
 from tavernkit.report._source_families import FAMILIES, family_of
 from tavernkit.report._sources import words_of
-from tavernkit.studio._message_changes import Said, message_changes
+from tavernkit.studio._changes import Said, message_changes
 from tavernkit.studio._places import Places, entry_count
 from tavernkit.studio._workspace import State
 

@@ -357,7 +357,7 @@ class _Call:
             raise _NoEffectError(f"the chat has no message {self.index}")
 
     def _report(self, script: RegexScript, why: str) -> None:
-        self.budget.tell_once(f"regex script {script.comment or script.pattern!r} has no effect: {why}", self.tell)
+        self.budget.warn_once(f"regex script {script.comment or script.pattern!r} has no effect: {why}", self.tell)
 
 
 def _moved(template: str, found: JSMatch) -> str:

@@ -196,7 +196,7 @@ def run_script(
     regex = regex_from_string(pattern)
     if regex is None:
         broken = f"regex script {script.name!r} is not applied: {pattern!r:.200} is not a valid regular expression"
-        budget.tell_once(broken, warn)
+        budget.warn_once(broken, warn)
         return text
 
     def give_up(report: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.studio._message_changes import message_changes, text_changes
+from tavernkit.studio._changes import message_changes, text_changes
 
 said = st.lists(st.tuples(st.sampled_from(["user", "system"]), st.text(alphabet="ab \n🦊", max_size=8)), max_size=7)
 
