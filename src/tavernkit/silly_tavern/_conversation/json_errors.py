@@ -13,10 +13,18 @@ def json_error(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return _message(text, error)
+        return _message(text, _before_python_3_13(text, error))
     except (ValueError, RecursionError):  # JavaScript accepts any number of digits and deeper nesting
         return "the JSON text has too many digits or is nested too deeply"
     return ""
+
+
+def _before_python_3_13(text: str, error: json.JSONDecodeError) -> json.JSONDecodeError:
+    """Return the error of older versions of Python, which point behind a comma with nothing after it."""
+    if not error.msg.startswith("Illegal trailing comma"):
+        return error
+    behind = len(text) - len(text[error.pos + 1 :].lstrip(" \t\r\n"))
+    return json.JSONDecodeError("Expecting property name" if text[behind] == "}" else "Expecting value", text, behind)
 
 
 def _message(text: str, error: json.JSONDecodeError) -> str:
