@@ -17,10 +17,10 @@ from tavernkit.silly_tavern._scripts import regex_scripts
 
 TURNS = 3
 
-BUILT_AGAIN = 1.1
-"""A map that needs a build makes about as many calls as that of its turn: both take about twice the time of a build."""
+BUILT_AGAIN = 1.0
+"""A map that needs a build makes no more calls than that of its turn: both take twice the time of a build at most."""
 
-KNOWN = 0.4
+KNOWN = 0.35
 """A map whose texts are known needs no build."""
 
 MOST = {
@@ -29,10 +29,12 @@ MOST = {
         KNOWN,
     ),
     **dict.fromkeys(("risu new message", "risu note"), KNOWN),
-    **dict.fromkeys([f"chat {what}" for what in ("other lore", "variables", "hooks")], 1.0),
+    **dict.fromkeys(
+        [f"{kind} {what}" for kind in ("chat", "text") for what in ("other lore", "variables", "hooks")], 0.9
+    ),
     **dict.fromkeys([f"risu {what}" for what in ("other lore", "variables", "hooks")], 0.8),
     "chat scripts": 0.6,
-    "text scripts": 0.9,
+    "text scripts": 0.7,
 }
 """What is less than the build of a turn."""
 

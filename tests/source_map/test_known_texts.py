@@ -11,6 +11,7 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.prompt import Block, HookRegistry, Pipeline, Plan, SourceMap
+from tavernkit.stores import InMemoryVariablesStore
 from tests.source_map.recorded import problems
 
 USUAL = {"position": 0, "order": 100, "disable": False, "content": "{{char}} hates water."}
@@ -239,6 +240,61 @@ def test_maps_with_hooks_are_those_of_a_new_builder(
     chat = [*LONG, {"role": "user", "content": "Hello there."}]
     found = checked(build("And now?", chat, hooks=hooks, **more))
     assert found.to_dict() == checked(make()("And now?", chat, hooks=hooks, **more)).to_dict()
+
+
+def text_builder(sequence: str = "### Q", hooks: HookRegistry | None = None) -> st.Builder:
+    """A builder of text prompts whose system prompt sets a variable."""
+    return st.Builder(
+        character=Character(name="Aria", description="{{char}} keeps the lamp.", first_mes="Hello, {{user}}."),
+        user=User(name="Ann"),
+        books=[st.WorldBook.from_json(BOOK, name="weather")],
+        context_template=st.ContextTemplate(story_string="{{wiBefore}}\n{{description}}\n"),
+        system_prompt=st.SystemPrompt(enabled=True, content="{{setvar::mood::calm}}"),
+        instruct=st.InstructTemplate(enabled=True, input_sequence=sequence, output_sequence="### A"),
+        hooks=hooks,
+        seed=1,
+        dialect="text",
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "sequence", "halves"),
+    [
+        ("And now?", "### Q", ["chat"]),
+        ("And now?", "### Q, {{getvar::mood}}", ["chat", None]),
+        ("Is it {{random::in::out}}?", "### Q", [None]),
+    ],
+)
+def test_new_lines_are_built_without_the_story_string_unless_they_read_what_it_sets(
+    message: str, sequence: str, halves: list[str | None], builds: list[Any]
+) -> None:
+    hooks = HookRegistry()
+
+    @hooks.before_build
+    def _shout(state: Any) -> None:
+        state.change_inputs(message=state.context.message.upper())
+
+    variables = InMemoryVariablesStore()
+    variables.set("mood", "calm", scope="local")
+    given: dict[str, Any] = {"history": LONG, "variables": variables}
+    builder = text_builder(sequence, hooks)
+    for earlier in ("Hello there.", "And then?"):
+        checked(builder.build(message=earlier, **given))
+    plan = builder.build(message=message, **given)
+    builds.clear()
+    found = checked(plan)
+    assert [state.half for state in builds] == halves
+    assert found.to_dict() == checked(text_builder(sequence, hooks).build(message=message, **given)).to_dict()
+
+
+def test_other_lore_is_built_without_the_chat(builds: list[Any]) -> None:
+    builder = text_builder()
+    checked(builder.build(message="Some rain.", history=LONG))
+    plan = builder.build(message="A storm.", history=LONG)
+    builds.clear()
+    found = checked(plan)
+    assert [state.half for state in builds] == ["story"]
+    assert found.to_dict() == checked(text_builder().build(message="A storm.", history=LONG)).to_dict()
 
 
 def test_words_that_a_macro_takes_from_an_old_line_lead_to_it() -> None:

@@ -25,7 +25,15 @@ from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._known_texts import Blocks, KnownText, all_texts
 from tavernkit.prompt._source_map import SourceMap
-from tavernkit.prompt._source_spans import MappedText, OpenSpan, Span, TextSource, finished_spans
+from tavernkit.prompt._source_spans import (
+    MappedText,
+    OpenSpan,
+    Span,
+    TextSource,
+    finished_spans,
+    moved_spans,
+    open_span,
+)
 from tavernkit.prompt._steady_texts import SHORT_TEXT
 
 if TYPE_CHECKING:
@@ -372,7 +380,7 @@ def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
         if not text:
             continue
         pieces = text.pieces if type(text) is Traced else pieces_of(text)
-        spans = _open_spans(pieces, at)
+        spans = moved_spans(_spans_of(text), at)
         if last is not None:
             first, before, after = pieces[0], last[4], pieces[0][4]
             if before is not None and after is not None and before.change is after.change:
@@ -385,16 +393,11 @@ def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
     return finished_spans(found)
 
 
-def _spans(pieces: Sequence[Piece], shift: int = 0) -> tuple[Span, ...]:
-    return finished_spans(_open_spans(pieces, shift))
-
-
-def _open_spans(pieces: Sequence[Piece], shift: int) -> list[OpenSpan]:
-    """Return the spans of pieces; ``shift`` is where their text begins in a longer one."""
+def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
     found = [
-        OpenSpan(start + shift, end + shift, "added", None, 0, "" if origin is None else origin.name)
+        open_span(start, end, "added", None, 0, "" if origin is None else origin.name)
         if origin is None or origin.kind == "added"
-        else OpenSpan(start + shift, end + shift, "verbatim", origin.source or _source(origin), offset)
+        else open_span(start, end, "verbatim", origin.source or _source(origin), offset)
         for start, end, origin, offset, _ in pieces
     ]
     end = len(pieces)
@@ -405,23 +408,22 @@ def _open_spans(pieces: Sequence[Piece], shift: int) -> list[OpenSpan]:
             continue
         before = pieces[first - 1][4] if first else None
         if before is None or before.change is not via.change:
-            found[first:end] = [_changed_span(via.change, pieces[first:end], shift)]
+            found[first:end] = [_changed_span(via.change, pieces[first:end])]
             end = first
-    return found
+    return finished_spans(found)
 
 
-def _changed_span(change: Change, pieces: Sequence[Piece], shift: int) -> OpenSpan:
+def _changed_span(change: Change, pieces: Sequence[Piece]) -> OpenSpan:
     inner = _spans(
         [
             (start, end, origin, offset, via.before if via is not None else None)
             for start, end, origin, offset, via in pieces
-        ],
-        shift,
+        ]
     )
     if not [span for span in inner if span.kind != "added" or span.name]:
         inner = ()
-    start, end = pieces[0][0] + shift, pieces[-1][1] + shift
-    made = OpenSpan(start, end, change.kind, None, 0, change.name if type(change.name) is str else plain(change.name))
+    name = change.name if type(change.name) is str else plain(change.name)
+    made = open_span(pieces[0][0], pieces[-1][1], change.kind, None, 0, name)
     made.inner, made.written = inner, _spans_of(change.text)
     return made
 

@@ -118,17 +118,36 @@ class OpenSpan:
 
     __slots__ = Span.__slots__
 
-    def __init__(
-        self, start: int, end: int, kind: SpanKind, source: object = None, offset: int = 0, name: str = ""
-    ) -> None:
-        self.start = start
-        self.end = end
-        self.kind = kind
-        self.source = source
-        self.offset = offset
-        self.name = name
-        self.inner: tuple[Span, ...] = ()
-        self.written: tuple[Span, ...] = ()
+    start: int
+    end: int
+    kind: SpanKind
+    source: object
+    offset: int
+    name: str
+    inner: tuple[Span, ...]
+    written: tuple[Span, ...]
+
+
+def open_span(start: int, end: int, kind: SpanKind, source: object = None, offset: int = 0, name: str = "") -> OpenSpan:
+    """Return a span with these fields.
+
+    Args:
+        start: Its first character.
+        end: Its end.
+        kind: What it is.
+        source: Where it came from.
+        offset: Where in the source it begins.
+        name: The macro, script or setting.
+    """
+    made = OpenSpan()
+    made.start = start
+    made.end = end
+    made.kind = kind
+    made.source = source
+    made.offset = offset
+    made.name = name
+    made.inner = made.written = ()
+    return made
 
 
 def finished_spans(spans: Sequence[OpenSpan]) -> tuple[Span, ...]:
@@ -136,6 +155,28 @@ def finished_spans(spans: Sequence[OpenSpan]) -> tuple[Span, ...]:
     for each in spans:
         each.__class__ = Span  # pyright: ignore[reportAttributeAccessIssue]  # it has the same fields
     return tuple(spans)  # pyright: ignore[reportReturnType]  # see above
+
+
+def moved_spans(spans: Sequence[Span], shift: int) -> list[OpenSpan]:
+    """Return copies of spans for a longer text.
+
+    Args:
+        spans: The spans of a text.
+        shift: Where that text begins in the longer one.
+    """
+    found: list[OpenSpan] = []
+    for span in spans:
+        made = OpenSpan()
+        made.start = span.start + shift
+        made.end = span.end + shift
+        made.kind = span.kind
+        made.source = span.source
+        made.offset = span.offset
+        made.name = span.name
+        made.inner = finished_spans(moved_spans(span.inner, shift)) if span.inner else ()
+        made.written = span.written
+        found.append(made)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

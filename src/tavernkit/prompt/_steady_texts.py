@@ -65,6 +65,18 @@ def is_pure(via: Via | None) -> bool:
     return True
 
 
+def is_independent(text: str) -> bool:
+    """Return True if no other text of the prompt has a part in this one, as one that sets a variable would.
+
+    Args:
+        text: The traced text.
+    """
+    return all(
+        is_pure(via) and (origin is None or has_pure_macros_only(origin.text))
+        for _, _, origin, _, via in pieces_of(text)
+    )
+
+
 def has_pure_macros_only(text: str) -> bool:
     """Return True if a text has no macros but such."""
     if "{{" not in text:

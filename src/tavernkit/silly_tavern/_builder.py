@@ -15,6 +15,7 @@ from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_mapping import TracedBuild, has_words_of, with_traced_texts
+from tavernkit.prompt._steady_texts import is_independent
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
@@ -22,7 +23,7 @@ from tavernkit.silly_tavern._groups.speakers import decide, with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern._services import Services
-from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._state import Half, SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 from tavernkit.stores._variables import VariablesOverlay
 
@@ -115,11 +116,13 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         entries = EntryTexts(context, self.services)
         known_texts.lines = texts.known
 
-        def run(kept: Sequence[int], wanted: Container[int], known: Container[object] = ()) -> Plan:
+        def run(
+            kept: Sequence[int], wanted: Container[int], known: Container[object] = (), half: Half | None = None
+        ) -> Plan:
             copies = self.services.traced
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
-            state.read_entry, state.reports = entries, False
+            state.read_entry, state.reports, state.half = entries, False, half
             text = context.text_completion and not self._own_pipeline
             (TEXT_PIPELINE if text else self.pipeline).run(state)
             return finished_plan(state)
@@ -139,9 +142,18 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             return TracedBuild(found[0], texts.of_block, unused, texts.with_known_lines(found[1]))
         kept = texts.kept(built, plan, known) if steady else range(len(lines))
         slots = texts.known_slots(known)
-        traced = run(kept, texts.changed, slots)
-        same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
+        half = texts.half(built, known) if known and not self._own_pipeline else None
+        traced = run(kept, texts.changed, slots, half)
+        same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
+        if half is not None and (
+            same is None
+            # The chat may depend on the story string, which is written before it.
+            or (half == "chat" and not all(is_independent(same[index]) for index, _ in fresh))
+        ):
+            half = None
+            traced = run(kept, texts.changed, slots)
+            same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
         if (
             same is not None
             and not has_lost_lines((block, same[index]) for index, block in fresh)
@@ -151,7 +163,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
                 known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given())
             return TracedBuild(traced, texts.of_block, unused, texts.with_known_lines(same))
         every = range(len(lines))
-        if texts.forget_forms() or slots or len(kept) < len(lines):
+        if texts.forget_forms() or slots or half is not None or len(kept) < len(lines):
             traced = run(every, texts.changed)
         if has_lost_lines((block, block.content) for block in traced.blocks):
             traced = run(every, every)

@@ -9,15 +9,18 @@ from tavernkit._text.traced import Origin, collected, give, trace
 from tavernkit._values import is_mapping
 from tavernkit.cards._character import fields_home
 from tavernkit.prompt._block import Block
+from tavernkit.prompt._context import TAIL
 from tavernkit.prompt._known_texts import KnownTexts, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
 from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._steady_texts import has_pure_macros_only
 from tavernkit.prompt._traced_inputs import escaped, traced_text
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._services import Services, selected_books
+from tavernkit.silly_tavern._state import Half
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
@@ -169,6 +172,26 @@ class LineTexts:
             return range(count)  # lines that do not fit must not make room for others
         self.changed.difference_update([index for index in lines if self._first < index < newest.start])
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
+
+    def half(self, context: SillyTavernContext, known: Container[int]) -> Half | None:
+        """Return the half of a text prompt that has all texts that are not known; None if both halves do.
+
+        Args:
+            context: The inputs that hooks left.
+            known: Ids of blocks whose texts are known.
+        """
+        if not self._as_text or context.active_context_template.in_chat or context.volatile == TAIL:
+            return None
+        places = [place for _, block, place in self.others if id(block) not in known]
+        count = len(self.lines)
+        numbers = [place for place in places if isinstance(place, int)]
+        if len(numbers) == len(places):
+            words = [self.lines[place].mes if place < count else self._message for place in numbers]
+            return "chat" if all(map(has_pure_macros_only, words)) else None
+        # Handlebars, which no chat build needs, is slow to import.
+        from tavernkit.silly_tavern._text_completion.story import STORY_SLOTS
+
+        return "story" if STORY_SLOTS.issuperset(places) else None
 
     def known_slots(self, known: Container[int]) -> set[object]:
         """Return the slots, apart from the chat, of which all blocks are known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._macros import BuildBudget
@@ -48,6 +48,10 @@ from tavernkit.stores._variables import VariablesStore
 if TYPE_CHECKING:
     from tavernkit.budget._report import TrimReport
     from tavernkit.silly_tavern._world_info.result import WorldInfoResult
+
+
+Half: TypeAlias = Literal["story", "chat"]
+"""A half of a text prompt: the story string, or the chat."""
 
 
 @dataclass(slots=True)
@@ -165,6 +169,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """How far token counts may be off."""
         self.reports = True
         """False in a build for a source map, of which only the texts are wanted."""
+        self.half: Half | None = None
+        """The only half of a text prompt that a source map asks for; None if it asks for both."""
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None

@@ -64,7 +64,8 @@ class TextEntriesStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Write the examples, then choose the system prompt."""
-        write_entries(state)
+        if state.half != "chat":
+            write_entries(state)
 
 
 class StoryStringStep(Step[SillyTavernState, NoConfig]):
@@ -74,6 +75,8 @@ class StoryStringStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Render the story string."""
+        if state.half == "chat":
+            return
         # Handlebars, which no chat build needs, is slow to import.
         from tavernkit.silly_tavern._text_completion.story import tell_story
 

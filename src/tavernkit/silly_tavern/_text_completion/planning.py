@@ -42,7 +42,8 @@ BIAS = Origin(
 def plan_text(state: SillyTavernState) -> None:
     """Apply the budget, finish the text and make the plan."""
     context, draft, counter = state.context, state.draft, state.text_counter
-    assembled = assemble(_layout(state), draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf, counter)
+    limit = draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf
+    assembled = assemble(_layout(state), 0 if state.half == "story" else limit, counter)
     state.assembled_text = assembled
     if draft.rules is not None and draft.items is not None:
         # A copy: whoever reads the report later writes messages that were left out.

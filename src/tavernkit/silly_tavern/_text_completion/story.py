@@ -55,6 +55,8 @@ _PARTS = {
 }
 """Parameters with the identifier, kind, title and reason of their content."""
 
+STORY_SLOTS = frozenset({TEMPLATE.slot, *_LORE.values(), *(part[0] for part in _PARTS.values())} - {DIALOGUE_EXAMPLES})
+"""The slots of texts that are in the story string only."""
 
 _ANCHORS = {"anchorBefore": BEFORE_MAIN, "anchorAfter": AFTER_MAIN}
 _OTHER_NAMES = {"wiBefore": "loreBefore", "wiAfter": "loreAfter"}
