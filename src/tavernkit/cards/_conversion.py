@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._text.json_pointer import escape
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw, thaw_object
@@ -62,6 +63,7 @@ class ConversionReport:
         return tuple(note for note in self.notes if note.kept_at is not None)
 
 
+@checked
 def convert(character: Character, version: CardVersion, *, preserve: bool = True) -> tuple[Character, ConversionReport]:
     """Convert a character to another card version.
 
