@@ -28,7 +28,7 @@ MOST = {
         [f"{kind} {what}" for kind in ("chat", "text") for what in ("new message", "note", "injections", "group")],
         KNOWN,
     ),
-    **dict.fromkeys(("risu new message", "risu note"), KNOWN),
+    **dict.fromkeys(("risu new message", "risu note", "risu group"), KNOWN),
     **dict.fromkeys(
         [f"{kind} {what}" for kind in ("chat", "text") for what in ("other lore", "variables", "hooks")], 0.9
     ),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hypothesis
 
+from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit._text.traced import Origin, added, expanded, pieces_of, plain, replaced, trace, tracing
 from tavernkit.cards import Character, User
@@ -18,7 +19,7 @@ from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._line_forms import LineForm, form_of
 from tavernkit.prompt._steady_texts import has_one_branch
 from tavernkit.silly_tavern._services import Services
-from tests.source_map.recorded import TEXT, plans, problems
+from tests.source_map.recorded import RISU_AI, TEXT, plans, problems
 
 TEMPLATE = Origin("instruct template", "Waves", "/input_sequence", "### {{name}}:")
 SUFFIX = Origin("instruct template", "Waves", "/input_suffix", "</s>")
@@ -176,7 +177,47 @@ def test_maps_are_those_of_lines_that_are_built_one_by_one(
             assert spans(found) == spans(fresh)
 
 
-def test_recorded_builds_have_the_maps_of_lines_that_are_built_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def group(script: tuple[str, str] | None, template: str) -> risu_ai.Builder:
+    scripts = [] if script is None else [{"type": "editprocess", "in": script[0], "out": script[1], "comment": "calm"}]
+    members = [risu_ai.RisuCharacter(name=name, id=name, description="{{char}} sails.") for name in ("Aria", "Bel")]
+    owner = {"type": "group", "name": "Two", "chaId": "g", "characters": ["Aria", "Bel"], "characterTalks": [1, 1]}
+    return risu_ai.Builder(
+        character=risu_ai.RisuCharacter.from_json(owner),
+        members=members,
+        speaker="Aria",
+        user=User(name="Ann"),
+        preset=risu_ai.Preset.from_json({"maxContext": 100_000, "groupTemplate": template, "regex": scripts}),
+    )
+
+
+@given(
+    LINES,
+    hypothesis.sampled_from([None, ("Hi", "Ho"), ("^", "Ann: "), ("(.*)", "$1!"), (": ", "")]),
+    hypothesis.sampled_from(["", "{{char}} says: {{slot}}", "{{slot}} ({{random::a::b}})", "Hi {{slot}}"]),
+    WORDS,
+)
+@settings(max_examples=12)
+def test_maps_of_a_group_are_those_of_messages_that_are_built_one_by_one(
+    lines: list[tuple[str, str, bool]], script: tuple[str, str] | None, template: str, message: str
+) -> None:
+    said = [
+        {"role": "user", "data": words} if is_user else {"role": "char", "data": words, "saying": name}
+        for name, words, is_user in lines
+    ]
+    known = group(script, template)
+    for count in (len(said) - 2, len(said)):
+        given: dict[str, Any] = {"history": {"message": said[:count], "fmIndex": -1}, "message": message, "seed": 1}
+        found = known.build(**given).source_map()
+        assert found.exact
+        assert not list(problems(found))
+        with one_by_one():
+            assert spans(found) == spans(group(script, template).build(**given).source_map())
+
+
+@pytest.mark.parametrize(("surface", "every", "least"), [(*TEXT, 8, 40), (*RISU_AI, 1, 4)])
+def test_recorded_builds_have_the_maps_of_lines_that_are_built_one_by_one(
+    surface: str, every: int, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_line_forms, "FEW_LINES", 2)
     alike = 0
     write = LineForm.write
@@ -187,12 +228,12 @@ def test_recorded_builds_have_the_maps_of_lines_that_are_built_one_by_one(monkey
         return write(self, content, words, name)
 
     monkeypatch.setattr(LineForm, "write", count)
-    for case, plan in plans(*TEXT, 8):
+    for case, plan in plans(surface, every):
         found = spans(plan.source_map())
         _forget(plan)
         with one_by_one():
             assert spans(plan.source_map()) == found, case
-    assert alike > 40
+    assert alike > least
 
 
 def _forget(plan: Plan) -> None:

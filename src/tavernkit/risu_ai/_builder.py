@@ -112,7 +112,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
         assert isinstance(plan, RisuPlan)
         known_texts = self.services.known_texts
-        texts = MessageTexts(chat, context.message, plan, known_texts.lines)
+        steady = has_own_chat(context, built)
+        inputs = turn_inputs(built, plan, chat) if steady else None
+        texts = MessageTexts(chat, context.message, plan, known_texts, known_texts.forms(inputs))
         known_texts.lines = texts.known
 
         def run(context: RisuAIContext) -> RisuPlan:
@@ -140,8 +142,6 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
                 yield from ((row.content, reasons[row.id]) for row in rows if row.id in reasons)
             yield from texts.unused(plan, chain(*dropped))
 
-        steady = has_own_chat(context, built)
-        inputs = turn_inputs(built, plan, texts) if steady else None
         known = known_texts.find(inputs, texts.others) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
@@ -150,12 +150,16 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         traced = build(kept, texts.changed)
         same = with_traced_texts(plan, traced, partial(place_of, messages=kept), texts.others, known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
-        if same is not None and not has_lost_messages((block, same[index]) for index, block in fresh):
+        if (
+            same is not None
+            and not has_lost_messages((block, same[index]) for index, block in fresh)
+            and texts.learn_forms(same)
+        ):
             if inputs is not None:
-                known_texts.keep(inputs, traced, same, texts.others, known, {}, given())
+                known_texts.keep(inputs, traced, same, texts.others, known, texts.written.forms, given())
             return TracedBuild(traced, texts.of_block, partial(unused, traced), same)
         every = range(len(chat.messages))
-        if len(kept) < len(every):
+        if texts.forget_forms() or len(kept) < len(every):
             traced = build(every, texts.changed)
         if has_lost_messages((block, block.content) for block in traced.blocks):
             traced = build(every, every)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from tavernkit._text.traced import Origin
 from tavernkit._values import FrozenObject, is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
 from tavernkit.prompt._hooks import followed_by
-from tavernkit.prompt._known_texts import TurnInputs
-from tavernkit.prompt._line_forms import KnownLine
+from tavernkit.prompt._known_texts import KnownTexts, TurnInputs
+from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
@@ -59,20 +60,31 @@ NEWEST_MESSAGES = 8
 SHORT_CHAT = 40
 """How many of the newest messages a build for a source map has, if that gives the same texts."""
 
+_MESSAGE = "message"
+"""Stands for the user's new message among the kinds of messages."""
+
 _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 
 
 class MessageTexts:
     """Returns messages of the chat, traced to their places in it."""
 
-    def __init__(self, chat: RisuChat, message: str, plan: RisuPlan, before: Mapping[int, KnownLine]) -> None:
-        """Find the messages that are in a plan unchanged.
+    def __init__(
+        self,
+        chat: RisuChat,
+        message: str,
+        plan: RisuPlan,
+        known_texts: KnownTexts,
+        forms: Mapping[object, LineForm],
+    ) -> None:
+        """Find the messages that are in a plan unchanged, and those that are written alike.
 
         Args:
             chat: The chat as the build saw it.
             message: The user's new message.
             plan: The plan.
-            before: Messages of another plan, by the ids of their blocks.
+            known_texts: What the last map left.
+            forms: Forms of messages that are known.
         """
         self.chat = chat
         self._message = message
@@ -80,7 +92,7 @@ class MessageTexts:
         self.known: dict[int, KnownLine] = {}
         """Messages that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
-        """Those that are blocks unchanged."""
+        """Those that need not be built: they are blocks unchanged, or written as others are."""
         self.others: list[tuple[int, Block, object]] = []
         """The other blocks that are sent: their indices in the plan, and their places in the chat, or slots."""
         messages, stored = chat.messages, plan.chat.messages
@@ -88,37 +100,90 @@ class MessageTexts:
         self.changed: set[int] = set(range(max(count - NEWEST_MESSAGES, 0), count))
         """Messages that are in the plan in another form, and the newest ones."""
         # A block has the index of its message among those sent; the build may have added the user's.
-        self.told_apart = len(sent_messages(chat)[0]) == count and len(stored) in (count, count + 1)
+        self.told_apart = tells_apart(chat, plan)
+        self.written = WrittenLines(forms, known_texts.formless, ())
+        """Messages that are not sent as they are stored, and not known from another plan."""
         if not self.told_apart:
             self.changed.update(range(count))
             self.others += [(index, block, place_of(block)) for index, block in enumerate(plan.blocks) if block.enabled]
             return
+        written: list[tuple[int, KnownLine]] = []
         for index, block in enumerate(plan.blocks):
             key = id(block)
-            known = before.get(key)
+            known = known_texts.lines.get(key)
             if (
                 known is None
                 or known.block is not block
                 or known.place >= count
                 or known.line is not messages[known.place]
                 or known.chat != self._name
+                or not (known.whole or (known.form is not None and known.form is forms.get(known.kind)))
             ):
                 place = place_of_block(block)
-                if place is None or place >= count:
-                    if place == count and block.content == message == stored[count].data and "{" not in message:
-                        self.whole[key] = KnownLine(block, count, None, self._name, whole=True)
-                    elif block.enabled:
+                if (
+                    place is None
+                    or place > count
+                    or (place == count and (stored[count].data != message or "{" in message))
+                ):
+                    if block.enabled:
                         self.others.append((index, block, block.slot if place is None else place))
                     continue
-                line = messages[place]
-                known = KnownLine(block, place, line, self._name, whole=line.data == block.content)
-            self.known[key] = known
-            if known.whole and stored[known.place].data == block.content:
+                known = self._found_message(block, place)
+            if known.place < count:
+                self.known[key] = known
+            if known.form is not None or (known.whole and stored[known.place].data == block.content):
                 self.whole[key] = known
+            elif block.enabled and known.kind is not None:
+                written.append((index, known))
             else:
                 self.changed.add(known.place)
                 if block.enabled:
                     self.others.append((index, block, known.place))
+        self.written = WrittenLines(forms, known_texts.formless, written)
+        self.whole.update((id(line.block), line) for line in self.written.alike)
+        built = [*self.written.single, *self.written.examples]
+        self.others += [(number, line.block, line.place) for number, line in built]
+        self.changed.update([line.place for _, line in built])
+
+    def _found_message(self, block: Block, place: int) -> KnownLine:
+        """Return the message of a block; the user's new one comes after the last."""
+        kind: object = None
+        if place == len(self.chat.messages):
+            line, words, written = None, self._message, _MESSAGE
+        else:
+            line = self.chat.messages[place]
+            words, written = line.data, (line.role, line.saying)
+        whole = words == block.content
+        if not whole and words and words in block.content:
+            before, _, after = block.content.partition(words)
+            kind = written, before, after
+        return KnownLine(block, place, line, self._name, whole=whole, kind=kind)
+
+    def learn_forms(self, contents: Sequence[str]) -> bool:
+        """Learn the forms of messages from those that were traced; return False if some are left without one.
+
+        Args:
+            contents: The texts of all blocks of the plan, traced where they have to be.
+        """
+        return self.written.learn(contents, self._origins)
+
+    def forget_forms(self) -> bool:
+        """Leave messages that are written alike to a build of all; return True if there are some."""
+        places = [line.place for line in self.whole.values() if not line.whole]
+        self.whole = {key: line for key, line in self.whole.items() if line.whole}
+        self.changed.update(places)
+        return bool(places)
+
+    def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
+        """Return the places of a message's words and of its name, which RisuAI does not store with it."""
+        if known.place == len(self.chat.messages):
+            return Origin("message", "", "", self._message), Origin("message", "", "/name", "")
+        message = self.chat.messages[known.place]
+        pointer = f"/message/{known.place}"
+        return (
+            Origin("chat", self._name, f"{pointer}/data", message.data, message.role),
+            Origin("chat", self._name, f"{pointer}/name", ""),
+        )
 
     def kept(self, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the messages of a prompt, without those that are known, unchanged or left out.
@@ -149,7 +214,10 @@ class MessageTexts:
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
-                known.text = self._text(known.place)
+                form = known.form
+                known.text = (
+                    self._text(known.place) if form is None else form.write(block.content, *self._origins(known))
+                )
             return known.text
         if type(block.content) is not str or not self.has(block):
             return block.content
@@ -208,18 +276,29 @@ def has_own_chat(context: RisuAIContext, built: RisuAIContext) -> bool:
     return (context.hooks is None or context.hooks.only_before) and built.chat is context.chat
 
 
-def turn_inputs(context: RisuAIContext, plan: RisuPlan, texts: MessageTexts) -> TurnInputs | None:
+def tells_apart(chat: RisuChat, plan: RisuPlan) -> bool:
+    """Return True if the number of a block's message is its place in the chat.
+
+    Args:
+        chat: The chat as the build saw it.
+        plan: The plan.
+    """
+    count = len(chat.messages)
+    return len(sent_messages(chat)[0]) == count and len(plan.chat.messages) in (count, count + 1)
+
+
+def turn_inputs(context: RisuAIContext, plan: RisuPlan, chat: RisuChat) -> TurnInputs | None:
     """Return the inputs that a plan shares with the next one; None if its texts may have other sources.
 
     Args:
         context: The inputs that hooks left.
         plan: The plan.
-        texts: The messages of the chat.
+        chat: The chat as the build saw it.
     """
-    if plan.memory_data or not texts.told_apart:
+    if plan.memory_data or not tells_apart(chat, plan):
         return None
     lore = [active.index for active in plan.lore_result.actives] if isinstance(plan.lore_result, LorebookResult) else ()
-    return TurnInputs(context, lore, [texts.chat.note], texts.chat.messages, _words)
+    return TurnInputs(context, lore, [chat.note], chat.messages, _words)
 
 
 def _words(message: object) -> object:
