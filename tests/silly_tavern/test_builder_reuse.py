@@ -76,7 +76,7 @@ def test_a_next_turn_makes_only_messages_that_are_new(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         HistoryConverter,
         "_message",
-        lambda self, entry, identifier: (made.append(entry.text), make(self, entry, identifier))[1],
+        lambda self, entry, *given: (made.append(entry.text), make(self, entry, *given))[1],
     )
     reused = builder()
     first = reused.build(history=turns(), message="Who keeps the tower?")

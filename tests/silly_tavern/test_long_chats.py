@@ -41,7 +41,7 @@ def test_the_5000th_message_costs_what_the_50th_does(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         HistoryConverter,
         "_message",
-        lambda self, entry, identifier: (converted.append(entry.text), convert(self, entry, identifier))[1],
+        lambda self, entry, *given: (converted.append(entry.text), convert(self, entry, *given))[1],
     )
     counts: dict[int, tuple[int, int]] = {}
     for size in (50, 5000):

@@ -112,18 +112,20 @@ class HistoryConverter:
                 return self._tool_messages(entry, calls, identifier)
         memory, line = self.memory, entry.line
         if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= PLAIN_EXTRA):
-            return [self._message(entry, identifier)]
+            return [self._message(entry, identifier, self.content(entry))]
         key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text, entry.additions)
         known = memory.get(key)
         if known is None:
-            known = [self._message(entry, identifier)]
-            if len(entry.text) <= LONG_TEXT_CHARACTERS and self.leaves(self.content(entry)):
+            content = self.content(entry)
+            known = [self._message(entry, identifier, content)]
+            if len(entry.text) <= LONG_TEXT_CHARACTERS and self.leaves(content):
+                known[0].kept = True
                 memory.put(key, known)
         return known
 
-    def _message(self, entry: CoreMessage, identifier: str) -> PlacedMessage:
+    def _message(self, entry: CoreMessage, identifier: str, content: str) -> PlacedMessage:
         role, name = role_of(entry.line), self.name(entry)
-        content = self.expand(self.content(entry))
+        content = self.expand(content)
         placed = PlacedMessage(
             identifier=identifier,
             role=role,

@@ -190,6 +190,8 @@ class PlacedMessage:
     apart: bool = False
     block: Block | None = None
     """Its cached block, which is kept from turn to turn."""
+    kept: bool = False
+    """True if later turns use this message again, and with it its block."""
 
     @property
     def sent(self) -> bool:

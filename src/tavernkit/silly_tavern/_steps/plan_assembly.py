@@ -40,7 +40,12 @@ BlockCache = LRUCache[object, Block]
 def make_blocks(
     placed: Sequence[tuple[MessageCollection, PlacedMessage]], cache: BlockCache | None = None
 ) -> list[Block]:
-    """Make the blocks of messages, in order. Blocks of plain chat messages are cached in ``cache``."""
+    """Make the blocks of messages, in order.
+
+    Args:
+        placed: The messages and their collections.
+        cache: Blocks of plain chat messages that are written again in every turn.
+    """
     seen: Counter[str] = Counter()
     blocks: list[Block] = []
     for collection, message in placed:
@@ -55,7 +60,7 @@ def make_blocks(
 
 
 def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache | None) -> Block:
-    if cache is None or type(message.content) is not str or not _cacheable(message):
+    if cache is None or message.kept or type(message.content) is not str or not _cacheable(message):
         return _new_block(slot, message, block_id)
     told = message.source.get("name"), message.source.get("reason")
     key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, told)

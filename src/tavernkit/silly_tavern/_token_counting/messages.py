@@ -152,13 +152,12 @@ class MessageCounter:
             text = f"{role}\n\n{content}" if name is None else f"{role}\n\n{content}\n\n{name}"
             return self.text(text) + self._constant
         total = self._constant
-        texts = (role, content) if name is None else (role, content, name)
-        for position, text in enumerate(texts):
+        for text in (role, content) if name is None else (role, content, name):
             count = self.text(text)
             if count < 0:
                 return total
-            total += count + (self._per_name if position == 2 else 0)  # the name is the third
-        return total
+            total += count
+        return total if name is None else total + self._per_name
 
     def texts(self, texts: Sequence[str]) -> int:
         """Return the tokens of a message with these texts as values, such as a tool call."""
