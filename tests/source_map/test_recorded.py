@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from tavernkit.risu_ai import _sources as risu_ai_sources
+from tavernkit.risu_ai import _source_texts as risu_ai_sources
 from tavernkit.silly_tavern import _source_texts as silly_tavern_sources
 from tests.source_map.recorded import CHAT, RISU_AI, TEXT, count, plans, problems
 

@@ -108,7 +108,8 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced messages
         appears elsewhere, the whole chat is traced. Hooks see all of it; ``built`` is the context as they left it.
         """
-        from tavernkit.risu_ai._sources import MessageTexts, has_own_chat, place_of, traced_context, turn_inputs
+        from tavernkit.risu_ai._source_texts import MessageTexts, has_own_chat, place_of, turn_inputs
+        from tavernkit.risu_ai._sources import traced_context
 
         assert isinstance(plan, RisuPlan)
         known_texts = self.services.known_texts
