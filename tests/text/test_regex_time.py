@@ -72,7 +72,8 @@ def test_many_that_are_just_quick_enough_end(build: Any, warning: str, monkeypat
 
 def test_pauses_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(regex_time, "processor_clock", lambda: now)
+    for clock in ("processor_clock", "perf_counter"):
+        monkeypatch.setattr(regex_time, clock, lambda: now)
     monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 10.0)
     time = RegexTime()
     for _ in range(5):
@@ -88,9 +89,32 @@ def test_pauses_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_any_number_of_ordinary_searches_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(regex_time, "processor_clock", lambda: now)
+    for clock in ("processor_clock", "perf_counter"):
+        monkeypatch.setattr(regex_time, clock, lambda: now)
     monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 0.001)
     time = RegexTime()
     for _ in range(10_000):
         assert time.is_left()
         now += 0.000019
+
+
+def test_waiting_for_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = used = 0.0
+    monkeypatch.setattr(regex_time, "perf_counter", lambda: now)
+    monkeypatch.setattr(regex_time, "processor_clock", lambda: used)
+    monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 1.0)
+    time = RegexTime()
+    for _ in range(99):
+        assert time.is_left()
+        now += 60
+        used += 0.01
+        time.pause()
+    for _ in range(4):
+        now += 60
+        used += 0.01
+        time.is_left()
+        time.pause()
+    assert time.is_left()  # what was not quick first counted as little
+    used += 0.1
+    time.pause()
+    assert not time.is_left()
