@@ -170,36 +170,27 @@ def evaluate(document: Document, run: Run) -> str:
             if isinstance(part, StrayTag) or part.simple:
                 out.append(part.value(run))
                 continue
-            steps, node = part.steps(run), part
-            answer = _advance(steps, None)
+            steps, node, text = part.steps(run), part, None
             break
         else:
             text = join("", out)
             if not waiting:
                 return text
             steps, node, parts, out, run.base = waiting.pop()
-            answer = _advance(steps, text)
-        if isinstance(answer, str):
-            out.append(answer)
+        try:  # to its result, or to the next document it needs
+            inner, base = next(steps) if text is None else steps.send(text)
+        except StopIteration as end:
+            out.append(end.value)
             continue
         if len(waiting) >= MAX_DEPTH:
             steps.close()
             out.append(node.source)
             _report_depth(run, node)
             continue
-        inner, base = answer
         waiting.append((steps, node, parts, out, run.base))
         if base is not None:
             run.base = base
         parts, out = iter(inner.parts(run)), []
-
-
-def _advance(steps: Steps, text: str | None) -> str | tuple[Document, int | None]:
-    """Continue an evaluation: return its result, or the next document it needs."""
-    try:
-        return next(steps) if text is None else steps.send(text)
-    except StopIteration as end:
-        return end.value
 
 
 def _report_depth(run: Run, node: MacroNode | ShorthandNode) -> None:

@@ -129,7 +129,8 @@ class MacroNode:
         target = self.target
         delayed = target is not None and target[1].delayed
         args = self._written_args() if delayed else (yield from self._evaluated_args())
-        target = self._find(run)
+        if run.dynamic is not None:
+            target = self._find(run)
         if target is None or target[1].control is None:
             return self._call(run, target, args)
         if not self._may_run(run, target[0], target[1], args):
