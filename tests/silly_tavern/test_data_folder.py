@@ -228,7 +228,7 @@ def test_a_groups_chat_without_messages_begins_with_each_members_greeting(folder
     plan = DataFolder(folder, warn=log).builder(group="g1").build(message="Hm.", speaker="Bram", warn=None)
     texts = [m.content for m in plan.messages if m.role in ("assistant", "user")]
     assert texts == ["Lyra: Lyra nods at Mira.", "Bram: Bram nods at Mira.", "Hm."]
-    assert ("its chat 'g-chat' begins anew" in str(log.messages)) is not there
+    assert ("its chat 'g-chat' starts empty" in str(log.messages)) is not there
 
 
 def test_each_warning_is_given_once(folder: Path):

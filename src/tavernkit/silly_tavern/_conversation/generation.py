@@ -258,7 +258,7 @@ class Generation:
             text, _ = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
         extra = self._extra(reply, speaker)
         if state.lines:
-            # SillyTavern sets empty reasoning on the last line before it stores a reply, whoever wrote that line.
+            # SillyTavern sets empty reasoning on the last line before it stores a reply, no matter who wrote it.
             chat_lines.extra_of(state.lines[-1]).setdefault("reasoning", "")
         if generation_type == "continue" and state.lines:
             line = self._continue_line(text, extra)

@@ -104,7 +104,7 @@ class DataFolder(FolderFiles):
         return _Opened(chosen, history, persona)
 
     def _path(self, character: str | None, chat: str | None, group: Group | None) -> Path | None:
-        """Return the file of a chat. A group's open chat begins anew if its file is not there, as in SillyTavern."""
+        """Return the file of a chat. A group's open chat starts empty if its file is not there, as in SillyTavern."""
         if group is None:
             return self._chat_path(character, chat) if character is not None and chat is not None else None
         name = chat if chat is not None else group.source.get("chat_id")
@@ -115,7 +115,7 @@ class DataFolder(FolderFiles):
         except FileFormatError as error:
             if chat is not None:
                 raise
-            self._warn(f"group {group.name or group.id!r}: its chat {name!r} begins anew: {error}")
+            self._warn(f"group {group.name or group.id!r}: its chat {name!r} starts empty: {error}")
             return None
 
     def _inputs(self, character: str | None, chat: str | None, group: str | None) -> SillyTavernInputs:

@@ -46,7 +46,7 @@ def plan_text(state: SillyTavernState) -> None:
     assembled = assemble(_layout(state), 0 if state.half == "story" else limit, counter)
     state.assembled_text = assembled
     if draft.rules is not None and draft.items is not None:
-        # A copy: whoever reads the report later writes messages that were left out.
+        # A copy, because reading the report later writes messages that were left out.
         state.services.written.put(draft.rules, dict(draft.items.made))
     guidance = draft.guidance
     segments = _finished(state, assembled, guidance.positive if guidance.in_use else "")

@@ -15,7 +15,7 @@ import { useEffect, useState } from "./vendor/preact.js";
 const TYPING_PAUSE = 25;
 const SOURCES_PAUSE = 60;
 const NOTICE_TIME = 6000;
-// Whoever types on after such a pause has looked at the prompt: changes are shown from there on.
+// Someone who types on after such a pause has looked at the prompt: changes are shown from there on.
 const LOOK_TIME = 2500;
 
 /** @type {State} */
