@@ -104,13 +104,14 @@ class Document:
     def report_syntax(self, run: Run) -> None:
         """Count its tokens and report the errors of its source: one diagnostic per phase."""
         source = self.source
-        run.budget.tokens += source.parsed.tokens
-        if source.parsed.too_long:
+        parsed = source.parsed
+        run.budget.tokens += parsed.tokens
+        if parsed.too_long:
             message = f"a text has more than {MAX_TOKENS} parts of macros and stays as it is"
             run.report_limit("tokens", message, position=source.position)
-        if source.clean:
+        if parsed.clean:
             return
-        for phase, errors in (("lexing", source.parsed.lexing_errors), ("parsing", source.parsed.parsing_errors)):
+        for phase, errors in (("lexing", parsed.lexing_errors), ("parsing", parsed.parsing_errors)):
             if errors:
                 more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
                 run.report(
