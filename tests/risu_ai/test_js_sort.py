@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.risu_ai._js import sort_by, sort_descending
+from tavernkit._text.js_values.sorting import sort_by
+from tavernkit.risu_ai._js import sort_descending
 
 
 def lehmer(seed: int) -> Callable[[], float]:

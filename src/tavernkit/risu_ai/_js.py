@@ -1,4 +1,4 @@
-"""JavaScript's ``Array#sort`` as in V8, even with inconsistent comparers, and ``String#replace`` with a plain text.
+"""JavaScript's sorting by a number, and ``String#replace`` with a plain text.
 
 In the new text of a replacement ``$$``, ``$&``, ``$` `` and ``$'`` act, as in RisuAI. A few nested replacements could
 fill all memory: a text that would become too long stays unchanged.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from tavernkit._text.js_values.sorting import sort_by
 from tavernkit._text.traced import join
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._cbs.lists import replace_all as replace_everywhere
@@ -21,40 +22,11 @@ T = TypeVar("T")
 _PATTERN = re.compile(r"\$([$&`'])")
 
 
-def sort_by(items: Sequence[T], compare: Callable[[T, T], float]) -> list[T]:
-    """Sort; ``compare`` is asked for the same pairs in the same order as in V8 while a list has fewer than 64 items.
-
-    So a list "shuffled" by a random comparer comes out as RisuAI's. An answer that is not a number counts as 0.
-    """
-    run = _first_run(items, compare)
-    for item in items[len(run) :]:
-        low, high = 0, len(run)
-        while low < high:
-            middle = (low + high) // 2
-            if compare(item, run[middle]) < 0:
-                high = middle
-            else:
-                low = middle + 1
-        run.insert(low, item)
-    return run
-
-
 def sort_descending(items: Sequence[T], number: Callable[[T], float]) -> list[T]:
     """Sort by a number, highest first; ties, and what is compared with NaN, stay as they are."""
     if any(math.isnan(number(item)) for item in items):
         return sort_by(items, lambda a, b: number(b) - number(a))
     return sorted(items, key=lambda item: -number(item))
-
-
-def _first_run(items: Sequence[T], compare: Callable[[T, T], float]) -> list[T]:
-    """Return the leading items that are already in order, or in strictly reverse order and then reversed."""
-    if len(items) < 2:
-        return list(items)
-    descending = compare(items[1], items[0]) < 0
-    end = 2
-    while end < len(items) and (compare(items[end], items[end - 1]) < 0) == descending:
-        end += 1
-    return list(reversed(items[:end])) if descending else list(items[:end])
 
 
 def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
 from itertools import accumulate, chain, pairwise
 from typing import TypeVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import js_round
+from tavernkit._text.js_values.sorting import sort_by
 from tavernkit._values import JsonObject
 from tavernkit.errors import Warn
 from tavernkit.lore._contracts import TokenCounter
@@ -101,29 +102,10 @@ def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
             return (difference > 0) - (difference < 0)
 
         # What such an order does depends on the algorithm, and Python's own differs between versions.
-        places = _insertion_sorted(places, compare) if len(places) < 64 else sorted(places, key=cmp_to_key(compare))
+        places = sort_by(places, compare) if len(places) < 64 else sorted(places, key=cmp_to_key(compare))
     else:
         places.sort(key=orders.__getitem__, reverse=True)
     return [items[place] for place in places]
-
-
-def _insertion_sorted(items: Sequence[int], compare: Callable[[int, int], int]) -> list[int]:
-    """Sort as browsers sort short arrays: take the run at the start, then insert one item after another."""
-    descending = compare(items[1], items[0]) < 0 if len(items) > 1 else False
-    end = min(2, len(items))
-    while end < len(items) and (compare(items[end], items[end - 1]) < 0) == descending:
-        end += 1
-    done = list(items[:end])[:: -1 if descending else 1]
-    for item in items[end:]:
-        left, right = 0, len(done)
-        while left < right:
-            middle = (left + right) // 2
-            if compare(item, done[middle]) < 0:
-                right = middle
-            else:
-                left = middle + 1
-        done.insert(left, item)
-    return done
 
 
 class ListedEntries:
