@@ -65,6 +65,31 @@ def test_a_path_where_no_file_is_is_the_callers_mistake(load: Loader, as_text: b
 
 
 @every_loader
+@pytest.mark.parametrize("wrong", [5, None, ["a.json"], {}])
+def test_what_is_no_file_is_the_callers_mistake(load: Callable[[object], object], wrong: object) -> None:
+    with pytest.raises(ConfigError, match="source must be a path"):
+        load(wrong)
+
+
+@pytest.mark.parametrize("wrong", [5, None, [], "{}"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        cards.AssetEntry.from_json,
+        cards.BookEntry.from_json,
+        silly_tavern.Group.from_json,
+        silly_tavern.Settings.from_json,
+        risu_ai.Preset.from_json,
+        risu_ai.Save.from_json,
+        risu_ai.Settings.from_json,
+    ],
+)
+def test_json_that_is_no_object_is_the_callers_mistake(read: Callable[[object], object], wrong: object) -> None:
+    with pytest.raises(ConfigError, match="must be a JSON object, not"):
+        read(wrong)
+
+
+@every_loader
 @pytest.mark.parametrize("content", [b"", b"\x00\xff junk", b"[1", b"3"])
 def test_a_file_of_something_else_is_no_good_file(load: Loader, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "other.json"

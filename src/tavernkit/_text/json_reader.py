@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TypeVar
 
+from tavernkit._arguments import require
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence, shown
 from tavernkit.errors import Warn
 
@@ -27,6 +28,13 @@ def as_number(value: object) -> int | float | None:
     return int(number) if number.is_integer() else number
 
 
+def json_object(data: Mapping[str, object], what: str) -> Mapping[str, object]:
+    """Return parsed JSON that a program passes; tell it if this is not an object."""
+    if not is_mapping(data):
+        require(what, data, Mapping, "a JSON object")
+    return data
+
+
 class JsonReader:
     """Reads keys of one object; a value of the wrong type is reported with its location, and the default is used.
 
@@ -36,7 +44,7 @@ class JsonReader:
     __slots__ = ("data", "warn", "where")
 
     def __init__(self, data: Mapping[str, object], where: str, warn: Warn) -> None:
-        self.data = data
+        self.data = json_object(data, where)
         self.where = where
         self.warn = warn
 

@@ -10,7 +10,7 @@ from tavernkit.cards._archive import LOCAL, Archive, find_end, open_archive
 from tavernkit.cards._bundle import Format
 from tavernkit.cards._fields import ignore
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards._source import Readable, Source, as_source, require_readable
+from tavernkit.cards._source import Readable, Source, as_source
 from tavernkit.cards.errors import UnknownFormatError, ZipError
 
 _HEAD_BYTES = 512
@@ -48,7 +48,6 @@ def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> For
         readable: A path, bytes or a binary file object.
         limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
     """
-    require_readable("readable", readable)
     source = as_source(readable, limits)
     head = read_head(source)
     format_ = image_format(head)

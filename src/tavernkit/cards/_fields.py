@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import number_to_string
 from tavernkit._text.json_pointer import escape
+from tavernkit._text.json_reader import json_object
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenObject,
@@ -124,8 +124,7 @@ def frozen(data: Mapping[str, object]) -> FrozenObject:
     """Freeze an object, unless it is part of a card that was frozen as a whole."""
     if isinstance(data, MappingProxyType):
         return data  # pyright: ignore[reportReturnType]  # made by `freeze`
-    require("data", data, Mapping, "a JSON object")
-    return freeze_object(data)
+    return freeze_object(json_object(data, "data"))
 
 
 def mark_pristine(model: object) -> None:

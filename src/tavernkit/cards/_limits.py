@@ -99,7 +99,6 @@ class Limits:
     """Open archives with encrypted members, which cannot be read in any case."""
 
     def __post_init__(self) -> None:
-        require("allow_encrypted", self.allow_encrypted, bool)
         for field in fields(self):
             if field.name == "allow_encrypted":
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TypeAlias, cast
 
-from tavernkit._arguments import checked, require
+from tavernkit._arguments import require
 from tavernkit._values import Json, is_mapping, is_object
 from tavernkit.cards._archive import LOCAL, open_archive
 from tavernkit.cards._assets import Asset, Blob, Lookup, SourceBlob, collect_assets
@@ -23,7 +23,7 @@ from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards._png import ChunkAsset, choose_card, read_png
 from tavernkit.cards._risum import MODULE_TYPE, Module, is_module, read_risum
-from tavernkit.cards._source import Readable, Source, as_source, read_all, require_readable
+from tavernkit.cards._source import Readable, Source, as_source, read_all
 from tavernkit.cards._webp import read_webp
 from tavernkit.cards._yaml_card import parse_yaml, without_short_form
 from tavernkit.cards.errors import StrictCardError, StrictVersionError, UnknownFormatError, VersionWarning
@@ -70,7 +70,6 @@ class ReaderRegistry:
 
     def find(self, readable: Readable) -> Reader | None:
         """Return the reader for a path; None if it is not a path or has no reader."""
-        require_readable("readable", readable)
         if not self._readers or not isinstance(readable, (str, os.PathLike)):
             return None
         return self._readers.get(PurePath(readable).suffix.lower())
@@ -86,7 +85,6 @@ default_readers = ReaderRegistry()
 register_reader = default_readers.register
 
 
-@checked
 def load(
     source: Readable,
     *,
@@ -110,7 +108,6 @@ def load(
         warn: Called with each warning.
         readers: Readers for your own formats.
     """
-    require_readable("source", source)
     log = WarningLog(warn=_refuse if strict else warn)
     chosen = limits or DEFAULT_LIMITS
     opened = as_source(source, chosen)

@@ -11,9 +11,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias, cast
+from typing import BinaryIO, TypeAlias, cast
 
-from tavernkit._arguments import checked, require
+from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
 from tavernkit.cards import _jpeg as jpeg
@@ -83,10 +83,6 @@ class SaveReport:
     """What the format does not support."""
 
 
-class _Stream(Protocol):
-    def write(self, data: bytes, /) -> object: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Job:
     out: BinaryIO
@@ -124,7 +120,6 @@ def save(
     Raises:
         LimitExceededError: The card is larger or nested more deeply than the limits allow.
     """
-    require("target", target, str | os.PathLike[str] | _Stream, "a path or a binary file object")
     limits = limits or DEFAULT_LIMITS
     bundle = Bundle(card=content) if isinstance(content, Character) else content
     chosen = _choose_format(bundle, target, format)

@@ -29,12 +29,6 @@ class _Stream(Protocol):
     def read(self) -> object: ...
 
 
-def require_readable(name: str, readable: object) -> None:
-    """Refuse what is not ``Readable``."""
-    hint = str | os.PathLike[str] | bytes | bytearray | memoryview | _Stream
-    require(name, readable, hint, "a path, bytes or a binary file object")
-
-
 class Source(Protocol):
     """Bytes of a known size that can be opened any number of times."""
 
@@ -120,11 +114,12 @@ class SliceSource:
 
 
 def as_source(readable: Readable, limits: Limits) -> Source:
-    """Make a source from a readable; see ``require_readable()``."""
+    """Make a source from a readable. Programs that pass something else are told what to pass."""
     if isinstance(readable, (bytes, bytearray, memoryview)):
         return BytesSource(bytes(readable))
     if isinstance(readable, (str, os.PathLike)):
         return _path_source(readable)
+    require("source", readable, _Stream, "a path, bytes or a binary file object")
     if readable.seekable():
         return StreamSource(readable, readable.seek(0, os.SEEK_END))
     data = readable.read(limits.max_file_bytes + 1)

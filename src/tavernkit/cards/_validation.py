@@ -13,7 +13,7 @@ from tavernkit.cards._fields import kind
 from tavernkit.cards._limits import Limits
 from tavernkit.cards._loading import load
 from tavernkit.cards._silly_tavern.names import MAX_NAME_BYTES, sanitize
-from tavernkit.cards._source import Readable, require_readable
+from tavernkit.cards._source import Readable
 from tavernkit.cards._validation_rules import (
     BOOK_RULES,
     CARD_RULES,
@@ -55,7 +55,6 @@ def validate_file(readable: Readable, *, limits: Limits | None = None) -> list[P
         readable: A path, bytes or a binary file object.
         limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
     """
-    require_readable("readable", readable)
     try:
         bundle = load(readable, limits=limits)
     except LimitExceededError as error:

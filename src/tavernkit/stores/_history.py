@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Protocol, TypeAlias, cast, runtime_checkable
 
-from tavernkit._arguments import require
 from tavernkit._values import is_mapping
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._message import Message
@@ -58,7 +57,6 @@ class InMemoryChatHistory:
     """A ``ChatHistory`` in a list; items are converted to ``Message`` at once."""
 
     def __init__(self, messages: Iterable[MessageLike] = ()) -> None:
-        require("messages", messages, Iterable, "a list of messages")
         self._messages = [to_message(message) for message in messages]
 
     def append(self, message: MessageLike) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tavernkit._arguments import checked
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw, thaw_object
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
@@ -99,7 +98,6 @@ def _add_assets(character: JsonObject, assets: list[Json]) -> None:
     character |= {"emotionImages": emotions, "additionalAssets": additional}
 
 
-@checked
 def import_card(source: FileContent, *, file_type: str = "", limits: Limits = RISU_LIMITS) -> ImportedCard:
     """Import a card as RisuAI does: the character that it keeps, and the assets that it stores.
 
@@ -114,11 +112,10 @@ def import_card(source: FileContent, *, file_type: str = "", limits: Limits = RI
         InvalidCardError: RisuAI refuses the file, or fails on it.
         FileFormatError: The file cannot be read, or exceeds a limit.
     """
-    kind = file_type_of(source, file_type)
-    return import_file(f"card.{kind}", read_file(source, limits.max_file_bytes, limit="max_file_bytes"), limits=limits)
+    content = read_file(source, limits.max_file_bytes, limit="max_file_bytes")
+    return import_file(f"card.{file_type_of(source, file_type)}", content, limits=limits)
 
 
-@checked
 def export_charx(character: RisuCharacter, read_asset: Callable[[str], bytes], *, now: datetime | None = None) -> bytes:
     """Write a character as the CHARX file that RisuAI exports.
 

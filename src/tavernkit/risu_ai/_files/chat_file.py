@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify, own_keys, quote_json
 from tavernkit._values import (
@@ -55,7 +54,6 @@ class ChatFile:
     """The folders, as RisuAI stores them."""
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a ``.json`` chat file, with one chat or all of them, RisuAI's ``.html``, or SillyTavern's ``.jsonl``.
 
@@ -72,7 +70,6 @@ class ChatFile:
             return cls((_read_page(data, warn),))
         return read_chats(data, warn=warn)
 
-    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chats: one as a chat, several as all chats."""
         Path(path).write_bytes(write_chats(self))

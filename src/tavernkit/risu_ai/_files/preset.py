@@ -8,7 +8,6 @@ from dataclasses import field
 from os import PathLike
 from pathlib import Path
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import (
     EMPTY_OBJECT,
@@ -185,7 +184,6 @@ class Preset:
         return cls.from_json(value, warn=warn)
 
     @classmethod
-    @checked
     def load(
         cls,
         source: FileContent,
@@ -211,7 +209,6 @@ class Preset:
             name = name or Path(source).name
         return read_preset(content, name=name, warn=refuse_warning if strict else warn)
 
-    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset; the file extension decides the format: ``.json``, ``.risupreset`` or ``.risup``."""
         from tavernkit.risu_ai._files.preset_file import write_preset

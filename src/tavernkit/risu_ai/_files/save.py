@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tavernkit._arguments import require
+from tavernkit._text.json_reader import json_object
 from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, thaw_object
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._source import FileContent, called
@@ -105,7 +105,7 @@ class Save:
             warnings.append(message)
             (refuse_warning if strict else warn)(message)
 
-        folder = not isinstance(source, bytes) and Path(source).is_dir()
+        folder = isinstance(source, (str, os.PathLike)) and Path(source).is_dir()
         if folder and companions is None and not isinstance(source, bytes):
             companions = source
         files = StoredFiles(companions)
@@ -134,14 +134,14 @@ class Save:
             now: The time at which RisuAI is started; decides which deleted characters are removed.
             warn: Called with warnings about everything that is damaged or missing.
         """
-        require("data", data, Mapping)
         warnings: list[str] = []
 
         def report(message: str) -> None:
             warnings.append(message)
             warn(message)
 
-        database: Stored = {key: _packed(value) for key, value in thaw_object(data).items()}
+        stored = thaw_object(json_object(data, "the database"))
+        database: Stored = {key: _packed(value) for key, value in stored.items()}
         start_up(database, now=_milliseconds(now), texts=texts or BuiltInTexts(), warn=report)
         return cls(database, kind="json", texts=texts, warnings=warnings, warn=report)
 

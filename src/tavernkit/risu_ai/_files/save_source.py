@@ -48,7 +48,7 @@ class SaveAsset:
 
 def open_save(source: FileContent, files: StoredFiles) -> Source:
     """Open a file, or the database in a folder of RisuAI's."""
-    if isinstance(source, bytes) or not os.fspath(source).strip() or not Path(source).is_dir():
+    if not isinstance(source, (str, os.PathLike)) or not os.fspath(source).strip() or not Path(source).is_dir():
         return as_source(source, DEFAULT_LIMITS)
     if (found := files.database()) is not None:
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, JsonObject, freeze_object, is_mapping
 from tavernkit.cards._book import CharacterBook
@@ -53,7 +52,6 @@ class Lorebook:
         return cls(name or book.name or "", tuple(map(freeze_object, lorebook_from_book(book))))
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Lorebook:
         """Read a lorebook file, see ``from_json()``; the book is named after the file.
 
@@ -65,8 +63,8 @@ class Lorebook:
         Raises:
             LoreParseError: It is not a lorebook.
         """
-        warn, name = refuse_warning if strict else warn, stem(source)
         content = read_file(source, DEFAULT_LIMITS.max_json_file_bytes, limit="max_json_file_bytes")
+        warn, name = refuse_warning if strict else warn, stem(source)
         data = parse_json(content, what=name or "lorebook", warn=warn)
         if not is_mapping(data):
             raise LoreParseError("a lorebook file is a JSON object")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from tavernkit._arguments import checked
 from tavernkit._values import JsonObject
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards._silly_tavern import ImportedCard
@@ -14,7 +13,6 @@ from tavernkit.cards._silly_tavern.importing import import_file
 from tavernkit.cards._source import FileContent, file_type_of, read_file
 
 
-@checked
 def import_card(
     source: FileContent,
     *,
@@ -38,12 +36,11 @@ def import_card(
         InvalidCardError: SillyTavern refuses the file, or fails on it.
         FileFormatError: The file cannot be read, or exceeds a limit.
     """
-    kind = file_type_of(source, file_type)
     data = read_file(source, limits.max_file_bytes, limit="max_file_bytes")
+    kind = file_type_of(source, file_type)
     return import_file(data, kind, now=now or datetime.now(UTC), taken=taken, limits=limits)
 
 
-@checked
 def export_card(source: FileContent, *, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """Return the card that SillyTavern exports as JSON for a PNG in its ``characters`` folder.
 

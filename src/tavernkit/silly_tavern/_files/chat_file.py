@@ -12,7 +12,6 @@ from os import SEEK_END, PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._text.json_reader import as_number
 from tavernkit._values import (
@@ -142,7 +141,6 @@ class ChatFile:
     earlier: bytes = field(default=b"", repr=False)
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a chat file; unreadable parts are reported and skipped or replaced, or raise if ``strict``.
 
@@ -226,7 +224,6 @@ class ChatFile:
         """Return the chat as text for a file."""
         return self._content().decode("utf-8", "replace")
 
-    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chat to a file."""
         Path(path).write_bytes(self._content())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
 from tavernkit.cards._character import Character, User
@@ -49,7 +48,6 @@ class DataFolder(FolderFiles):
 
     _named = False
 
-    @checked
     def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
         """Return a builder for a character's or group's chat, with everything in the folder that belongs to it.
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
-from tavernkit._arguments import checked, require_choice
+from tavernkit._arguments import require_choice
 from tavernkit._values import JsonObject, is_mapping, is_object, is_sequence
 from tavernkit.cards import load
 from tavernkit.cards._character import Character
@@ -84,7 +84,6 @@ class FolderFiles:
     builders can reuse compiled data. Each warning is given once.
     """
 
-    @checked
     def __init__(self, path: str | PathLike[str], *, warn: Warn = log_warning) -> None:
         self.path = Path(path)
         self._warn = Once(warn)

@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
 from tavernkit._text.json_reader import JsonReader
@@ -205,7 +204,6 @@ class Preset:
         return _default()
 
     @classmethod
-    @checked
     def load(
         cls,
         source: FileContent,
@@ -282,7 +280,6 @@ class Preset:
         """Return the preset as text, formatted like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
-    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")

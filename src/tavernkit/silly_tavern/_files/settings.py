@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
 from tavernkit._text.json_reader import JsonReader
@@ -176,7 +175,6 @@ class Settings:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
         """Read ``settings.json``.
 

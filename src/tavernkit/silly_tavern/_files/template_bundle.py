@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw_object
 from tavernkit.cards._json_text import dump_json, parse_json
@@ -48,7 +47,6 @@ class TemplateBundle:
     """The JSON that it was read from."""
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
         """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``.
 

@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
-from tavernkit._arguments import checked
 from tavernkit._dataclass import dataclass
 from tavernkit._text.json_reader import JsonReader
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
@@ -43,7 +42,6 @@ class TemplateFile:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Self:
         """Read a file; wrong values in it are reported and replaced, or raise when ``strict``.
 
@@ -104,7 +102,6 @@ class TemplateFile:
         """Return the template as text, formatted like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
-    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the template to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from tavernkit._arguments import checked, require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, truthy
+from tavernkit._text.json_reader import json_object
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenObject,
@@ -108,7 +108,7 @@ class Group:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Group:
         """Read a group object."""
-        require("data", data, Mapping, "the JSON object of a group")
+        data = json_object(data, "group")
         return cls(
             id=_text(data.get("id")),
             name=_text(data.get("name")),
@@ -123,7 +123,6 @@ class Group:
         )
 
     @classmethod
-    @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Group:
         """Read a group file.
 

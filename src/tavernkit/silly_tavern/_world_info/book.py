@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
 
-from tavernkit._arguments import checked, require
+from tavernkit._arguments import require
 from tavernkit._text.js_values import own_keys
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.cards._source import FileContent, read_file, stem
@@ -81,7 +81,6 @@ class WorldBook:
         return cls(name, _read_world(text, name, warn, strict=strict))
 
     @classmethod
-    @checked
     def load(
         cls,
         source: FileContent,

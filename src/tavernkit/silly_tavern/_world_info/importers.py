@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tavernkit._arguments import checked
 from tavernkit._text.js_values import UNDEFINED, Undefined, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.cards._character import Character
@@ -50,7 +49,6 @@ _ONLY_DOTS = re.compile(r"^\.+$")
 _DEVICE = re.compile(r"^(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?$", re.IGNORECASE | re.ASCII)
 
 
-@checked
 def import_world(
     filename: str, content: str | bytes, *, warn: Warn = log_warning, strict: bool = False
 ) -> WorldBook | None:
