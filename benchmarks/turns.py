@@ -18,9 +18,9 @@ from tavernkit.models import Reply, ReplyPiece, Request
 from tavernkit.server import ServerConfig, Service
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.app import warm_up
-from tavernkit.server.example_model import ExampleModel
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.turn_request import NewMessage, TurnRequest
+from tavernkit.server.turns.request import NewMessage, TurnRequest
+from tavernkit.server.upstreams.example_model import ExampleModel
 
 SESSIONS = (1, 250)
 TURNS = 750

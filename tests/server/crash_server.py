@@ -18,7 +18,7 @@ from tavernkit import count_tokens, load
 from tavernkit import silly_tavern as st
 from tavernkit.examples import example_path
 from tavernkit.server import ServerConfig, create_app
-from tavernkit.server.example_model import ExampleModel
+from tavernkit.server.upstreams.example_model import ExampleModel
 
 
 def warm_up() -> None:

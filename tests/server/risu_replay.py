@@ -13,7 +13,7 @@ from tavernkit._values import thaw_object
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.risu_ai._files.kept_fields import with_kept_fields
-from tavernkit.server.chat_settings import NAMES
+from tavernkit.server.library.chat_settings import NAMES
 from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.conformance.adapters.risu_ai.build import defaults
 from tests.conformance.adapters.risu_ai.conversations import stored_character

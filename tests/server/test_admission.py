@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tavernkit.server.admission import Admission
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.turns.admission import Admission
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import StartApp
 

@@ -11,8 +11,8 @@ import pytest
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._workers import pool as workers
 from tavernkit.examples import example_path
-from tavernkit.server import build_executor
-from tavernkit.server.build_executor import BuildExecutor
+from tavernkit.server.adapters import build_executor
+from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import StartApp
 

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import update
 
 from tavernkit.models._script import Hang
-from tavernkit.server import listeners
 from tavernkit.server.storage.tables import Chat, Turn
+from tavernkit.server.upstreams import listeners
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 

@@ -20,7 +20,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.server import ServerConfig, load_config
 from tavernkit.server import run as starting
 from tavernkit.server.config import ENV_PREFIX
-from tavernkit.server.telemetry import set_up_telemetry
+from tavernkit.server.monitoring.telemetry import set_up_telemetry
 from tavernkit.silly_tavern.providers._chat.custom_yaml import yaml_object
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tests.server.conftest import StartApp

@@ -17,9 +17,9 @@ from sqlalchemy import update
 
 from tavernkit.examples import example_path
 from tavernkit.risu_ai import Save
-from tavernkit.server import import_sources, imports
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.import_records import Progress
+from tavernkit.server.imports import imports, sources
+from tavernkit.server.imports.records import Progress
 from tavernkit.server.limits import MAX_JOB_WARNINGS
 from tavernkit.server.storage import jobs
 from tavernkit.server.storage.tables import Job
@@ -343,14 +343,14 @@ async def test_damaged_lines_of_a_chat_are_told_to_whoever_imports_it(client: Cl
 
 
 async def test_a_file_that_breaks_its_reader_is_left_out_alone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_item = import_sources.read_item
+    read_item = sources.read_item
 
     def reading(kind: Any, filename: str, data: bytes) -> Any:
         if filename == "bad.json":
             raise RecursionError("too deep")
         return read_item(kind, filename, data)
 
-    monkeypatch.setattr(import_sources, "read_item", reading)
+    monkeypatch.setattr(sources, "read_item", reading)
     archive = zipped({"bad.json": card_of("Bad"), "good.json": card_of("Good")})
     job = await finished(client, {"file": ("cards.zip", archive)})
     assert (job["status"], job["done"], job["result"]["imported"]) == ("done", 2, {"character": 1})

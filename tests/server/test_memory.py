@@ -12,7 +12,7 @@ from tavernkit._values import JsonObject
 from tavernkit.models._script import usage
 from tavernkit.server.storage import summaries
 from tavernkit.server.storage.chats import ChatLine, new_line
-from tavernkit.server.summaries import next_part
+from tavernkit.server.turns.summaries import next_part
 from tavernkit.testing import ScriptedModel, answer, failure
 from tests.server.conftest import Client, StartApp
 
@@ -165,7 +165,7 @@ async def test_it_is_paid_by_whoever_talks(start: StartApp) -> None:
 
 
 async def test_a_summary_waits_for_the_turn_that_runs(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.summaries.SUMMARY_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("tavernkit.server.turns.summaries.SUMMARY_WAIT_SECONDS", 0.0)
     models = Models("They met.")
     async with models.start(start) as client:
         session = await say(client, "One", "Two")
@@ -180,7 +180,7 @@ async def test_a_summary_waits_for_the_turn_that_runs(start: StartApp, monkeypat
         async def get_chat(*_: object, **__: object) -> Chat:
             return Chat()
 
-        monkeypatch.setattr("tavernkit.server.summaries.chats.get_chat", get_chat)
+        monkeypatch.setattr("tavernkit.server.turns.summaries.chats.get_chat", get_chat)
         part = next_part("silly_tavern", lines(*[None] * 8), {}, 4)
         assert part is not None
         chat: Any = type("Chat", (), {"id": session})()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tavernkit.models import HTTPError
-from tavernkit.server.context_lengths import ContextLength, known_length
 from tavernkit.server.limits import CONTEXT_LENGTH
+from tavernkit.server.upstreams.context_lengths import ContextLength, known_length
 from tavernkit.testing import LoopbackServer
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.server.conftest import Client, StartApp

@@ -9,8 +9,8 @@ import pytest
 
 from tavernkit.examples import example_path
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.library.regex_files import add_scripts
 from tavernkit.server.limits import MAX_SCRIPTS
-from tavernkit.server.regex_files import add_scripts
 from tavernkit.testing import ScriptedModel, answer, streamed
 from tests.server.conftest import Client, StartApp
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import func, select, update
 
 from tavernkit.examples import example_path
-from tavernkit.server import retention
-from tavernkit.server.retention import DAY
+from tavernkit.server.operations import retention
+from tavernkit.server.operations.retention import DAY
 from tavernkit.server.storage import jobs
 from tavernkit.server.storage.tables import Job, Turn
 from tavernkit.testing import ScriptedModel, failure

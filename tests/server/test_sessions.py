@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tavernkit.models._script import Disconnect, Hang
-from tavernkit.server import turn_log
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage import chats
+from tavernkit.server.turns import turn_log
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tests.server.conftest import Client, StartApp
 

@@ -20,8 +20,8 @@ from tavernkit.models import Request
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import METRICS_FOLDER, UpstreamConfig
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
-from tavernkit.server.metrics import Metrics
-from tavernkit.server.upstream import Upstream
+from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.upstreams.upstream import Upstream
 from tavernkit.testing import ScriptedModel, serve
 from tests.server.conftest import Client, StartApp
 
@@ -185,9 +185,13 @@ def test_serve_tells_programs_its_address_and_key(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_is_gone_serves_nothing_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = (
-        "from tavernkit.server.metrics import Metrics; m = Metrics(); m.request_began(); m.turn('normal', 'done', 1)"
-    )
+    program = """
+from tavernkit.server.monitoring.metrics import Metrics
+
+metrics = Metrics()
+metrics.request_began()
+metrics.turn("normal", "done", 1)
+"""
     monkeypatch.setenv(METRICS_FOLDER, str(tmp_path))
     subprocess.run([sys.executable, "-c", program], check=True)
     text = Metrics().text().decode()

@@ -18,8 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tavernkit.errors import ConfigError
 from tavernkit.models._script import usage
-from tavernkit.server import ServerConfig, upstreams
-from tavernkit.server.telemetry import EXPORTER, set_up_telemetry
+from tavernkit.server import ServerConfig
+from tavernkit.server.monitoring.telemetry import EXPORTER, set_up_telemetry
+from tavernkit.server.upstreams import upstreams
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
 from tests.server.conftest import StartApp
@@ -99,7 +100,7 @@ class Collector(BaseHTTPRequestHandler):
 SERVER = """
 import asyncio, os, signal, sys, httpx
 from tavernkit.server import ServerConfig, create_app
-from tavernkit.server.telemetry import set_up_telemetry
+from tavernkit.server.monitoring.telemetry import set_up_telemetry
 
 async def main():
     config = ServerConfig(data=sys.argv[1], telemetry=True, telemetry_endpoint=sys.argv[2])
@@ -135,7 +136,7 @@ def test_spans_reach_a_collector(tmp_path: Path) -> None:
 
 
 def test_a_missing_exporter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.telemetry.EXPORTER", "tavernkit.no_such_exporter")
+    monkeypatch.setattr("tavernkit.server.monitoring.telemetry.EXPORTER", "tavernkit.no_such_exporter")
     config = ServerConfig(telemetry=True, telemetry_endpoint="http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="pip install"):
         set_up_telemetry(config)

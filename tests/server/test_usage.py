@@ -17,7 +17,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models import Usage
 from tavernkit.models._script import usage
 from tavernkit.server import ServerConfig, UpstreamConfig, load_config
-from tavernkit.server.accounts import cost_of, passed_use, price_of
+from tavernkit.server.access.accounts import cost_of, passed_use, price_of
 from tavernkit.server.config import Price
 from tavernkit.server.storage.usage import Use, add_uses, spent
 from tavernkit.testing import ScriptedModel, answer, failure
@@ -179,7 +179,7 @@ async def test_a_turn_whose_reply_cannot_be_stored_is_counted_once(start: StartA
 
 
 async def test_a_report_that_would_be_too_long_is_refused(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.accounts.MAX_USAGE_ROWS", 1)
+    monkeypatch.setattr("tavernkit.server.access.accounts.MAX_USAGE_ROWS", 1)
     async with start(costly((1, 1)), **PRICED) as client:
         async with client.service.database.write() as connection:
             uses = [Use(upstream="u", model=name) for name in "abc"]

@@ -13,8 +13,8 @@ import pytest
 from tavernkit import silly_tavern as st
 from tavernkit.embeddings import VectorIndex
 from tavernkit.models import ModelError
-from tavernkit.server.upstream import Upstream
-from tavernkit.server.vectors import vectors_of
+from tavernkit.server.adapters.vectors import vectors_of
+from tavernkit.server.upstreams.upstream import Upstream
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import StartApp
 from tests.server.test_imported_folders import TextModel, built, sessions

@@ -37,22 +37,22 @@ from tavernkit.server.api import (
     sessions,
 )
 from tavernkit.server.api.dependencies import bearer
+from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.middleware import RequestMiddleware, error_headers
 from tavernkit.server.api.openai_types import ChatCompletionRequest
 from tavernkit.server.api.rest_types import MessageIn
 from tavernkit.server.api.short_way import ShortRoute, ShortWay
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
-from tavernkit.server.json_response import SafeJSONResponse
-from tavernkit.server.logs import set_up_logs
-from tavernkit.server.middleware import RequestMiddleware, error_headers
+from tavernkit.server.monitoring.logs import set_up_logs
+from tavernkit.server.monitoring.telemetry import flush_telemetry, set_up_telemetry
 from tavernkit.server.service import Service
-from tavernkit.server.telemetry import flush_telemetry, set_up_telemetry
 from tavernkit.studio import _api as studio_api
 from tavernkit.studio import _page_files as page_files
 from tavernkit.studio import _talk_api as talk_api
 
 if TYPE_CHECKING:
-    from tavernkit.server.studio_forwarding import StudioKeeper
+    from tavernkit.server.studio.forwarding import StudioKeeper
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects but hardly any cycles: Python's default collection took a tenth of its time."""
@@ -123,7 +123,7 @@ def create_app(
         )
     app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
     if keeper is not None:
-        from tavernkit.server.studio_forwarding import StudioForwarding
+        from tavernkit.server.studio.forwarding import StudioForwarding
 
         app.add_middleware(StudioForwarding, keeper=keeper)
     return app
@@ -140,7 +140,7 @@ def _studio_keeper(config: ServerConfig) -> StudioKeeper | None:
     folder = os.environ.get(STUDIO_FOLDER)
     if config.workers == 1 or folder is None:
         return None
-    from tavernkit.server.studio_forwarding import StudioKeeper
+    from tavernkit.server.studio.forwarding import StudioKeeper
 
     return StudioKeeper(Path(folder))
 
@@ -149,7 +149,7 @@ async def _find_studio(request: Request) -> object:
     """Return the Studio of a client; Studio's modules are loaded with the first one."""
     state = request.app.state
     if state.studios is None:
-        from tavernkit.server.studios import Studios
+        from tavernkit.server.studio.workspaces import Studios
 
         state.studios = Studios(state.service)
     return await state.studios.find(request)

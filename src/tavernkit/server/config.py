@@ -326,7 +326,7 @@ def parse_upstream(text: str) -> tuple[str, dict[str, object]]:
 def _upstream_of_provider(text: str) -> tuple[str, dict[str, object]]:
     """Read ``provider:model``; the key comes from the provider's usual environment variable."""
     from tavernkit.models._factory import find_provider
-    from tavernkit.server.upstream import MODELS
+    from tavernkit.server.upstreams.upstream import MODELS
 
     name, model = text.partition(":")[::2]
     provider = find_provider(text)

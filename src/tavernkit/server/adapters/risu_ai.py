@@ -16,6 +16,7 @@ from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
 from tavernkit.server.adapters import risu_ai_lines as lines_of_chats
+from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.server.adapters.risu_ai_dialogs import Dialogs
 from tavernkit.server.adapters.turn import (
     OUTSIDE_CHAT,
@@ -32,12 +33,11 @@ from tavernkit.server.adapters.turn import (
     model_request,
     refuse_without_reply,
 )
-from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Cast
+from tavernkit.server.library.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
-from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.stores import InMemoryVariablesStore
 
 T = TypeVar("T")

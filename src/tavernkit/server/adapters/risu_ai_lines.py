@@ -14,11 +14,11 @@ from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.kept_fields import kept_fields
+from tavernkit.server.adapters.swipes import RISU_SPEAKER, RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
 from tavernkit.server.adapters.turn import NEUTRAL, OPERATIONS, OUTSIDE_CHAT, PARTS, Spoken, TurnInput
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Cast
+from tavernkit.server.library.library import Cast
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
-from tavernkit.server.swipes import RISU_SPEAKER, RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"

@@ -15,6 +15,7 @@ from tavernkit.models import Reply, Request
 from tavernkit.models._reply import join_replies
 from tavernkit.prompt._plan import Plan
 from tavernkit.server.adapters import silly_tavern_lines as lines_of_chats
+from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.server.adapters.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.adapters.silly_tavern_lines import earlier_messages, lines_after, numbered, unchanged
 from tavernkit.server.adapters.turn import (
@@ -35,12 +36,11 @@ from tavernkit.server.adapters.turn import (
     refuse_without_reply,
     with_parts,
 )
-from tavernkit.server.build_executor import BuildExecutor
+from tavernkit.server.adapters.vectors import BlockingEmbedder, Vectors, searching
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Cast
-from tavernkit.server.listeners import ClientDisconnectedError
+from tavernkit.server.library.library import Cast
 from tavernkit.server.storage.chats import ChatLine, new_line
-from tavernkit.server.vectors import BlockingEmbedder, Vectors, searching
+from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.silly_tavern._conversation.chat_state import ChatState
 from tavernkit.silly_tavern._conversation.commands import is_known
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines

@@ -9,10 +9,10 @@ from tavernkit._values import LRUCache, is_sequence, thaw
 from tavernkit.cards import User
 from tavernkit.server.adapters.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.adapters.turn import TurnInput
-from tavernkit.server.library import Cast
+from tavernkit.server.library.library import Cast
+from tavernkit.server.library.stored_folders import StoredMedia, StoredTexts
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.server.stored_folders import StoredMedia, StoredTexts
 from tavernkit.silly_tavern._chat_completion.tools import read_tools
 from tavernkit.silly_tavern._files.data_folder import allowed_scripts, tags_of
 from tavernkit.silly_tavern._world_info.selection import character_book_names

@@ -16,11 +16,11 @@ from tavernkit.models import Reply, Request, ServerFields, ToolCall
 from tavernkit.models._parameters import LENGTHS, STANDARD_OPTIONS
 from tavernkit.models._reply import join_replies
 from tavernkit.models._request import with_parts_of_user
+from tavernkit.server.adapters.vectors import Embed
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Cast, ChatExtras
+from tavernkit.server.library.library import Cast, ChatExtras
 from tavernkit.server.limits import CONTEXT_LENGTH
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, new_line
-from tavernkit.server.vectors import Embed
 
 NEUTRAL = "metadata"
 """A key that only neutral messages have: tool calls, their results, and other messages that only clients send."""

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BeforeValidator
 
-from tavernkit.server.accounts import period, usage_csv, usage_report
+from tavernkit.server.access.accounts import period, usage_csv, usage_report
+from tavernkit.server.access.keys import Allowance
 from tavernkit.server.api.dependencies import Admin, ChatClient, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.rest_types import KeyIn, KeyOut, KeyPatch, NewKeyOut, UpstreamKeyIn, UpstreamOut, UsageReport
-from tavernkit.server.chat_edits import owned_by
-from tavernkit.server.keys import Allowance
+from tavernkit.server.sessions.edits import owned_by
 from tavernkit.server.storage.usage import GROUPINGS, Grouping
 
 router = APIRouter(prefix="/api", tags=["admin"])

@@ -15,13 +15,13 @@ from tavernkit._text import strict_json
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import TheCaller
+from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.openai import Asked, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
-from tavernkit.server.listeners import Speaks
+from tavernkit.server.upstreams.listeners import Speaks
 
 router = APIRouter(prefix="/v1", tags=["anthropic"])
 

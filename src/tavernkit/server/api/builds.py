@@ -9,12 +9,12 @@ from tavernkit.models._bodies import request_body
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import new_message, parse_model
 from tavernkit.server.api.rest_types import BuildIn, BuildOut
-from tavernkit.server.chat_edits import owned_by
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.sessions.edits import owned_by
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable_json
-from tavernkit.server.turn_request import TurnRequest
+from tavernkit.server.turns.request import TurnRequest
 
 router = APIRouter(prefix="/api", tags=["build"])
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, JsonValue
 from tavernkit._values import JsonObject
 from tavernkit.server.api.dependencies import ChatClient, Reader, TheService, Writer
 from tavernkit.server.api.openai_types import Platform
-from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import CHAT_SETTINGS, SILLY_TAVERN
+from tavernkit.server.library.chat_settings import checked_settings, save_settings, stored_settings
+from tavernkit.server.library.library import CHAT_SETTINGS, SILLY_TAVERN
 from tavernkit.server.limits import MAX_SETTINGS_CHARACTERS
 from tavernkit.server.storage import turns
 from tavernkit.server.storage.columns import storable_json

@@ -9,8 +9,8 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from tavernkit.server.access.keys import Client, Scope
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.keys import Client, Scope
 from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tavernkit.server.api.dependencies import TheService
+from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.service import Service
 
 router = APIRouter(include_in_schema=False)

@@ -13,8 +13,8 @@ from fastapi import APIRouter, UploadFile
 from tavernkit.server.api.dependencies import TheService, Writer
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.rest_types import JobOut
-from tavernkit.server.chat_edits import owned_by
-from tavernkit.server.import_archive import copy_upload
+from tavernkit.server.imports.archive import copy_upload
+from tavernkit.server.sessions.edits import owned_by
 from tavernkit.server.storage import jobs
 from tavernkit.server.storage.columns import storable
 

@@ -16,8 +16,8 @@ from tavernkit.server.api.dependencies import Reader, TheService, Writer
 from tavernkit.server.api.openai_types import ItemId
 from tavernkit.server.api.rest_types import GroupIn, ItemContent, ItemOut, ItemPage, PersonaIn
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.item_files import NewItem, group_item, persona_item, read_item
-from tavernkit.server.library import StoredPersona, parse_item, read_persona
+from tavernkit.server.library.item_files import NewItem, group_item, persona_item, read_item
+from tavernkit.server.library.library import StoredPersona, parse_item, read_persona
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.service import Service
 from tavernkit.server.storage.columns import storable_json

@@ -9,13 +9,13 @@ from fastapi.responses import Response
 
 from tavernkit._values import JsonObject
 from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import TavernKitOptions
 from tavernkit.server.api.rest_types import ModelOut, ModelPage
 from tavernkit.server.errors import ServiceError, not_found
-from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.library.models import Model, count_models, list_models
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
-from tavernkit.server.models import Model, count_models, list_models
 
 router = APIRouter()
 

@@ -14,9 +14,9 @@ from fastapi.responses import Response
 from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
-from tavernkit.server import logs
 from tavernkit.server.adapters.turn import PARTS
 from tavernkit.server.api.dependencies import Caller, TheCaller
+from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.openai_types import (
     PASSED_ON,
     ChatCompletionRequest,
@@ -38,13 +38,13 @@ from tavernkit.server.api.replies import (
     until_done,
 )
 from tavernkit.server.errors import ServiceError, not_found
-from tavernkit.server.json_response import SafeJSONResponse
-from tavernkit.server.library import SILLY_TAVERN
-from tavernkit.server.listeners import Speaks
-from tavernkit.server.models import selection_of
+from tavernkit.server.library.library import SILLY_TAVERN
+from tavernkit.server.library.models import selection_of
+from tavernkit.server.monitoring import logs
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
-from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
+from tavernkit.server.turns.request import NewMessage, TurnOutcome, TurnRequest
+from tavernkit.server.upstreams.listeners import Speaks
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 

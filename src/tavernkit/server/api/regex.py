@@ -9,9 +9,9 @@ from pydantic import Field, JsonValue
 
 from tavernkit._values import JsonObject, is_sequence
 from tavernkit.server.api.dependencies import Reader, TheService, Writer
-from tavernkit.server.library import GLOBAL_SCRIPTS, parse_item
+from tavernkit.server.library.library import GLOBAL_SCRIPTS, parse_item
+from tavernkit.server.library.regex_files import save_scripts
 from tavernkit.server.limits import MAX_SCRIPTS
-from tavernkit.server.regex_files import save_scripts
 from tavernkit.server.storage.columns import storable_json
 from tavernkit.server.storage.items import delete_item, infos, item_file
 

@@ -14,8 +14,8 @@ from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.models import ReplyPiece, ToolCallPiece
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
-from tavernkit.server.listeners import Speaks
-from tavernkit.server.turn_request import TurnOutcome
+from tavernkit.server.turns.request import TurnOutcome
+from tavernkit.server.upstreams.listeners import Speaks
 
 
 class ReplyListener:

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit._values import is_list, is_object, is_sequence
+from tavernkit.server.adapters.swipes import RISU_SPEAKER, swipes_of
 from tavernkit.server.adapters.turn import Hidden
 from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions, is_given
-from tavernkit.server.chat_edits import ALL_BEFORE
+from tavernkit.server.library.models import Model
 from tavernkit.server.limits import MAX_ALERTS, MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
-from tavernkit.server.models import Model
+from tavernkit.server.sessions.edits import ALL_BEFORE
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
-from tavernkit.server.swipes import RISU_SPEAKER, swipes_of
-from tavernkit.server.turn_request import TurnOutcome
+from tavernkit.server.turns.request import TurnOutcome
 
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can store."""

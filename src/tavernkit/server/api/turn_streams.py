@@ -15,9 +15,9 @@ from tavernkit.server.api.openai import explanation
 from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
 from tavernkit.server.api.rest_types import TurnOut
 from tavernkit.server.errors import ServiceError, error_body
-from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
-from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+from tavernkit.server.turns.request import TurnOutcome, TurnRequest
+from tavernkit.server.upstreams.listeners import Speaks
 
 SHOWN = (
     "status",

@@ -1,0 +1,178 @@
+"""Middleware for every request: ids, limits, checks, headers, logs, metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tavernkit.cards import DEFAULT_LIMITS
+from tavernkit.server.config import ServerConfig, is_loopback
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.limits import MAX_JSON_BODY_BYTES
+from tavernkit.server.monitoring import logs
+from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.storage.chats import new_id
+
+logger = logging.getLogger("tavernkit.server.access")
+
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+DOCS_POLICY = (
+    "default-src 'none'; frame-ancestors 'none'; connect-src 'self'; "
+    "img-src 'self' data:; script-src 'self'; style-src 'self' 'unsafe-inline'"
+)
+DOCS_PATHS = ("/docs",)
+TOO_LARGE = "the request is too large"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class _TooLargeError(HTTPException):
+    """A body is too large. Code that reads bodies does not catch errors of this class."""
+
+    def __init__(self) -> None:
+        super().__init__(413, TOO_LARGE)
+
+
+class RequestMiddleware:
+    """The outermost layer of the application: request ids, limits, logs and metrics."""
+
+    def __init__(self, app: ASGIApp, *, config: ServerConfig, metrics: Metrics) -> None:
+        self._app = app
+        self._config = config
+        self._metrics = metrics
+        self._is_open = not config.keys_required
+        self._is_local = is_loopback(config.host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else new_id()
+        token = logs.request_id.set(request_id)
+        logs.session_id.set(None)
+        started = time.perf_counter()
+        status = 500
+        answering = False
+
+        async def sending(message: Message) -> None:
+            nonlocal status, answering
+            if message["type"] == "http.response.start":
+                status, answering = message["status"], True
+                _add_headers(MutableHeaders(scope=message), scope["path"], request_id)
+            await send(message)
+
+        self._metrics.request_began()
+        try:
+            self._check(headers)
+            await self._app(scope, _limited(receive, headers), sending)
+        except ServiceError as error:
+            await _answer(sending, error)
+        except _TooLargeError:
+            await _answer(sending, ServiceError(413, TOO_LARGE, code="request_too_large"))
+        except PoolTimeoutError:
+            logger.warning("timed out waiting for a database connection")
+            overloaded = ServiceError(503, "the server is overloaded", code="overloaded", retry_after=5)
+            await _answer(sending, overloaded)
+        except Exception:
+            logger.exception("a request failed")
+            if answering:
+                raise
+            await _answer(sending, ServiceError(500, "the server failed; the log says why", code="internal_error"))
+        finally:
+            self._record(scope, status, time.perf_counter() - started)
+            logs.request_id.reset(token)
+
+    def _check(self, headers: Headers) -> None:
+        """Without keys, only local programs are allowed: no web pages, and no other host names."""
+        if not self._is_open:
+            return
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._config.cors_origins and not _is_local(origin):
+            raise ServiceError(403, "requests from other origins are not allowed", code="origin_not_allowed")
+        if self._is_local and not _is_loopback_host(headers.get("host", "")):
+            raise ServiceError(403, "this server accepts loopback host names only", code="host_not_allowed")
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", None) or "other"
+        self._metrics.request_ended(scope["method"], route, status, seconds)
+        fields = {"method": scope["method"], "path": route, "status": status, "ms": round(seconds * 1000, 1)}
+        logger.info("request", extra={logs.FIELDS: fields})
+
+
+def _limited(receive: Receive, headers: Headers) -> Receive:
+    """Count the bytes of a body; uploads may be as large as a card file."""
+    upload = headers.get("content-type", "").startswith(("multipart/", "application/octet-stream", "image/"))
+    allowed = DEFAULT_LIMITS.max_file_bytes if upload else MAX_JSON_BODY_BYTES
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > allowed:
+        raise _TooLargeError
+    received = 0
+
+    async def receiving() -> Message:
+        nonlocal received
+        message = await receive()
+        if message["type"] == "http.request":
+            received += len(message.get("body", b""))
+            if received > allowed:
+                raise _TooLargeError
+        return message
+
+    return receiving
+
+
+def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
+    headers["x-request-id"] = request_id
+    given = {name for name, _ in headers.raw}
+    headers.raw.extend(pair for pair in SECURITY_HEADERS if pair[0] not in given)
+    if path.startswith(DOCS_PATHS):
+        headers["content-security-policy"] = DOCS_POLICY
+
+
+def error_headers(error: ServiceError) -> dict[str, str]:
+    """Return the headers of an error."""
+    headers = {"retry-after": str(max(1, round(error.retry_after)))} if error.retry_after is not None else {}
+    return {**headers, "www-authenticate": "Bearer"} if error.status == 401 else headers
+
+
+async def _answer(send: Send, error: ServiceError) -> None:
+    body = json.dumps(error.body()).encode()
+    extra: Iterable[tuple[bytes, bytes]] = [
+        (name.encode(), value.encode()) for name, value in error_headers(error).items()
+    ]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *extra]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _is_local(origin: str) -> bool:
+    try:
+        return is_loopback(urlsplit(origin).hostname or "")
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=128)
+def _is_loopback_host(header: str) -> bool:
+    try:
+        return is_loopback(urlsplit(f"//{header}").hostname or "")
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Imported archives, folders and saves, and what is written back to them."""

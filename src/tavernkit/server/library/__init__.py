@@ -1,0 +1,1 @@
+"""Characters, presets, books and settings of the database, parsed."""

@@ -1,0 +1,96 @@
+"""Removes old data: answers of old turns, and old jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from datetime import UTC, datetime
+
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
+from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.pruning import count_old, prune, prune_usage
+from tavernkit.server.storage.tables import Job, Turn
+
+logger = logging.getLogger("tavernkit.server")
+
+DAY = 86_400.0
+
+
+class Retention:
+    """Prunes in the background, a few rows at a time. Several processes may run it at once."""
+
+    def __init__(self, config: ServerConfig, database: Database, metrics: Metrics) -> None:
+        self._database = database
+        self._metrics = metrics
+        days: dict[type[Turn | Job], float] = {Turn: config.turn_days, Job: config.job_days}
+        self._days = {table: kept for table, kept in days.items() if kept > 0}
+        self._usage_days = config.usage_days
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start, unless everything is kept forever."""
+        if self._days or self._usage_days:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop; an unfinished removal is rolled back."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def prune(self, now: float | None = None) -> dict[str, int]:
+        """Remove everything that is too old, and return how many rows."""
+        now = time.time() if now is None else now
+        return {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
+
+    async def count(self, now: float | None = None) -> dict[str, int]:
+        """Return how many rows are too old, without removing them."""
+        now = time.time() if now is None else now
+        async with self._database.read() as connection:
+            return {
+                table.__tablename__: await count_old(connection, table, now - days * DAY)
+                for table, days in self._days.items()
+            }
+
+    async def _prune_usage(self) -> int:
+        """Remove old usage; there are few rows per day."""
+        if not self._usage_days:
+            return 0
+        async with self._database.write() as connection:
+            gone = await prune_usage(connection, _day(time.time() - self._usage_days * DAY))
+        self._metrics.pruned("usage", gone)
+        return gone
+
+    async def _prune(self, table: type[Turn | Job], before: float) -> int:
+        total = 0
+        while True:
+            async with self._database.write() as connection:
+                gone = await prune(connection, table, before, limit=PRUNE_BATCH)
+            self._metrics.pruned(table.__tablename__, gone)
+            total += gone
+            if gone < PRUNE_BATCH:
+                return total
+            await asyncio.sleep(PRUNE_PAUSE_SECONDS)  # others write as well
+
+    async def _run(self) -> None:
+        wait = PRUNE_FIRST_SECONDS
+        while True:
+            await asyncio.sleep(wait * (1 + random.random()))  # workers that start together should not prune together
+            wait = PRUNE_SECONDS
+            for table, days in self._days.items():
+                try:
+                    await self._prune(table, time.time() - days * DAY)
+                except Exception:
+                    logger.warning("old %s could not be removed", table.__tablename__, exc_info=True)
+            try:
+                await self._prune_usage()
+            except Exception:
+                logger.warning("old usage could not be removed", exc_info=True)
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(max(seconds, 0.0), UTC).date().isoformat()

@@ -1,0 +1,1 @@
+"""Stored chats: their changes, and their files."""

@@ -1,0 +1,180 @@
+"""Changes of stored chats by their owners: edit, hide, delete, swipe, branch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeAlias
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit._values import JsonObject
+from tavernkit.server.access.keys import Client
+from tavernkit.server.adapters.swipes import swipes_of, with_first_swipe, with_swipe, with_text, without_swipe
+from tavernkit.server.adapters.turn import LineChange
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.library.library import RISU_AI
+from tavernkit.server.sessions.file_marks import options_of_copy
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.database import Database
+
+ALL_BEFORE = "allBefore"
+"""RisuAI's value of ``disabled`` for a message that is left out with everything before it."""
+COPIED_AT_ONCE = 1000
+"""How many messages of a branch are copied at a time."""
+
+
+def owned_by(client: Client) -> str | None:
+    """Return whose chats a client may see; None means everybody's."""
+    return None if client.may("admin") else client.owner
+
+
+Rewrite: TypeAlias = Callable[
+    [AsyncConnection, ChatState, ChatLine, LineChange], Awaitable[tuple[ChatLine, JsonObject, JsonObject]]
+]
+"""Gives a changed message as the platform stores it, and the chat's details and variables."""
+
+
+async def change_message(
+    database: Database, client: Client, chat_id: str, message_id: str, change: LineChange, rewrite: Rewrite
+) -> ChatLine:
+    """Give a message another text, show or remove one of its swipes, hide it, or show it again.
+
+    Args:
+        database: The database.
+        client: The client.
+        chat_id: The chat.
+        message_id: The message.
+        change: The change.
+        rewrite: Applies the platform's rules to the change.
+    """
+    async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
+        _refuse_impossible(chat, line, change)
+        changed, details, variables = await rewrite(connection, chat, line, change)
+        changed = replace(changed, status=chats.COMPLETE)
+        await chats.store_lines(connection, chat.id, [line], [changed])
+        await chats.update_chat(connection, chat, details=details, variables={**chat.variables, "local": variables})
+        return changed
+
+
+async def remove_messages(
+    database: Database, client: Client, chat_id: str, message_id: str, *, following: bool
+) -> None:
+    """Remove a message, or everything from it on."""
+    async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
+        await chats.remove_lines(connection, chat.id, line, following=following)
+        tainted: JsonObject = {} if chat.selection.platform == RISU_AI else {"tainted": True}  # as SillyTavern has it
+        await chats.update_chat(connection, chat, details={**chat.details, **tainted})
+
+
+async def branch_chat(
+    database: Database, client: Client, chat_id: str, message_id: str, external_id: str, *, marked: bool = False
+) -> ChatState:
+    """Create a chat with everything up to a message, and the current state.
+
+    Args:
+        database: The database.
+        client: The client.
+        chat_id: The chat.
+        message_id: The last message of the branch.
+        external_id: The client's id of the new chat.
+        marked: True if the branch names its origin, if its platform supports that.
+    """
+    async with database.write() as connection:
+        chat = await chats.get_chat(connection, chat_id, owner=owned_by(client))
+        last = await chats.get_line(connection, chat_id, message_id)
+        following = last.position + 1
+        await chats.refuse_taken(connection, chat.owner, external_id)
+        options = options_of_copy(chat)
+        made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=options)
+        details, added = _marked(chat, last) if marked and chat.selection.platform == RISU_AI else (chat.details, [])
+        changes: dict[str, object] = {"details": details, "variables": chat.variables}
+        await chats.update_chat(connection, made, next_position=following + len(added), **changes)
+        before, now = following, time.time()
+        await chats.insert_lines(connection, made.id, added, now=now)
+        while lines := await chats.read_lines(connection, chat_id, limit=COPIED_AT_ONCE, before=before):
+            copies = [replace(line, id=chats.new_id()) for line in lines]
+            await chats.insert_lines(connection, made.id, copies, now=now)
+            before = lines[0].position
+            await asyncio.sleep(0)
+        return await chats.get_chat(connection, made.id)
+
+
+def _marked(chat: ChatState, last: ChatLine) -> tuple[JsonObject, list[ChatLine]]:
+    """Return the details of a RisuAI branch, and its last line: its name and origin."""
+    from tavernkit.server.adapters import risu_ai_lines
+
+    own, name = chat.details.get("id") or chat.id, str(chat.details.get("name") or chat.external_id)
+    comment = risu_ai_lines.comment_line(str(own), name, str(last.native.get("chatId") or last.id))
+    details: JsonObject = {**chat.details, "name": risu_ai_lines.branch_name(name)}
+    return details, [replace(comment, position=last.position + 1)]
+
+
+@asynccontextmanager
+async def _editing(
+    database: Database, client: Client, chat_id: str, message_id: str
+) -> AsyncGenerator[tuple[AsyncConnection, ChatState, ChatLine]]:
+    async with database.write() as connection:
+        chat = await chats.get_chat(connection, chat_id, owner=owned_by(client), lock=True)
+        if chat.busy(time.time()):
+            raise ServiceError(409, "a turn of this session is running", code="session_busy", retry_after=1)
+        yield connection, chat, await chats.get_line(connection, chat_id, message_id)
+
+
+def _refuse_impossible(chat: ChatState, line: ChatLine, change: LineChange) -> None:
+    found = swipes_of(line.native)
+    swipes = len(found[0]) if found is not None else 0
+    for swipe in (change.swipe, change.removed_swipe):
+        if swipe is not None and swipe >= swipes:
+            raise ServiceError(422, f"the message has no swipe {swipe}", code="no_such_swipe", param="swipe")
+    if change.removed_swipe is not None and swipes < 2:
+        raise ServiceError(422, "the only reply cannot be removed: remove the message", code="only_swipe")
+    if change.hidden is not None and "metadata" in line.native:
+        raise ServiceError(422, "calls of tools and their results cannot be hidden", code="not_hidden", param="hidden")
+    if change.hidden == "all_before" and chat.selection.platform != RISU_AI:
+        message = "SillyTavern hides messages one by one: only RisuAI's sessions have all_before"
+        raise ServiceError(422, message, code="not_hidden", param="hidden")
+
+
+def plainly_changed(chat: ChatState, line: ChatLine, change: LineChange) -> ChatLine:
+    """A changed line; no macros or scripts run on it.
+
+    Args:
+        chat: Its chat.
+        line: The line.
+        change: The change.
+    """
+    native, content = line.native, line.content if change.content is None else change.content
+    if change.swipe is not None:
+        native = with_swipe(native, change.swipe)
+    if change.removed_swipe is not None:
+        native = without_swipe(native, change.removed_swipe)
+    if change.content is None and (found := swipes_of(native)) is not None:
+        content = found[0][found[1]]
+    if change.hidden is not None:
+        hidden = ALL_BEFORE if change.hidden == "all_before" else change.hidden
+        native = {**native, ("disabled" if chat.selection.platform == RISU_AI else "is_system"): hidden}
+    is_reply = chat.selection.platform == RISU_AI and line.role == "assistant" and "metadata" not in native
+    if change.content is not None and is_reply:
+        # RisuAI's arrows bring back the reply as the model gave it.
+        return replace(line, content=content, native={**with_first_swipe(native, line.content), "data": content})
+    return with_content(chat, line, native, content)
+
+
+def with_content(chat: ChatState, line: ChatLine, native: JsonObject, content: str) -> ChatLine:
+    """Return the line with another text; the current swipe is updated too.
+
+    Args:
+        chat: Its chat, whose platform says where the text is kept.
+        line: The line.
+        native: The platform's object of the line.
+        content: The text.
+    """
+    if "metadata" in native:
+        return replace(line, content=content, native={**native, "content": content})
+    key = "data" if chat.selection.platform == RISU_AI else "mes"
+    return replace(line, content=content, native={**with_text(native, content), key: content})

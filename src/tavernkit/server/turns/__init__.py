@@ -1,0 +1,1 @@
+"""Turns of chats: from a request to what is stored."""

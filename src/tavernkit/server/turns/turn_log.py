@@ -1,0 +1,537 @@
+"""The database side of turns: leases of chats, and what is written when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit import Plan
+from tavernkit._dataclass import replaced
+from tavernkit._values import Json, JsonObject, is_object
+from tavernkit.server.access.accounts import Accounts, Exchanged, uses_of
+from tavernkit.server.adapters.registry import Adapters, pending_line
+from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
+from tavernkit.server.adapters.swipes import swipes_of, with_new_swipe
+from tavernkit.server.adapters.turn import ChangedByFailure, LineChange, TurnInput, TurnResult
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.library.library import Cast, Library
+from tavernkit.server.library.models import GROUP_PREFIX
+from tavernkit.server.limits import MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
+from tavernkit.server.sessions.edits import plainly_changed, with_content
+from tavernkit.server.storage import chats, turns
+from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
+from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.usage import Use
+from tavernkit.server.turns.known_lines import KnownLines
+from tavernkit.server.turns.repetitions import BusyError, known_turn, last_id, repeated_lines
+from tavernkit.server.turns.request import TurnOutcome, TurnRequest
+from tavernkit.server.upstreams.listeners import Listener
+
+logger = logging.getLogger("tavernkit.server")
+
+POLL_SECONDS = 0.05
+INTERRUPTED = "interrupted"
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenTurn:
+    """A running turn."""
+
+    turn_id: str
+    chat: ChatState | None
+    lines: list[ChatLine]
+    pending: str | None
+    selection: Selection
+    cast: Cast
+    global_variables: JsonObject
+    stored: bool = True
+    """True if it has a row in the database."""
+    unread: int = 0
+    """How many lines of the chat are before those that are read."""
+    options: JsonObject = field(default_factory=dict[str, Json])
+    """Options of the session or the request."""
+    payer: str = ""
+    """The owner whose usage is counted."""
+    exchanged: list[Exchanged] = field(default_factory=list[Exchanged])
+    """Requests to models and their replies."""
+    notes: list[str] = field(default_factory=list[str])
+    """Warnings for the client."""
+
+    def uses(self, plan: Plan | None = None) -> list[Use]:
+        """Return the usage of the turn."""
+        chosen = self.selection
+        character = chosen.character or (f"{GROUP_PREFIX}{chosen.group}" if chosen.group else "")
+        return uses_of(self.exchanged, character, plan)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return the warnings for the client."""
+        if not self.unread:
+            return self.notes
+        return [
+            f"the session is long: its first {self.unread} messages are no longer read for prompts",
+            *self.notes,
+        ]
+
+
+class Heartbeat:
+    """Work that starts after a delay, unless cancelled before: most turns are short and need no task."""
+
+    def __init__(self, seconds: float, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Schedule the work.
+
+        Args:
+            seconds: The delay.
+            work: The work to start.
+        """
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
+
+    def cancel(self) -> None:
+        """Stop the work, or do not start it."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._work())
+
+
+class TurnLog:
+    """Opens and ends turns in the database: one turn per chat at a time, across all processes."""
+
+    def __init__(
+        self, config: ServerConfig, database: Database, library: Library, adapters: Adapters, accounts: Accounts
+    ) -> None:
+        self._config = config
+        self._accounts = accounts
+        self._database = database
+        self._library = library
+        self._adapters = adapters
+        self._lines = KnownLines()
+
+    async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+        """Store the user's message and lock the chat, or return the answer of a repeated request.
+
+        Waits while another turn has the chat.
+        """
+        deadline = time.monotonic() + self._config.busy_seconds
+        while True:
+            try:
+                return await self._open_once(request)
+            except (BusyError, IntegrityError) as error:
+                # An integrity error: another process has just created the same chat or turn.
+                if time.monotonic() >= deadline:
+                    raise ServiceError(
+                        409, "another turn of this session is running", code="session_busy", retry_after=1
+                    ) from error
+            await asyncio.sleep(POLL_SECONDS * (1 + random.random()))
+
+    async def _open_once(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+        if request.session is None and request.chat_id is None:
+            return await self._open_stateless(request)
+        async with self._database.write(together=True) as connection:
+            chat = await self._chat(connection, request)
+            known = await known_turn(connection, request)
+            if isinstance(known, TurnOutcome):
+                return known
+            now = time.time()
+            if chat.busy(now):
+                raise BusyError
+            chosen = merged_selection(chat.selection, request)
+            lines, unread = await self._chat_lines(connection, chat)
+            if known is not None:
+                lines = await _without_recovered(connection, chat, lines, known.id)
+            if (dead := chat.turn_id) is not None:
+                if known is None or known.id != dead:
+                    chat, lines = await self._recovered(connection, chat, lines, request)
+                await turns.fail_turn(connection, dead, INTERRUPTED)
+            own = await repeated_lines(connection, request, chat, lines, known)
+            if isinstance(own, TurnOutcome):
+                return own
+            await self._accounts.check(connection, request.payer)
+            turn_id = known.id if known is not None else request.turn_id
+            cast = await self._library.cast(connection, chosen)
+            shared = await turns.read_globals(connection, request.owner, chosen.platform)
+            new = 0 if own else len(request.messages)
+            if new and unread + len(lines) + new > MAX_SESSION_MESSAGES:
+                raise chats.too_long()
+            lines, added = await self._with_own_lines(connection, request, chat, lines, own, cast, turn_id)
+            pending = pending_line(own or lines[len(lines) - added :])
+            lease = now + self._config.lease_seconds
+            chat = replaced(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + added)
+            changes: dict[str, object] = {"turn_id": turn_id, "lease_until": lease}
+            options = {**chat.options, **request.kept}
+            if options != chat.options:
+                changes["options"] = options
+            if chosen != chat.selection:
+                changes |= {"persona": chosen.persona, "preset": chosen.preset, "books": list(chosen.books)}
+            await chats.update_chat(connection, chat, next_position=chat.next_position, **changes)
+            about = last_id(lines) if request.kind in ("regenerate", "swipe", "continue") else pending
+            await self._store_turn(connection, request, turn_id, chat.id, about, lease, again=known is not None)
+        chat = replaced(chat, version=chat.version + 1)
+        self._remember(chat, lines, unread)
+        return OpenTurn(
+            turn_id=turn_id,
+            chat=chat,
+            lines=lines,
+            pending=pending,
+            selection=chosen,
+            cast=cast,
+            global_variables=shared,
+            unread=unread,
+            options=options,
+            payer=_payer(request),
+        )
+
+    async def note_said(self, opened: OpenTurn, said: list[JsonObject]) -> None:
+        """Store the text so far of a running turn; if that fails, the turn continues."""
+        try:
+            async with self._database.write(together=True) as connection:
+                await turns.note_said(connection, opened.turn_id, said)
+        except Exception:
+            logger.warning("the text of a turn could not be stored", exc_info=True)
+
+    async def recover(self, chat_id: str) -> None:
+        """Store the text of a dead process in its chat, unless already done."""
+        async with self._database.write(together=True) as connection:
+            chat = await chats.get_chat(connection, chat_id, lock=True)
+            if chat.turn_id is None or chat.busy(time.time()):
+                return
+            lines, unread = await self._chat_lines(connection, chat)
+            turn_id = chat.turn_id
+            chat, lines = await self._recovered(connection, chat, lines)
+            await turns.fail_turn(connection, turn_id, INTERRUPTED)
+            await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, next_position=chat.next_position)
+        self._remember(replaced(chat, turn_id=None, version=chat.version + 1), lines, unread)
+
+    async def _recovered(
+        self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
+    ) -> tuple[ChatState, list[ChatLine]]:
+        """Return the chat with the partial replies of a dead process, unless the same request is repeated.
+
+        For ``swipe`` and ``regenerate`` it becomes a swipe of the last reply, so that nothing is lost.
+        """
+        assert chat.turn_id is not None
+        kind, said = await turns.said_before_it_died(connection, chat.turn_id)
+        if not said or not lines:
+            return chat, lines
+        if kind != "normal":
+            return chat, await self._with_partial(connection, chat, lines, kind, str(said[-1]["text"]))
+        repeated = request is not None and [lines[-1].content] == [each.content for each in request.messages]
+        if repeated or lines[-1].role == "assistant":
+            return chat, lines
+        try:
+            cast = await self._library.cast(connection, chat.selection)
+        except ServiceError:
+            return chat, lines  # the speaker was removed
+        made = [self._adapters.partial_line(each, cast) for each in said]
+        placed = [
+            replaced(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)
+        ]
+        await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
+        return replaced(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
+
+    async def _with_partial(
+        self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], kind: str, text: str
+    ) -> list[ChatLine]:
+        """Return the chat with the last reply as a dead process left it."""
+        last = lines[-1]
+        if "metadata" in last.native or (last.role != "assistant" and kind != "continue"):
+            return lines
+        if kind == "continue":
+            changed = with_content(chat, last, last.native, f"{last.content}{text}")
+        else:
+            changed = with_content(chat, last, with_new_swipe(last.native, last.content, text), text)
+        changed = replaced(changed, status=PARTIAL)
+        await chats.store_lines(connection, chat.id, [last], [changed])
+        return [*lines[:-1], changed]
+
+    async def _with_own_lines(
+        self,
+        connection: AsyncConnection,
+        request: TurnRequest,
+        chat: ChatState,
+        lines: list[ChatLine],
+        own: list[ChatLine],
+        cast: Cast,
+        turn_id: str,
+    ) -> tuple[list[ChatLine], int]:
+        """Return the chat with the client's messages at the end, and how many lines got new positions."""
+        if own and lines[-len(own)] is own[0]:
+            return lines, 0
+        said = own or self._adapters.new_lines(request.messages, cast, self._config.user_name)
+        placed = [replaced(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
+        if own:  # sent before, but the chat continued without an answer: it moves to the end
+            await chats.move_lines(connection, placed)
+            moved = {line.id for line in own}
+            return [*(line for line in lines if line.id not in moved), *placed], len(placed)
+        await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=turn_id)
+        return [*lines, *placed], len(placed)
+
+    async def _open_stateless(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+        turn_id = request.turn_id
+        async with self._database.read() as connection:
+            if request.idempotency_key is None:
+                await self._accounts.check(connection, request.payer)
+            cast = await self._library.cast(connection, request.selection)
+        lines = self._adapters.new_lines(request.messages, cast, self._config.user_name)
+        if request.idempotency_key is not None:
+            async with self._database.write(together=True) as connection:
+                known = await known_turn(connection, request)
+                if isinstance(known, TurnOutcome):
+                    return known
+                await self._accounts.check(connection, request.payer)
+                turn_id = known.id if known is not None else turn_id
+                lease = time.time() + self._config.lease_seconds
+                await self._store_turn(connection, request, turn_id, None, None, lease, again=known is not None)
+        return OpenTurn(
+            turn_id=turn_id,
+            chat=None,
+            lines=lines,
+            pending=pending_line(lines),
+            selection=request.selection,
+            cast=cast,
+            global_variables={},
+            stored=request.idempotency_key is not None,
+            options=request.kept,
+            payer=_payer(request),
+        )
+
+    async def _store_turn(
+        self,
+        connection: AsyncConnection,
+        request: TurnRequest,
+        turn_id: str,
+        chat_id: str | None,
+        message_id: str | None,
+        lease: float,
+        *,
+        again: bool,
+    ) -> None:
+        if again:
+            changes = {"status": turns.RUNNING, "lease_until": lease, "error": None, "message_id": message_id}
+            await turns.update_turn(connection, turn_id, **changes)
+            return
+        await turns.begin_turn(
+            connection,
+            turn_id,
+            owner=request.owner,
+            session_id=chat_id,
+            idempotency_key=request.idempotency_key,
+            fingerprint=request.fingerprint,
+            kind=request.kind,
+            lease_until=lease,
+            message_id=message_id,
+        )
+
+    async def _chat(self, connection: AsyncConnection, request: TurnRequest) -> ChatState:
+        if request.chat_id is not None:
+            return await chats.get_chat(connection, request.chat_id, owner=request.owner, lock=True)
+        assert request.session is not None
+        found = await chats.find_chat(connection, request.owner, request.session, lock=True)
+        if found is not None:
+            return found
+        return await self.new_chat(connection, request.owner, request.session, request.selection, options=request.kept)
+
+    async def finish(self, opened: OpenTurn, given: TurnInput, result: TurnResult, response: JsonObject) -> None:
+        """Store the reply and all other changes of the turn together, and release the chat."""
+        status = turns.PARTIAL if result.reply.interrupted else turns.DONE
+        uses = opened.uses(result.plan)
+        if opened.chat is None:
+            async with self._database.write(together=True) as connection:
+                if opened.stored:
+                    await turns.update_turn(connection, opened.turn_id, status=status, response=response)
+                await self._accounts.add(connection, opened.payer, uses)
+            return
+        chat = opened.chat
+        async with self._database.write(together=True) as connection:
+            changes = {"details": result.details, "variables": {"local": result.variables.get("local", {})}}
+            placed, position = chats.place_lines(chat, opened.lines, result.lines)
+            if not await chats.end_turn(connection, chat, next_position=position, **changes):
+                raise ServiceError(409, "the turn took too long, and another one took over", code="turn_lost")
+            await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
+            await turns.write_globals(
+                connection,
+                chat.owner,
+                chat.selection.platform,
+                given.global_variables,
+                result.variables.get("global", {}),
+            )
+            await turns.update_turn(
+                connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id
+            )
+            await self._accounts.add(connection, opened.payer, uses)
+        self._remember(replaced(chat, version=chat.version + 1), placed, opened.unread)
+
+    async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
+        """Release the chat; the user's message stays, unless the failure changed the chat."""
+        if not opened.stored and not opened.exchanged:
+            return
+        with suppress(Exception):
+            async with self._database.write(together=True) as connection:
+                if opened.chat is not None:
+                    chat = await chats.get_chat(connection, opened.chat.id, lock=True)
+                    if chat.turn_id == opened.turn_id:
+                        changes = await _left_by(connection, opened, chat, error)
+                        await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, **changes)
+                await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
+                await self._accounts.add(connection, opened.payer, opened.uses())
+
+    def keep(self, opened: OpenTurn, listener: Listener) -> Heartbeat:
+        """Renew the lease until the heartbeat is cancelled; a turn that has lost its chat is stopped."""
+        return Heartbeat(self._config.lease_seconds / 3, lambda: self._renew(opened, listener))
+
+    async def _renew(self, opened: OpenTurn, listener: Listener) -> None:
+        while opened.stored:
+            try:
+                async with self._database.write(together=True) as connection:
+                    until = time.time() + self._config.lease_seconds
+                    chat_id = opened.chat.id if opened.chat is not None else None
+                    kept = await turns.renew(connection, opened.turn_id, chat_id, until)
+            except Exception:
+                logger.warning("the lease of a turn could not be renewed", exc_info=True)
+            else:
+                if not kept and opened.chat is not None:
+                    listener.gone.set()
+                    return
+            await asyncio.sleep(self._config.lease_seconds / 3)
+
+    async def new_chat(
+        self,
+        connection: AsyncConnection,
+        owner: str,
+        external_id: str,
+        selection: Selection,
+        *,
+        greeting: int | None = 0,
+        options: JsonObject | None = None,
+    ) -> ChatState:
+        """Start a chat with one of the character's greetings, or with none."""
+        cast = await self._library.cast(connection, selection)
+        lines, details = [], {}
+        if greeting is not None:
+            adapter = self._adapters.of(selection.platform)
+            _check_greeting(greeting, adapter.greetings(cast))
+            lines, details = await adapter.greeting(cast, user_name=self._config.user_name, index=greeting)
+        return await chats.create_chat(
+            connection, owner, external_id, selection, lines, details=details, options=options
+        )
+
+    async def greet_again(self, connection: AsyncConnection, chat: ChatState) -> None:
+        """Write a greeting without an answer again, as SillyTavern does when the persona changes."""
+        adapter = self._adapters.of(chat.selection.platform)
+        lines = await chats.read_lines(connection, chat.id, limit=2)
+        untouched = len(lines) == 1 and lines[0].role == "assistant" and not chat.details.get("tainted")
+        if not untouched or chat.selection.group is not None or not isinstance(adapter, SillyTavernAdapter):
+            return
+        _, shown = swipes_of(lines[0].native) or ([], 0)
+        cast = await self._library.cast(connection, chat.selection)
+        greeting, _ = await adapter.greeting(cast, user_name=self._config.user_name, index=shown)
+        if greeting:
+            changed = replaced(lines[0], content=greeting[0].content, native=greeting[0].native)
+            await chats.store_lines(connection, chat.id, lines, [changed])
+
+    async def changed(
+        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, change: LineChange
+    ) -> tuple[ChatLine, JsonObject, JsonObject]:
+        """A changed message, and the chat's details and variables. If the character is gone, no macro runs.
+
+        Args:
+            connection: The database.
+            chat: The chat.
+            line: The message.
+            change: What is changed of it.
+        """
+        local = chat.variables.get("local")
+        variables = local if is_object(local) else {}
+        adapter = self._adapters.of(chat.selection.platform)
+        if isinstance(adapter, SillyTavernAdapter) and "metadata" not in line.native:
+            with suppress(ServiceError):
+                cast = await self._library.cast(connection, chat.selection)
+                lines, unread = await self._chat_lines(connection, chat)
+                given = TurnInput(
+                    cast=cast,
+                    chat_id=chat.id,
+                    lines=lines if any(each.id == line.id for each in lines) else [line, *lines],
+                    unread=unread,
+                    pending=line.id,
+                    details=chat.details,
+                    user_name=self._config.user_name,
+                    local_variables=variables,
+                )
+                return await adapter.changed(given, change)
+        return plainly_changed(chat, line, change), chat.details, variables
+
+    async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
+        known = self._lines.get(chat.id)
+        if known is not None and known[0] == chat.version:
+            return known[1], 0
+        return await chats.read_history(connection, chat)
+
+    def _remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
+        if len(lines) <= MAX_CACHED_CHAT_LINES and not unread:
+            self._lines.put(chat.id, chat.version, lines)
+
+
+async def _left_by(
+    connection: AsyncConnection, opened: OpenTurn, chat: ChatState, error: BaseException
+) -> dict[str, object]:
+    """Store the lines that a failed turn leaves, and return the other changes of its chat."""
+    if not isinstance(error, ChangedByFailure):
+        return {}
+    placed, position = chats.place_lines(chat, opened.lines, error.lines)
+    await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
+    return {"details": error.details, "variables": {"local": error.variables}, "next_position": position}
+
+
+async def _without_recovered(
+    connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], turn_id: str
+) -> list[ChatLine]:
+    """Return the chat without the partial reply of a repeated request, which is answered again."""
+    gone = [line for line in lines if line.turn_id == turn_id and line.role == "assistant" and line.status == PARTIAL]
+    for line in gone:
+        await chats.remove_lines(connection, chat.id, line, following=False)
+    return [line for line in lines if line not in gone] if gone else lines
+
+
+def _payer(request: TurnRequest) -> str:
+    return request.payer.owner if request.payer is not None else request.owner
+
+
+def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
+    """Refuse a number outside the available greetings; a chat may start without any."""
+    having = [(name, count) for name, count in known if count] or known
+    for name, count in having:
+        if greeting >= max(count, 1):
+            count_of_greetings = (
+                f"{count} greetings, 0 to {count - 1}" if count > 1 else "one greeting, 0" if count else "no greetings"
+            )
+            raise ServiceError(422, f"{name!r} has {count_of_greetings}", code="no_such_greeting", param="greeting")
+
+
+def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
+    """Return the session's selection with the client's changes; character and platform stay."""
+    asked = request.selection
+    if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
+        name = stored.character or stored.group
+        raise ServiceError(409, f"the session is one with {name!r}", code="session_mismatch", param="model")
+    if request.platform not in (None, stored.platform):
+        message = f"the session belongs to the platform {stored.platform}, not {request.platform}"
+        raise ServiceError(409, message, code="session_mismatch", param="tavernkit.platform")
+    return replaced(
+        stored,
+        persona=asked.persona or stored.persona,
+        preset=asked.preset or stored.preset,
+        books=asked.books or stored.books,
+    )

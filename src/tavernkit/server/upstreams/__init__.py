@@ -1,0 +1,1 @@
+"""The model servers behind the service."""

@@ -1,0 +1,86 @@
+"""Upstream keys in the database: all workers use a changed key within seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from sqlalchemy import delete, insert, select, update
+
+from tavernkit.server.errors import not_found
+from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
+from tavernkit.server.storage.database import Database, advisory_lock
+from tavernkit.server.storage.tables import UpstreamSecret
+from tavernkit.server.upstreams.secret_box import SecretBox
+from tavernkit.server.upstreams.upstreams import Upstreams
+
+
+class UpstreamKeys:
+    """Stores encrypted keys, and makes the upstreams use them."""
+
+    def __init__(
+        self,
+        database: Database,
+        secrets: SecretBox,
+        upstreams: Upstreams,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._secrets = secrets
+        self._upstreams = upstreams
+        self._clock = clock
+        self._known: dict[str, str] = {}
+        self._looked_at = float("-inf")
+        self._looking = asyncio.Lock()
+
+    async def set(self, name: str, api_key: str) -> None:
+        """Store an upstream's key and use it from now on."""
+        self._upstreams.get(name)
+        sealed, now = self._secrets.seal(api_key), time.time()
+        async with self._database.write() as connection:
+            await advisory_lock(connection, f"upstreams/{name}")
+            statement = update(UpstreamSecret).where(UpstreamSecret.name == name)
+            found = await connection.execute(statement.values(sealed=sealed, updated_at=now))
+            if found.rowcount == 0:
+                await connection.execute(insert(UpstreamSecret).values(name=name, sealed=sealed, updated_at=now))
+        await self.refresh()
+
+    async def remove(self, name: str) -> None:
+        """Remove a stored key; the key of the settings is used again."""
+        async with self._database.write() as connection:
+            gone = await connection.execute(delete(UpstreamSecret).where(UpstreamSecret.name == name))
+        if gone.rowcount == 0:
+            raise not_found("key of the upstream", name)
+        await self.refresh()
+
+    async def keep_fresh(self) -> None:
+        """Load keys stored by other processes, if the last check is too long ago."""
+        if self._secrets.usable and self._is_old():
+            async with self._looking:
+                if self._is_old():  # only one of the waiting tasks checks
+                    await self._look()
+
+    async def refresh(self) -> None:
+        """Load all stored keys."""
+        async with self._looking:
+            await self._look()
+
+    def _is_old(self) -> bool:
+        return self._clock() - self._looked_at >= UPSTREAM_KEY_SECONDS
+
+    async def _look(self) -> None:
+        async with self._database.read() as connection:
+            rows = (await connection.execute(select(UpstreamSecret.name, UpstreamSecret.sealed))).all()
+        stored: dict[str, str] = {name: sealed for name, sealed in rows if name in self._upstreams.names()}
+        for name in {*stored, *self._known}:
+            if stored.get(name) != self._known.get(name):
+                await self._use(name, stored.get(name))
+        self._known = stored
+        self._looked_at = self._clock()
+
+    async def _use(self, name: str, sealed: str | None) -> None:
+        key = self._secrets.open(sealed) if sealed is not None else None
+        if key is not None or sealed is None:  # keys encrypted with another secret_key are skipped
+            await self._upstreams.replace_key(name, key)
