@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -19,10 +20,13 @@ from pydantic.fields import FieldInfo
 import tavernkit
 from tavernkit.cli.app import finish, make_app
 from tavernkit.server.config import ENV_PREFIX, Price, RouteConfig, ServerConfig, UpstreamConfig
+from tavernkit.vibe_tavern import RunnerConfig
+from tavernkit.vibe_tavern import _section_options as section_options
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMANDS = REFERENCE / "command-options.md"
 SETTINGS = REFERENCE / "server-settings.md"
+SECTIONS = REFERENCE / "runner_config.md"
 TOP_LEVEL = REFERENCE / "tavernkit.md"
 
 SHARED = ("build", "explain", "cache")
@@ -95,7 +99,7 @@ def render_commands() -> str:
 def _option(parameter: Any) -> tuple[str, str, str]:
     flags = [*parameter.opts, *parameter.secondary_opts]
     if parameter.param_type_name == "argument":
-        shown = f"`{parameter.name.upper()}`"
+        shown = f"`{(parameter.metavar or parameter.name).upper()}`"
     else:
         shown = ", ".join(f"`{flag}`" for flag in sorted(flags, key=len, reverse=True))
         if parameter.metavar:
@@ -113,6 +117,48 @@ def render_settings() -> str:
         ]
         lines += [f"## {title}", "", about, "", *_table("setting", rows), ""]
     return "\n".join(lines)
+
+
+def render_sections() -> str:
+    """Return the page about the protocol layer with new tables, one for each section, in the order of the page."""
+    text = SECTIONS.read_text(encoding="utf-8")
+    tables = iter(_section_tables())
+    text = re.sub(r"^\| option \|.*\n(\|.*\n)*", lambda _: "\n".join(next(tables)) + "\n", text, flags=re.MULTILINE)
+    assert not list(tables), "the page lacks a table"
+    return text
+
+
+SECTION_OPTIONS = (
+    section_options.ToolCallingOptions,
+    section_options.DirectivesOptions,
+    section_options.LanguagePolicyOptions,
+    section_options.OutputTagsOptions,
+    section_options.TagRuleOptions,
+    section_options.EscapeHatchOptions,
+    section_options.TokenEstimationOptions,
+    section_options.ToggleOptions,
+)
+
+
+def _section_tables() -> Iterator[list[str]]:
+    config = RunnerConfig.build(provider="openai", model="my-model", presets="none")
+    for options in SECTION_OPTIONS:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", options.__name__).lower().removesuffix("_options")
+        values = getattr(config, name, None)
+        texts = field_docs(options)
+        rows = [
+            (f"`{key}`", _python(getattr(values, key, None)), texts.get(key, "")) for key in options.__annotations__
+        ]
+        yield _table("option", rows)
+
+
+def _python(value: object) -> str:
+    """Return a default as it is written in Python; an empty one as nothing."""
+    if isinstance(value, tuple):
+        return ", ".join(f"`{each!r}`" for each in value).replace("'", '"')  # pyright: ignore[reportUnknownVariableType]  # of text only
+    if value is None or isinstance(value, Mapping) or is_dataclass(value):
+        return ""
+    return f"`{value!r}`".replace("'", '"')
 
 
 def render_top_level() -> str:
@@ -183,4 +229,5 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     COMMANDS.write_text(render_commands(), encoding="utf-8")
     SETTINGS.write_text(render_settings(), encoding="utf-8")
+    SECTIONS.write_text(render_sections(), encoding="utf-8")
     TOP_LEVEL.write_text(render_top_level(), encoding="utf-8")

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
+import tavernkit
 from tavernkit.vibe_tavern import _section_options as section_options
 from tests.docs import options
 
-SECTIONS = [
-    value
-    for name, value in vars(section_options).items()
-    if name.endswith("Options") and value.__module__ == section_options.__name__
-]
+SOURCE = Path(tavernkit.__file__).parent
+BETWEEN_PROCESSES = {"TAVERNKIT_STUDIO_FOLDER", "TAVERNKIT_SERVER_HANDED_OVER"}
+VARIABLES = sorted(
+    {
+        name
+        for file in SOURCE.rglob("*.py")
+        for name in re.findall(r'"(TAVERNKIT_[A-Z_]+[A-Z])"', file.read_text("utf-8"))
+    }
+    - BETWEEN_PROCESSES
+)
 
 
 def test_the_options_of_commands_are_current() -> None:
@@ -42,8 +48,17 @@ def test_every_setting_is_described(model: type[BaseModel]) -> None:
     assert not set(model.model_fields) - set(options.field_docs(model))
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-def test_every_option_of_the_protocol_layer_is_described(section: Any) -> None:
-    page = (options.REFERENCE / "runner_config.md").read_text(encoding="utf-8")
-    described = set(re.findall(r"[`\"](\w+)[`\"]", page))
-    assert not set(section.__annotations__) - described
+def test_the_options_of_the_protocol_layer_are_current() -> None:
+    assert options.SECTIONS.read_text(encoding="utf-8") == options.render_sections(), "run `make tables`"
+
+
+def test_every_section_of_the_protocol_layer_has_a_table() -> None:
+    assert {value for name, value in vars(section_options).items() if name.endswith("Options")} == set(
+        options.SECTION_OPTIONS
+    )
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_every_environment_variable_is_described(variable: str) -> None:
+    pages = (options.REFERENCE.with_name(name).read_text(encoding="utf-8") for name in ("command-line.md", "server.md"))
+    assert f"`{variable}`" in "".join(pages)

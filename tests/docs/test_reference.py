@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, is_typeddict
 
 import pytest
 
@@ -35,6 +35,21 @@ def test_the_top_level_is_current() -> None:
 
 def test_functions_constructors_and_methods_say_what_their_parameters_are_for() -> None:
     assert not dict(_undocumented()), "write an `Args:` section, or a docstring below each field"
+
+
+def test_typed_dictionaries_say_what_their_keys_are_for() -> None:
+    dictionaries = [value for value in _public() if is_typeddict(value)]
+    silent = {
+        value.__name__: sorted(value.__annotations__.keys() - _key_docs(value, dictionaries)) for value in dictionaries
+    }
+    assert len(silent) > 5
+    assert not {name: missing for name, missing in silent.items() if missing}, "write a docstring below each key"
+
+
+def _key_docs(value: Any, dictionaries: list[Any]) -> set[str]:
+    """Keys with a docstring, in the dictionary or in one that it contains: classes of dictionaries know no bases."""
+    contained = (each for each in dictionaries if each.__annotations__.items() <= value.__annotations__.items())
+    return {key for each in contained for key in field_docs(each)}
 
 
 def test_functions_constructors_and_methods_say_what_they_raise() -> None:
