@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit.conversation import Conversation
 from tavernkit.silly_tavern import DataFolder, TextPlan
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -270,3 +271,61 @@ async def test_without_such_an_upstream_messages_are_sent_and_that_is_said(
     assert "select text completion" in answer.json()["warnings"][0]
     assert "messages" in model.requests[0]
     assert "### Lyra Vale:" in str(shown["payload"])
+
+
+@pytest.fixture
+def session_folder(folder: Path, tmp_path: Path) -> Path:
+    """The folder with a persona at a depth that names a lore key, and a summary on the last line of the first chat."""
+    copy = tmp_path / "default-user"
+    shutil.copytree(folder, copy)
+    settings = made.settings()
+    settings["power_user"] |= {
+        "persona_description": "Mira lost her boat to the mill.",
+        "persona_description_position": 4,
+        "persona_description_depth": 2,
+    }
+    entry = {"uid": 0, "key": ["boat"], "content": "Boats are rare. ({{lastGenerationType}})", "position": 0}
+    (copy / "worlds" / "Book 0.json").write_text(json.dumps({"entries": {"0": entry}}))
+    (copy / "settings.json").write_text(json.dumps(settings))
+    chat = copy / "chats" / made.name_of(0) / f"{made.chat_name(0)}.jsonl"
+    lines = [json.loads(line) for line in chat.read_text().splitlines()]
+    lines[1]["extra"]["memory"], lines[-1]["extra"]["memory"] = "They met.", "They parted."
+    chat.write_text("\n".join(map(json.dumps, lines)))
+    return copy
+
+
+async def test_a_session_is_a_chat_that_stays_open(start: StartApp, session_folder: Path) -> None:
+    """The persona at a depth opens lore from the second prompt on, and the summary is looked for once."""
+    own, model = (ScriptedModel("The tide.", name="gpt-4o", repeat_last=True) for _ in range(2))
+    chat = Conversation.from_sillytavern(session_folder, made.name_of(0), made.chat_name(0), model=own)
+    async with start(model, from_sillytavern=session_folder) as client:
+        base = f"/api/sessions/{(await sessions(client))[made.chat_name(0)]['id']}"
+
+        async def both(kind: str) -> str:
+            if kind == "send":
+                await chat.send("Go on.")
+                answer = await client.post(f"{base}/messages", json={"content": "Go on."})
+            else:
+                await chat.regenerate()
+                answer = await client.post(f"{base}/regenerate", json={})
+            assert answer.status_code == 200, answer.text
+            assert model.requests[-1]["messages"] == own.requests[-1]["messages"]
+            return str(model.requests[-1]["messages"])
+
+        message = (await client.get(f"{base}/messages")).json()["data"][0]["id"]
+        for hidden in (True, False):  # changes before the first turn do not open the chat
+            changed = await client.patch(f"{base}/messages/{message}", json={"hidden": hidden})
+            assert changed.status_code == 200, changed.text
+        first, second, third = [await both(kind) for kind in ("send", "send", "regenerate")]
+        assert "Boats are rare" not in first
+        assert "Boats are rare. (normal)" in second
+        assert "Boats are rare. (regenerate)" in third
+        assert all("[Summary: They met.]" in each for each in (first, second, third))
+        exported = (await client.get(f"{base}/export")).text
+        assert "tavernkit_run" not in exported
+        assert "They parted." in exported
+        last = (await client.get(f"{base}/messages")).json()["data"][-1]["id"]
+        branch = (await client.post(f"{base}/actions/branch", json={"message_id": last})).json()["id"]
+        payload = str((await built(client, branch))["payload"])
+        assert "Boats are rare" not in payload
+        assert "[Summary: They parted.]" in payload

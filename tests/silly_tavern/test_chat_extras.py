@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.conversation import Conversation, MemoryStore
+from tavernkit.conversation import Conversation, MemoryStore, SavedChat
 from tavernkit.errors import WarningLog
-from tavernkit.silly_tavern import Chat, ChatMessage, ContextTemplate, Persona, RegexScripts, Settings, WorldBook
+from tavernkit.silly_tavern import (
+    Chat,
+    ChatFile,
+    ChatMessage,
+    ContextTemplate,
+    Persona,
+    RegexScripts,
+    Settings,
+    WorldBook,
+)
 from tavernkit.silly_tavern._chat.attachments import attached_files, attached_media, shown_media
 from tavernkit.silly_tavern._chat.extension_prompts import script_injects, stored_summary
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
@@ -149,11 +158,49 @@ def test_the_stored_summary_is_in_the_prompt():
     assert "summary stored on message 0" in str(block.source)
 
 
-def test_the_summary_of_the_last_line_does_not_count():
-    chat = [ChatMessage(mes="a", extra={"memory": "old"}), ChatMessage(mes="b", extra={"memory": "new"})]
-    assert stored_summary(chat) == ("old", 0)
-    assert stored_summary([*chat, ChatMessage(mes="c")]) == ("new", 1)
-    assert stored_summary([ChatMessage(extra={"memory": 3}), ChatMessage()]) == ("", -1)
+def test_the_newest_summary_counts_but_for_one_that_is_no_text():
+    assert stored_summary([{}, {"memory": ""}, {"memory": "new"}, {"memory": "old"}]) == "new"
+    assert stored_summary([{"memory": 3}, {"memory": "old"}]) == ""
+
+
+def test_the_summary_of_the_last_line_does_not_count_and_that_is_listed():
+    chat = [{**CHAT[0], "extra": {"memory": "Old."}}, {**CHAT[1], "extra": {"memory": "New."}}]
+    assert "[Summary: Old.]" in contents(build(history=chat))
+    assert "[Summary: New.]" in contents(build(history=[*chat, CHAT[2]]))
+    assert unused(build(history=chat[1:])) == [
+        ("summary", "it was on message 0, the last one, when the chat was opened")
+    ]
+
+
+SUMMARIES = pytest.mark.parametrize(
+    ("memories", "found"), [(["Old.", "New."], "[Summary: Old.]"), ([None, "New."], None), (["Old.", None], "Old.")]
+)
+
+
+@SUMMARIES
+async def test_a_summary_is_looked_for_when_a_chat_is_opened_and_not_again(
+    memories: list[str | None], found: str | None
+):
+    model = ScriptedModel("Aye.", repeat_last=True)
+    extras = [{"memory": memory} if memory else {} for memory in memories]
+    stored = [{**line, "extra": extra} for line, extra in zip(CHAT, extras, strict=False)]
+    file = ChatFile(messages=tuple(map(ChatMessage.from_json, stored)))
+
+    def shown() -> bool:
+        return (found or "[Summary") in str(model.requests[-1]["messages"])
+
+    store = MemoryStore(SavedChat(file=file.dumps().encode()))
+    chat = Conversation.open(store, card=card(), user="Mira", model=model, inputs={"settings": Settings()})
+    for operation in (chat.send, chat.send, chat.regenerate, chat.swipe):
+        await operation()
+        assert shown() is (found is not None)
+    assert isinstance(chat.chat, Chat)
+    branch = chat.chat.branch(3)  # a branch is opened
+    newest = next(memory for memory in reversed(memories) if memory)
+    assert f"[Summary: {newest}]" in contents(branch.preview("Hello."))
+    await chat.undo()
+    await chat.send("Hello.")
+    assert shown() is (found is not None)
 
 
 def test_a_summary_is_placed_as_the_settings_say_and_goes_with_its_extension():

@@ -16,12 +16,13 @@ from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
+from tavernkit.silly_tavern._conversation.chat_state import OF_ONE_RUN
 
 GLOBALS: Final = "global_variables"
 FILE: Final = "file"
 """The key of the digest of the file that a state belongs to."""
 
-_OF_ONE_RUN: Final = frozenset(("last_generation_type", "persona_in_chat", "branches"))
+_NOT_KEPT: Final = frozenset((*OF_ONE_RUN, "branches"))
 """Parts that SillyTavern does not keep, or reads from its folder."""
 
 
@@ -41,7 +42,7 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
         file = chat.file_bytes()
     else:  # the application's own kind of chat
         return SavedChat(file=json.dumps(snapshot, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    skipped = IN_THE_FILE | _OF_ONE_RUN
+    skipped = IN_THE_FILE | _NOT_KEPT
     state: JsonObject = {key: value for key, value in snapshot.items() if key not in skipped and value}
     if undo is not None and (steps := undo.to_json(snapshot)):
         state[UNDO] = steps

@@ -17,7 +17,7 @@ from tavernkit.prompt._plan import Plan
 from tavernkit.server.adapters import silly_tavern_lines as lines_of_chats
 from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.server.adapters.silly_tavern_builds import Builds, pending_line, typed_line
-from tavernkit.server.adapters.silly_tavern_lines import earlier_messages, lines_after, numbered, unchanged
+from tavernkit.server.adapters.silly_tavern_lines import RUN, earlier_messages, lines_after, numbered, run_of, unchanged
 from tavernkit.server.adapters.turn import (
     NEUTRAL,
     OUTSIDE_CHAT,
@@ -106,7 +106,10 @@ class SillyTavernAdapter:
         await self._build_executor.run((given.cast.key, "change"), operate)
         native = chat.lines[at]
         line = replaced(before, content=str(native.get("mes") or ""), native=native)
-        return line, moved(_details_of(chat), given.unread), chat.variables.to_dict().get("local", {})
+        details = moved(_details_of(chat), given.unread)
+        if RUN in given.details:
+            details = {**details, RUN: given.details[RUN]}
+        return line, details, chat.variables.to_dict().get("local", {})
 
     async def build(self, given: TurnInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
@@ -159,6 +162,8 @@ class SillyTavernAdapter:
         if stored.copies:
             chat.state.take_lines(stored.lines, stored.copies, stored.messages)
         chat.state.before = earlier_messages(lines[:cut])
+        if "summary" not in run_of(given.details):
+            chat.state.find_summary()
         return stored, chat
 
     def _chat(self, host: _Host, lines: Sequence[JsonObject], cut: int = 0) -> st.Chat:
@@ -179,10 +184,12 @@ class SillyTavernAdapter:
             search=self._search(host),
         )
         variables: JsonObject = {"variables": given.local_variables} if given.local_variables else {}
+        details = {key: value for key, value in given.details.items() if key not in (RUN, EPHEMERAL)}
         chat.restore(
             {
+                **run_of(given.details),
                 "chat_id": given.chat_id,
-                "chat_metadata": {**moved(given.details, -given.unread), **variables},
+                "chat_metadata": {**moved(details, -given.unread), **variables},
                 "lines": list(lines),
                 "global_variables": given.global_variables,
                 "ephemeral_injects": given.details.get(EPHEMERAL),
@@ -312,7 +319,7 @@ def _result(
         interrupted=interrupted,
         plan=plan,
         lines=lines,
-        details=moved(_details_of(chat), given.unread),
+        details={**moved(_details_of(chat), given.unread), RUN: chat.state.run()},
         variables=chat.variables.to_dict(),
         warnings=tuple(plan.warnings) if plan is not None else (),
         notes=[*host.notes, *_unknown_command(given), *emptied],
@@ -321,7 +328,7 @@ def _result(
 
 def _details_of(chat: st.Chat) -> JsonObject:
     """Return the data of a chat besides lines and variables."""
-    found = {key: value for key, value in chat.metadata.items() if key not in ("variables", EPHEMERAL)}
+    found = {key: value for key, value in chat.metadata.items() if key != "variables"}
     ephemeral = sorted(chat.state.ephemeral_injects)
     return {**found, EPHEMERAL: [*ephemeral]} if ephemeral else found
 

@@ -14,6 +14,12 @@ from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 
+RUN = "tavernkit_run"
+"""The key in a session's details of what SillyTavern knows only as long as a chat is open.
+
+Here a chat is opened once, by the first turn of its session.
+"""
+
 
 def user_line(
     text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "", avatar: str | None = None
@@ -126,6 +132,24 @@ def _sent_native(sent: ChatLine, line: JsonObject) -> JsonObject:
 def added_keys(line: ChatLine) -> dict[str, Json]:
     """The keys of a user's line that ``tavernkit.silly_tavern.Chat.add_message()`` keeps."""
     return {key: line.native[key] for key in ("name", "extra", "force_avatar") if key in line.native}
+
+
+def run_of(details: JsonObject) -> JsonObject:
+    """Return what is known of a session because it is open; empty before its first turn."""
+    run = details.get(RUN)
+    return run if is_object(run) else {}
+
+
+def opened_again(details: JsonObject, *, only_summary: bool = False) -> JsonObject:
+    """Return the details of a session as they are before its first turn.
+
+    Args:
+        details: The details.
+        only_summary: True to forget only which summary was stored then.
+    """
+    others = {key: value for key, value in details.items() if key != RUN}
+    kept = {key: value for key, value in run_of(details).items() if only_summary and key != "summary"}
+    return {**others, RUN: kept} if kept else others
 
 
 def now() -> str:

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import JsonObject
 from tavernkit.server.access.keys import Client
+from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.adapters.swipes import swipes_of, with_first_swipe, with_swipe, with_text, without_swipe
 from tavernkit.server.adapters.turn import LineChange
 from tavernkit.server.errors import ServiceError
@@ -91,7 +92,9 @@ async def branch_chat(
         await chats.refuse_taken(connection, chat.owner, external_id)
         options = options_of_copy(chat)
         made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=options)
-        details, added = _marked(chat, last) if marked and chat.selection.platform == RISU_AI else (chat.details, [])
+        details, added = opened_again(chat.details), list[ChatLine]()
+        if marked and chat.selection.platform == RISU_AI:
+            details, added = _marked(chat, last)
         changes: dict[str, object] = {"details": details, "variables": chat.variables}
         await chats.update_chat(connection, made, next_position=following + len(added), **changes)
         before, now = following, time.time()

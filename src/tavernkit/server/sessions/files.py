@@ -12,6 +12,7 @@ from tavernkit import silly_tavern as st
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.errors import TavernKitError
 from tavernkit.risu_ai._files.chat_file import write_chats
+from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.library.library import RISU_AI
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
 from tavernkit.server.storage import chats
@@ -51,7 +52,7 @@ def stored_messages(chat: ChatState, lines: Sequence[ChatLine]) -> tuple[tuple[s
         chat: The session.
         lines: Its lines.
     """
-    details: JsonObject = {**chat.details}
+    details = {**opened_again(chat.details)}
     if variables := _variables(chat):
         details["variables"] = variables
     return tuple(_message(line) for line in lines), st.ChatMetadata.from_json(details)

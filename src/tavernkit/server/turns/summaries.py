@@ -17,6 +17,7 @@ from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, ReplyPiece, Request
 from tavernkit.server.access.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.access.keys import Client
+from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import RISU_AI
@@ -186,7 +187,7 @@ class Summaries:
                         return "stale"  # the message is gone, so the summary no longer matches the chat
                     changed = with_memory(line, summary)
                     await chats.store_lines(connection, chat.id, [line], [changed])
-                    await chats.update_chat(connection, now)
+                    await chats.update_chat(connection, now, details=opened_again(now.details, only_summary=True))
                     return "done"
             if time.monotonic() >= until:
                 return "stale"

@@ -12,7 +12,6 @@ from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
 from tavernkit.errors import Warn
 from tavernkit.prompt._injections import Injection
-from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
 from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._provenance import source
@@ -231,26 +230,31 @@ class SummarySettings:
         )
 
 
-def stored_summary(chat: Sequence[ChatMessage], places: Sequence[int] | None = None) -> tuple[str, int]:
-    """Return the newest summary of a stored chat and its line. A summary on the last line never counts.
+def stored_summary(extras: Iterable[Mapping[str, object] | None]) -> str:
+    """Return the newest summary of a chat that is opened; empty if there is none.
 
     Args:
-        chat: Its lines.
-        places: Numbers of the lines that may have one, in order, if that is known.
+        extras: ``extra`` of its lines, newest first, without the last line: a summary there does not count.
     """
-    for index in reversed(range(len(chat)) if places is None else places):
-        if index == len(chat) - 1:
-            continue
-        extra = chat[index].extra
+    for extra in extras:
         memory = extra.get("memory") if extra else None
         if memory is not None and truthy(memory):
             # A summary that is not text breaks the extension's reading of the chat.
-            return (memory, index) if isinstance(memory, str) else ("", -1)
-    return "", -1
+            return memory if isinstance(memory, str) else ""
+    return ""
 
 
-def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Substitution) -> ExtensionPrompt | None:
-    """Make the registered text of a summary; None if there is none."""
+def summary_prompt(
+    text: str, line: int | None, settings: SummarySettings, macros: Substitution
+) -> ExtensionPrompt | None:
+    """Make the registered text of a summary; None if there is none.
+
+    Args:
+        text: The summary.
+        line: The number of the line that it is stored on; None if the line is gone.
+        settings: The template, and the place.
+        macros: Expands the template.
+    """
     summary = trim(text)
     if not summary:
         return None
@@ -264,7 +268,7 @@ def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Subs
         settings.role,
         settings.scan,
         kind="summary",
-        reason=f"summary stored on message {line}",
+        reason=f"summary stored on message {line}" if line is not None else "stored summary, whose message is gone",
     )
 
 

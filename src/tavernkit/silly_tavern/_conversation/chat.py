@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._conversation import edits
 from tavernkit.silly_tavern._conversation import lines as chat_lines
-from tavernkit.silly_tavern._conversation.chat_state import ChatState, Work, object_or_empty
+from tavernkit.silly_tavern._conversation.chat_state import OF_ONE_RUN, ChatState, Work, object_or_empty
 from tavernkit.silly_tavern._conversation.generation import Generation
 from tavernkit.silly_tavern._conversation.greetings import greet_again, open_chat
 from tavernkit.silly_tavern._files.chat_file import ChatFile
@@ -451,6 +451,8 @@ class Chat:
         assert isinstance(lines, list)
         saved["lines"] = lines[: at + 1]
         saved["chat_id"] = name
+        for key in OF_ONE_RUN:  # the branch is opened
+            saved.pop(key, None)
         object_or_empty(saved["chat_metadata"])["main_chat"] = self.state.chat_id
         twin.restore(saved)
         twin.state.branches = self.state.branches

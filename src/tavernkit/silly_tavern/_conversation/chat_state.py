@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Protocol, TypeVar, Unpack, cast
 
 from tavernkit._text.js_values import trim, trim_start
@@ -12,6 +13,7 @@ from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_objec
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat.extension_prompts import stored_summary
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
@@ -27,6 +29,9 @@ from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.stores._variables import InMemoryVariablesStore
 
 T = TypeVar("T")
+
+OF_ONE_RUN = "last_generation_type", "persona_in_chat", "summary"
+"""Parts of a snapshot that SillyTavern knows only as long as a chat is open: its files do not have them."""
 
 
 class Work(Protocol):
@@ -83,6 +88,7 @@ class ChatState:
         """The speakers of the group's current or last round."""
         self.round = chat_lines.last_round(self.lines)
         """Number of the last round of a group."""
+        self.find_summary()
 
     @property
     def metadata(self) -> JsonObject:
@@ -163,8 +169,7 @@ class ChatState:
             "header": self.file_header,
             "chat_metadata": self.metadata,
             "global_variables": self.variables.to_dict().get("global", {}),
-            "last_generation_type": self.memory.last_generation_type,
-            "persona_in_chat": self.memory.persona_in_chat,
+            **self.run(),
             "branches": [*sorted(self.branches)],
             "round": self.round,
         }
@@ -175,6 +180,20 @@ class ChatState:
         copied = thaw_object(found)
         copied["lines"] = cast("list[Json]", self._known_lines().copies)
         return copied
+
+    def run(self) -> JsonObject:
+        """Return the parts ``OF_ONE_RUN`` of a snapshot."""
+        memory = self.memory
+        found = memory.last_generation_type, memory.persona_in_chat, memory.summary
+        return dict(zip(OF_ONE_RUN, found, strict=True))
+
+    def find_summary(self) -> None:
+        """Look for a stored summary, as SillyTavern does when it opens a chat; later turns do not look again."""
+        newest_first = chain(
+            (object_or_empty(line.get("extra")) for line in reversed(self.lines)),
+            (message.extra for message in reversed(self.before)),
+        )
+        self.memory.summary = stored_summary(islice(newest_first, 1, None))
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
         """Go back to a snapshot; missing parts become empty."""
@@ -190,6 +209,11 @@ class ChatState:
             last_generation_type=str(saved.get("last_generation_type") or ""),
             persona_in_chat=str(saved.get("persona_in_chat") or ""),
         )
+        summary = saved.get("summary")
+        if isinstance(summary, str):
+            self.memory.summary = summary
+        else:
+            self.find_summary()
         ephemeral = saved.get("ephemeral_injects")
         self.ephemeral_injects = {str(key) for key in ephemeral} if is_list(ephemeral) else set()
         names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")

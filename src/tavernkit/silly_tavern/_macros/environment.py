@@ -77,6 +77,8 @@ class MacroMemory:
     last_generation_type: str = ""
     persona_in_chat: str = ""
     """The persona description that the last build put at a depth: SillyTavern's next build scans it for lore keys."""
+    summary: str | None = None
+    """The summary that was stored in the chat when it was opened; None if nobody has looked yet."""
 
     def copy(self) -> MacroMemory:
         """Return an independent copy."""
@@ -92,6 +94,7 @@ class MacroMemory:
         self.chat_id_hash = None
         self.last_generation_type = ""
         self.persona_in_chat = ""
+        self.summary = None
 
 
 def system_clock() -> datetime:

@@ -134,20 +134,41 @@ def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[Extens
     found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
     settings = context.settings.of_extension(MEMORY_EXTENSION)
     known = state.services.chats.know(tuple(context.log.lines), with_tools=with_tools)
-    text, line = stored_summary(context.log.lines, (0, *known.summaries) if context.log.lines else ())
+    text, line = _opened_summary(state, (0, *known.summaries) if context.log.lines else ())
     if settings is None:
         if text:
             state.omit(Omission("summary", SUMMARY, "the extension Summarize is switched off", "Summary"))
         # The macro belongs to the extension: it is removed too, and stays in texts unexpanded.
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=None))
         return found
-    if not text and context.log.lines and context.log.lines[-1].extra.get("memory"):
-        state.omit(Omission("summary", SUMMARY, "it is stored on the last message, which does not count", "Summary"))
+    if not text and line is not None:
+        reason = f"it was on message {line}, the last one, when the chat was opened"
+        state.omit(Omission("summary", SUMMARY, reason, "Summary"))
     if text:
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=text))
         prompt = summary_prompt(text, line, SummarySettings.from_json(settings), state.macros)
         found += [prompt] if prompt is not None else []
     return found
+
+
+def _opened_summary(state: SillyTavernState, places: Sequence[int]) -> tuple[str, int | None]:
+    """Return the summary that was found when the chat was opened, and its line; or the line of one that is not used.
+
+    Args:
+        state: The workspace.
+        places: Numbers of the lines that may have one.
+    """
+    lines = state.context.log.lines
+    last = len(lines) - 1
+    text = state.memory.summary
+    if text is None:
+        text = stored_summary(lines[place].extra for place in reversed(places) if place < last)
+    state.memory.summary = text
+    stored = [(place, memory) for place in places if isinstance(memory := lines[place].extra.get("memory"), str)]
+    found = [(place, memory) for place, memory in stored if memory == text] if text else stored
+    found = [each for each in found if each[0] < last] or found
+    # The line's own text knows where it comes from.
+    return (found[-1][1] if text else "", found[-1][0]) if found else (text, None)
 
 
 def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty: str) -> None:
