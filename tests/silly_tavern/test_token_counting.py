@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit.budget import _file_tokenizer
 from tavernkit.silly_tavern import TokenizerFiles
 from tavernkit.silly_tavern._files.preset import MODEL_KEYS
 from tavernkit.silly_tavern._files.settings import Settings
@@ -29,6 +31,7 @@ from tavernkit.silly_tavern._token_counting.vocabularies import (
     token_encoder,
     vocabulary_of,
 )
+from tests.budget.tokenizer_files import write_tokenizer
 from tests.silly_tavern.scene import build, preset
 
 CL100K = MessageCounter(counting_rule("openai", "gpt-4"))
@@ -177,6 +180,44 @@ def test_a_file_is_used_where_the_bundled_vocabulary_only_stands_in(tmp_path: Pa
     counter = new_counter(counting_rule("claude", "claude-3"), TokenizerFiles(tmp_path), refuse)
     assert counter.vocabulary.exact
     assert counter.message("user", "hello hello") == 3
+
+
+@pytest.mark.parametrize("place", ["", "_cache", "data/_cache"])
+def test_a_compressed_file_is_unpacked(tmp_path: Path, place: str):
+    """SillyTavern downloads files like this one, and unpacks them when they are first used."""
+    folder = tmp_path / place
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = folder / "command-r.json.gz"
+    packed.write_bytes(gzip.compress(write_tokenizer(tmp_path / "t.json").read_bytes()))
+    files = TokenizerFiles(tmp_path)
+    counter = new_counter(counting_rule("cohere", "command-r-plus"), files, refuse)
+    assert counter.vocabulary.exact
+    assert counter.vocabulary.count("the hi") == 3  # "the", "Ġ" and "hi"
+    encode = token_encoder("command-r", files)
+    assert encode is not None
+    assert encode("the hi") == [11, 1, 9]
+    unpacked = write_tokenizer(folder / "command-r.json")
+    assert files.find("command-r.json") == unpacked
+
+
+def test_compressed_files_are_read_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    content = write_tokenizer(tmp_path / "t.json").read_bytes()
+    packed = gzip.compress(content)
+    monkeypatch.setattr(_file_tokenizer, "MAX_TOKENIZER_FILE_BYTES", len(content) + 1)
+    told: list[str] = []
+    bad = {
+        "bomb": gzip.compress(content + b"  "),
+        "cut": packed[:-20],
+        "text": content,
+        "bits": packed[:30] + b"\xff" * 99,
+    }
+    for name, data in bad.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "command-a.json.gz").write_bytes(data)
+        assert not load_vocabulary("command-a", TokenizerFiles(tmp_path / name), told.append).exact
+    assert len(told) == len(bad)
+    assert "MAX_TOKENIZER_FILE_BYTES" in told[0]
+    assert all("command-a.json.gz cannot be used" in each for each in told)
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_the_stand_in_counts(tmp_path: Path):

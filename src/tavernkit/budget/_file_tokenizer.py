@@ -1,17 +1,19 @@
-"""Tokenizers from a local Hugging Face ``tokenizer.json``. Nothing is ever downloaded."""
+"""Tokenizers from a local Hugging Face ``tokenizer.json``, which may be compressed. Nothing is ever downloaded."""
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import importlib.util
 import json
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
 from tavernkit._values import LRUCache, is_object
-from tavernkit.budget._limits import FILE_TOKENIZER_CACHE_SIZE
+from tavernkit.budget._limits import FILE_TOKENIZER_CACHE_SIZE, MAX_TOKENIZER_FILE_BYTES
 from tavernkit.budget._tokenization import Tokenization
 from tavernkit.budget._tokenizers import count_in_parts, encode_in_parts, without_lone_surrogates
 
@@ -84,7 +86,7 @@ def _load_or_error(path: str | os.PathLike[str]) -> FileTokenizer | Exception:
 
 
 def _load(path: Path) -> _Codec:
-    data = path.read_bytes()
+    data = _content(path)
     try:
         value: object = json.loads(data)
     except RecursionError:
@@ -94,6 +96,18 @@ def _load(path: Path) -> _Codec:
     if importlib.util.find_spec("tokenizers") is not None:
         return _huggingface_codec(path, data)
     return splintr_codec(data)
+
+
+def _content(path: Path) -> bytes:
+    """Return a file's content, unpacked if it is a ``.gz``."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        try:
+            data = file.read(MAX_TOKENIZER_FILE_BYTES + 1)
+        except (EOFError, zlib.error) as error:
+            raise ValueError(f"{path} cannot be unpacked: {error}") from None
+    if len(data) > MAX_TOKENIZER_FILE_BYTES:
+        raise ValueError(f"{path} has more than {MAX_TOKENIZER_FILE_BYTES:,} bytes (MAX_TOKENIZER_FILE_BYTES)")
+    return data
 
 
 def splintr_codec(data: bytes) -> _Codec:

@@ -12,6 +12,9 @@ LONG_TEXT_CHARACTERS = 8_192
 MODEL_CACHE_SIZE = 256
 """Model names whose tokenizer is cached."""
 
+MAX_TOKENIZER_FILE_BYTES = 128 * 1024 * 1024
+"""Larger ``tokenizer.json`` files are refused; so are compressed ones that become larger."""
+
 FILE_TOKENIZER_CACHE_SIZE = 16
 """Local ``tokenizer.json`` files that stay loaded."""
 

@@ -107,15 +107,17 @@ class TokenizerFiles:
     """Tokenizer files of a folder: ``claude.json``, ``command-r.json``, ``jamba.model`` and so on.
 
     The folder may be your own, a SillyTavern data root (whose ``_cache`` has downloaded files) or an installation.
-    Files are loaded on demand. ``.model`` files need the ``sentencepiece`` package.
+    Files are loaded on demand; ``.json`` files may be compressed (``command-r.json.gz``). ``.model`` files need the
+    ``sentencepiece`` package.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
     def find(self, name: str) -> Path | None:
-        """Return the file of a name, or None."""
-        candidates = (self.folder / place / name for place in _PLACES)
+        """Return the file of a name, perhaps compressed, or None."""
+        names = (name, f"{name}.gz") if name.endswith(".json") else (name,)
+        candidates = (self.folder / place / each for each in names for place in _PLACES)
         return next((path for path in candidates if path.is_file()), None)
 
     def __repr__(self) -> str:
