@@ -10,8 +10,8 @@ import pytest
 
 from tavernkit._values import JsonObject
 from tavernkit.models._script import usage
-from tavernkit.server.storage import summaries
 from tavernkit.server.storage.chats import ChatLine, new_line
+from tavernkit.server.turns import summaries
 from tavernkit.server.turns.summaries import next_part
 from tavernkit.testing import ScriptedModel, answer, failure
 from tests.server.conftest import Client, StartApp

@@ -11,7 +11,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models import Reply, ReplyPiece, Request
 from tavernkit.models._script import usage
 from tavernkit.server import UpstreamConfig, load_config
-from tavernkit.server.turns.prompt_caches import PromptCaches
+from tavernkit.server.turns.upstream_calls import PromptCaches
 from tavernkit.silly_tavern._conversation.renumbering import moved
 from tavernkit.testing import ScriptedModel, answer
 from tests.server.conftest import Client, StartApp
@@ -130,7 +130,7 @@ async def test_nothing_is_predicted_unless_somebody_cares(start: StartApp) -> No
 
 
 def test_a_prediction_forgets_what_the_provider_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.turns.prompt_caches.MAX_PREDICTED_TURNS", 3)
+    monkeypatch.setattr("tavernkit.server.turns.upstream_calls.MAX_PREDICTED_TURNS", 3)
     now = [0.0]
     caches = PromptCaches(clock=lambda: now[0])
     config = UpstreamConfig(cache_profile="deepseek")

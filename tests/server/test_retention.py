@@ -139,7 +139,7 @@ async def test_it_goes_on_in_the_background_whatever_happens(
             await asyncio.Event().wait()  # until the server stops
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(retention, "prune", broken)
+    monkeypatch.setattr(retention, "_delete_old", broken)
     with caplog.at_level(logging.WARNING, "tavernkit.server"):
         async with start() as client:
             await asyncio.wait_for(enough.wait(), 10)

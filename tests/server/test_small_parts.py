@@ -23,8 +23,8 @@ from tavernkit.server.monitoring.metrics import Metrics
 from tavernkit.server.storage import turns
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import all_items
-from tavernkit.server.upstreams.circuit_breaker import CircuitBreaker
-from tavernkit.server.upstreams.secret_box import SecretBox
+from tavernkit.server.upstreams.keys import SecretBox
+from tavernkit.server.upstreams.upstream import CircuitBreaker
 from tests.server.conftest import Client, StartApp
 
 

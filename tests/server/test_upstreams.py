@@ -14,11 +14,10 @@ from tavernkit.prompt import Message
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.upstreams.circuit_breaker import CircuitBreaker
 from tavernkit.server.upstreams.errors import as_service_error, kind_of_failure
 from tavernkit.server.upstreams.example_model import ExampleModel
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
-from tavernkit.server.upstreams.upstream import Upstream
+from tavernkit.server.upstreams.upstream import CircuitBreaker, Upstream
 from tavernkit.server.upstreams.upstreams import Upstreams
 from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.server.conftest import StartApp

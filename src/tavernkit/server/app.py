@@ -28,11 +28,9 @@ from tavernkit.server.api import (
     chat_settings,
     completions,
     docs,
-    imports,
     library,
     models,
     openai,
-    regex,
     responses,
     sessions,
 )
@@ -40,7 +38,7 @@ from tavernkit.server.api.dependencies import bearer
 from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.middleware import RequestMiddleware, error_headers
 from tavernkit.server.api.openai_types import ChatCompletionRequest
-from tavernkit.server.api.rest_types import MessageIn
+from tavernkit.server.api.session_types import MessageIn
 from tavernkit.server.api.short_way import ShortRoute, ShortWay
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
@@ -110,8 +108,10 @@ def create_app(
     for module in (studio_api, talk_api):  # before the library, whose paths would match theirs
         app.include_router(module.router, dependencies=[Security(bearer)])
     _add_routes(app, page_files)
-    app.router.routes += chat_settings.variables.routes
-    _add_routes(app, builds, imports, admin, regex, chat_settings, library, docs)
+    _add_routes(app, builds, admin, chat_settings)
+    for router in (chat_settings.variables, chat_settings.scripts, library.imports):
+        app.router.routes += router.routes
+    _add_routes(app, library, docs)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)

@@ -24,8 +24,7 @@ from tavernkit.server.storage.database import Database, advisory_lock, database_
 from tavernkit.server.storage.items import Kind, save_item
 from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns.turns import Turns
-from tavernkit.server.upstreams.keys import UpstreamKeys
-from tavernkit.server.upstreams.secret_box import SecretBox
+from tavernkit.server.upstreams.keys import SecretBox, UpstreamKeys
 from tavernkit.server.upstreams.upstreams import Upstreams
 
 

@@ -137,7 +137,7 @@ def prune(
     _check_paths(data, config)
     with _extra():
         from tavernkit.server.config import load_config
-        from tavernkit.server.operations.prune import prune as remove
+        from tavernkit.server.operations.retention import prune as remove
 
     given = {"data": data, "db": db, "turn_days": turn_days, "job_days": job_days}
     settings = load_config(config, overrides={name: value for name, value in given.items() if value is not None})

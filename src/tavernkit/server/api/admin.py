@@ -7,17 +7,101 @@ from datetime import date
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tavernkit.server.access.accounts import period, usage_csv, usage_report
 from tavernkit.server.access.keys import Allowance
 from tavernkit.server.api.dependencies import Admin, ChatClient, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.rest_types import KeyIn, KeyOut, KeyPatch, NewKeyOut, UpstreamKeyIn, UpstreamOut, UsageReport
+from tavernkit.server.api.openai_types import Name
 from tavernkit.server.sessions.edits import owned_by
 from tavernkit.server.storage.usage import GROUPINGS, Grouping
 
 router = APIRouter(prefix="/api", tags=["admin"])
+
+
+class KeyIn(BaseModel):
+    """A new API key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    scopes: list[Literal["chat", "read", "write", "admin"]] = Field(min_length=1, max_length=4)
+    rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    daily_tokens: int | None = Field(default=None, ge=1, lt=2**62)
+    daily_cost: float | None = Field(default=None, gt=0, lt=1e12)
+
+
+class KeyPatch(BaseModel):
+    """Changes of a key; missing fields stay the same, null removes a limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name = ""
+    rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    daily_tokens: int | None = Field(default=None, ge=1, lt=2**62)
+    daily_cost: float | None = Field(default=None, gt=0, lt=1e12)
+
+
+class UsageOut(BaseModel):
+    """Usage; rows contain only the columns that the report is grouped by."""
+
+    key: str | None = None
+    key_name: str | None = None
+    day: str | None = None
+    character: str | None = None
+    upstream: str | None = None
+    model: str | None = None
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    predicted_tokens: int
+    cost: float
+
+
+class UsageReport(BaseModel):
+    """A report about usage."""
+
+    first: str
+    last: str
+    data: list[UsageOut]
+
+
+class KeyOut(BaseModel):
+    """An API key without its secret."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    rate_limit: int | None
+    daily_tokens: int | None
+    daily_cost: float | None
+    created_at: float
+    revoked_at: float | None
+
+
+class NewKeyOut(KeyOut):
+    """A new API key; ``key`` is shown only once."""
+
+    key: str
+
+
+class UpstreamKeyIn(BaseModel):
+    """The key of an upstream."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    api_key: str = Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")
+
+
+class UpstreamOut(BaseModel):
+    """A model server."""
+
+    name: str
+    dialect: str
+    model: str | None
+    available: bool
 
 
 def _split(values: list[str]) -> list[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
 
 from tavernkit.errors import TavernKitError
 from tavernkit.models._bodies import request_body
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import new_message, parse_model
-from tavernkit.server.api.rest_types import BuildIn, BuildOut
+from tavernkit.server.api.openai_types import ChatMessageIn, Id, TavernKitOptions
+from tavernkit.server.api.session_types import ModelOptions
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.server.sessions.edits import owned_by
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
@@ -17,6 +22,31 @@ from tavernkit.server.storage.columns import storable_json
 from tavernkit.server.turns.request import TurnRequest
 
 router = APIRouter(prefix="/api", tags=["build"])
+
+
+class BuildIn(BaseModel):
+    """A prompt to build: for a session, or for given messages."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Id | None = None
+    session_id: Id | None = None
+    messages: list[ChatMessageIn] = Field(default_factory=list, max_length=MAX_MESSAGES)
+    kind: Literal["normal", "regenerate", "swipe", "continue", "impersonate"] = "normal"
+    options: ModelOptions = Field(default_factory=dict)
+    tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
+
+
+class BuildOut(BaseModel):
+    """A prompt: what would be sent, its pieces, and why each is there."""
+
+    request: dict[str, Any]
+    payload: Any
+    plan: dict[str, Any]
+    explanation: dict[str, Any]
+    fingerprint: str
+    speaker: str
+    warnings: list[str] = []
 
 
 @router.post("/build")

@@ -1,4 +1,4 @@
-"""The platforms' settings of chats, and the variables that all chats share."""
+"""What all chats share: the platforms' settings, SillyTavern's global regex scripts, global variables."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import json
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Response
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from tavernkit._values import JsonObject
+from tavernkit._values import JsonObject, is_sequence
 from tavernkit.server.api.dependencies import ChatClient, Reader, TheService, Writer
 from tavernkit.server.api.openai_types import Platform
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.chat_settings import checked_settings, save_settings, stored_settings
-from tavernkit.server.library.library import CHAT_SETTINGS, SILLY_TAVERN
-from tavernkit.server.limits import MAX_SETTINGS_CHARACTERS
+from tavernkit.server.library.library import CHAT_SETTINGS, GLOBAL_SCRIPTS, SILLY_TAVERN, parse_item
+from tavernkit.server.library.regex_files import save_scripts
+from tavernkit.server.limits import MAX_SCRIPTS, MAX_SETTINGS_CHARACTERS
 from tavernkit.server.storage import turns
 from tavernkit.server.storage.columns import storable_json
-from tavernkit.server.storage.items import delete_item
+from tavernkit.server.storage.items import delete_item, infos, item_file
 
 router = APIRouter(prefix="/api/settings", tags=["library"])
+scripts = APIRouter(prefix="/api/regex", tags=["library"])
 variables = APIRouter(prefix="/api/variables", tags=["sessions"])
+
+Scripts = Annotated[list[dict[str, JsonValue]], Field(max_length=MAX_SCRIPTS), Body()]
 
 
 class ChatSettings(BaseModel):
@@ -61,6 +65,37 @@ async def remove_settings(service: TheService, client: Writer, platform: Platfor
     del client
     async with service.database.write() as connection:
         await delete_item(connection, *CHAT_SETTINGS[platform])
+    return Response(status_code=204)
+
+
+@scripts.get("")
+async def get_scripts(service: TheService, client: Reader) -> list[dict[str, JsonValue]]:
+    """The scripts that run in every SillyTavern chat, in order."""
+    del client
+    async with service.database.read() as connection:
+        if GLOBAL_SCRIPTS not in await infos(connection, [GLOBAL_SCRIPTS]):
+            return []
+        data = await item_file(connection, *GLOBAL_SCRIPTS)
+    found = parse_item("regex", "silly_tavern", "global", data)
+    return storable_json(found) if is_sequence(found) else []
+
+
+@scripts.put("")
+async def replace_scripts(body: Scripts, service: TheService, client: Writer) -> list[dict[str, JsonValue]]:
+    """Replace the scripts, in SillyTavern's own format. Scripts of cards and presets do not change."""
+    del client
+    scripts: list[JsonObject] = storable_json(body)
+    async with service.database.write() as connection:
+        saved = await save_scripts(connection, scripts)
+    return storable_json(saved)
+
+
+@scripts.delete("", status_code=204)
+async def remove_scripts(service: TheService, client: Writer) -> Response:
+    """Remove all global scripts."""
+    del client
+    async with service.database.write() as connection:
+        await delete_item(connection, *GLOBAL_SCRIPTS)
     return Response(status_code=204)
 
 

@@ -1,11 +1,16 @@
-"""Characters, books, presets, personas, groups and modules."""
+"""Characters, books, presets, personas, groups and modules, one by one or imported together."""
 
 from __future__ import annotations
 
 import asyncio
+import pathlib
+import shutil
+import tempfile
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response, UploadFile
+from pydantic import BaseModel, ConfigDict, Field
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
@@ -13,17 +18,29 @@ from tavernkit._values import thaw
 from tavernkit.cards import Bundle, load, to_bytes
 from tavernkit.errors import TavernKitError
 from tavernkit.server.api.dependencies import Reader, TheService, Writer
-from tavernkit.server.api.openai_types import ItemId
-from tavernkit.server.api.rest_types import GroupIn, ItemContent, ItemOut, ItemPage, PersonaIn
+from tavernkit.server.api.openai_types import ItemId, Name, Text
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.imports.archive import copy_upload
 from tavernkit.server.library.item_files import NewItem, group_item, persona_item, read_item
 from tavernkit.server.library.library import StoredPersona, parse_item, read_persona
-from tavernkit.server.limits import MAX_PAGE
+from tavernkit.server.limits import MAX_BOOKS, MAX_PAGE
 from tavernkit.server.service import Service
-from tavernkit.server.storage.columns import storable_json
-from tavernkit.server.storage.items import Kind, delete_item, infos, item_file, item_info, list_items, save_item
+from tavernkit.server.sessions.edits import owned_by
+from tavernkit.server.storage import jobs
+from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.storage.items import (
+    ItemInfo,
+    Kind,
+    delete_item,
+    infos,
+    item_file,
+    item_info,
+    list_items,
+    save_item,
+)
 
 router = APIRouter(prefix="/api", tags=["library"])
+imports = APIRouter(prefix="/api/imports", tags=["imports"])
 
 Plural = Literal["characters", "books", "presets", "personas", "groups", "modules"]
 FilePlural = Literal["characters", "books", "presets", "modules"]
@@ -45,6 +62,78 @@ MEDIA_TYPES = {
 }
 
 PathId = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+
+
+class ItemOut(BaseModel):
+    """An item of the library."""
+
+    kind: str
+    id: str
+    name: str
+    platform: str
+    version: int
+    filename: str
+    created_at: float
+    updated_at: float
+    warnings: list[str] = []
+
+    @classmethod
+    def of(cls, info: ItemInfo, warnings: list[str] | None = None) -> ItemOut:
+        """Convert an item."""
+        fields = {name: getattr(info, name) for name in cls.model_fields if name != "warnings"}
+        return cls(**fields, warnings=warnings or [])
+
+
+class ItemPage(BaseModel):
+    """A page of items; ``next`` is the ``after`` of the next page."""
+
+    data: list[ItemOut]
+    next: str | None = None
+
+
+class ItemContent(ItemOut):
+    """An item with its content, in the platform's own JSON."""
+
+    content: Any
+
+
+class PersonaIn(BaseModel):
+    """Who the user is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    description: Text = Field(default="", max_length=100_000)
+    position: int | Literal["in_prompt", "top_an", "bottom_an", "at_depth", "none"] = Field(default="in_prompt")
+    depth: int = Field(default=2, ge=0, le=10_000)
+    role: int = Field(default=0, ge=0, le=2)
+    books: list[ItemId] = Field(default_factory=list, max_length=MAX_BOOKS)
+
+
+class GroupIn(BaseModel):
+    """A group: SillyTavern's own keys; members are ids of characters."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Name
+    members: list[ItemId] = Field(min_length=1, max_length=100)
+    disabled_members: list[ItemId] = Field(default_factory=list, max_length=100)
+    activation_strategy: int = Field(default=0, ge=0, le=3)
+    generation_mode: int = Field(default=0, ge=0, le=2)
+    allow_self_responses: bool = False
+
+
+class JobOut(BaseModel):
+    """An import."""
+
+    id: str
+    kind: str
+    status: str
+    total: int
+    done: int
+    result: dict[str, Any]
+    created_at: float
+    updated_at: float
 
 
 @router.get("/{plural}")
@@ -157,6 +246,26 @@ async def export_character(
             422, f"the character cannot be written as {format}: {error}", code="export_failed"
         ) from error
     return _download(written, MEDIA_TYPES.get(format, "application/octet-stream"), f"{item_id}.{format}")
+
+
+@imports.post("", status_code=202)
+async def begin_import(file: UploadFile, service: TheService, client: Writer) -> JobOut:
+    """Import a ZIP file of a SillyTavern data folder or of RisuAI's exports, or a single file, as one job."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tavernkit-import-"))
+    try:
+        await asyncio.to_thread(copy_upload, file.file, folder / "upload")
+        job = await service.imports.start(client.owner, folder, storable(file.filename or "upload"))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return JobOut.model_validate(asdict(job))
+
+
+@imports.get("/{job_id}")
+async def get_import(job_id: PathId, service: TheService, client: Writer) -> JobOut:
+    """The progress of an import, and what it left out."""
+    async with service.database.read() as connection:
+        return JobOut.model_validate(asdict(await jobs.get_job(connection, job_id, owner=owned_by(client))))
 
 
 async def _read(kind: Kind, file: UploadFile) -> NewItem:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
+from pydantic import BaseModel
 
 from tavernkit._values import JsonObject
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import TavernKitOptions
-from tavernkit.server.api.rest_types import ModelOut, ModelPage
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.library.models import Model, count_models, list_models
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
@@ -21,6 +21,36 @@ router = APIRouter()
 
 OWNED_BY = "tavernkit"
 ALL_MODELS = "/api/models"
+
+
+class ModelOut(BaseModel):
+    """A character or group, alone or with a preset; ``id`` is the ``model`` of requests."""
+
+    id: str
+    name: str
+    character: str | None
+    group: str | None
+    preset: str | None
+
+    @classmethod
+    def of(cls, model: Model) -> ModelOut:
+        """Convert a model."""
+        item = model.item
+        of_group = item.kind == "group"
+        return cls(
+            id=model.id,
+            name=item.name,
+            character=None if of_group else item.id,
+            group=item.id if of_group else None,
+            preset=model.preset,
+        )
+
+
+class ModelPage(BaseModel):
+    """A page of models; ``next`` is the ``after`` of the next page."""
+
+    data: list[ModelOut]
+    next: str | None = None
 
 
 @router.get("/v1/models", tags=["openai"])

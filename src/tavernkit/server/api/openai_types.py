@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit.server.limits import (
     MAX_BOOKS,
@@ -12,11 +12,16 @@ from tavernkit.server.limits import (
     MAX_CONTEXT_LENGTH,
     MAX_ID_CHARACTERS,
     MAX_MESSAGES,
+    MAX_NAME_CHARACTERS,
     MAX_TOOLS,
 )
+from tavernkit.server.storage.columns import storable
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
 ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+Text = Annotated[str, AfterValidator(storable)]
+"""Text that every database can store."""
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(storable)]
 Platform = Literal["silly_tavern", "risu_ai"]
 
 

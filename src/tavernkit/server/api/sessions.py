@@ -19,7 +19,7 @@ from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import new_message, parse_model
 from tavernkit.server.api.openai_types import KEPT_OPTIONS, ChatMessageIn, Platform
 from tavernkit.server.api.replies import ReplyListener, until_done
-from tavernkit.server.api.rest_types import (
+from tavernkit.server.api.session_types import (
     BranchIn,
     ButtonIn,
     ContinueIn,
@@ -89,7 +89,7 @@ async def create_session(body: SessionIn, service: TheService, client: ChatClien
     async with service.database.write() as connection:
         external_id = body.session or chats.new_id()
         await chats.refuse_taken(connection, client.owner, external_id)
-        chat = await service.turns.log.new_chat(
+        chat = await service.turns.log.sessions.new_chat(
             connection, client.owner, external_id, selection, greeting=body.greeting, options=body.tavernkit.kept
         )
     return SessionOut.of(chat, time.time())
@@ -124,7 +124,7 @@ async def change_session(session_id: PathId, body: SessionPatch, service: TheSer
         await chats.update_chat(connection, chat, **storable_json(changes))
         chat = await chats.get_chat(connection, session_id)
         if "persona" in changes:
-            await service.turns.log.greet_again(connection, chat)
+            await service.turns.log.sessions.greet_again(connection, chat)
     return SessionOut.of(chat, time.time())
 
 
@@ -266,7 +266,7 @@ async def delete_swipe(
 async def _changed(
     service: Service, client: Client, session_id: str, message_id: str, change: LineChange
 ) -> MessageOut:
-    rewrite = service.turns.log.changed
+    rewrite = service.turns.log.sessions.changed
     return MessageOut.of(await change_message(service.database, client, session_id, message_id, change, rewrite))
 
 

@@ -13,7 +13,7 @@ from tavernkit._values import JsonObject
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.openai import explanation
 from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
-from tavernkit.server.api.rest_types import TurnOut
+from tavernkit.server.api.session_types import TurnOut
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.service import Service
 from tavernkit.server.turns.request import TurnOutcome, TurnRequest

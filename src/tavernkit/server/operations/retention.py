@@ -8,16 +8,37 @@ import random
 import time
 from datetime import UTC, datetime
 
+from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
 from tavernkit.server.monitoring.metrics import Metrics
-from tavernkit.server.storage.database import Database
-from tavernkit.server.storage.pruning import count_old, prune, prune_usage
-from tavernkit.server.storage.tables import Job, Turn
+from tavernkit.server.storage.database import Database, database_errors
+from tavernkit.server.storage.tables import Job, Turn, Usage
 
 logger = logging.getLogger("tavernkit.server")
 
 DAY = 86_400.0
+
+
+def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
+    """Remove turns and jobs that are older than the settings allow; return how many of each.
+
+    With ``dry_run`` nothing is removed. Kinds that are kept forever are not in the result.
+    """
+    return asyncio.run(_prune_once(config, dry_run=dry_run))
+
+
+async def _prune_once(config: ServerConfig, *, dry_run: bool) -> dict[str, int]:
+    database = Database(config.database_url, create=False)
+    try:
+        with database_errors():
+            await database.require_tables()
+            retention = Retention(config, database, Metrics())
+            return await (retention.count() if dry_run else retention.prune())
+    finally:
+        await database.close()
 
 
 class Retention:
@@ -52,7 +73,7 @@ class Retention:
         now = time.time() if now is None else now
         async with self._database.read() as connection:
             return {
-                table.__tablename__: await count_old(connection, table, now - days * DAY)
+                table.__tablename__: await _count_old(connection, table, now - days * DAY)
                 for table, days in self._days.items()
             }
 
@@ -61,7 +82,7 @@ class Retention:
         if not self._usage_days:
             return 0
         async with self._database.write() as connection:
-            gone = await prune_usage(connection, _day(time.time() - self._usage_days * DAY))
+            gone = await _delete_usage(connection, _day(time.time() - self._usage_days * DAY))
         self._metrics.pruned("usage", gone)
         return gone
 
@@ -69,7 +90,7 @@ class Retention:
         total = 0
         while True:
             async with self._database.write() as connection:
-                gone = await prune(connection, table, before, limit=PRUNE_BATCH)
+                gone = await _delete_old(connection, table, before, limit=PRUNE_BATCH)
             self._metrics.pruned(table.__tablename__, gone)
             total += gone
             if gone < PRUNE_BATCH:
@@ -94,3 +115,36 @@ class Retention:
 
 def _day(seconds: float) -> str:
     return datetime.fromtimestamp(max(seconds, 0.0), UTC).date().isoformat()
+
+
+async def _delete_old(connection: AsyncConnection, table: type[Turn | Job], before: float, *, limit: int) -> int:
+    """Remove some rows that were not used since a time; return how many.
+
+    Running turns have a newer lease. Rows that are locked, because a failed turn is being retried, are skipped.
+    """
+    query = (
+        select(table.id)
+        .where(*_old(table, before))
+        .order_by(table.created_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    ids = [row[0] for row in (await connection.execute(query)).all()]
+    if ids:
+        await connection.execute(delete(table).where(table.id.in_(ids)))
+    return len(ids)
+
+
+async def _delete_usage(connection: AsyncConnection, before: str) -> int:
+    """Remove the usage before a day; return the number of rows."""
+    return (await connection.execute(delete(Usage).where(Usage.day < before))).rowcount
+
+
+async def _count_old(connection: AsyncConnection, table: type[Turn | Job], before: float) -> int:
+    """Return how many rows could be removed."""
+    return (await connection.execute(select(func.count()).select_from(table).where(*_old(table, before)))).scalar_one()
+
+
+def _old(table: type[Turn | Job], before: float) -> tuple[ColumnElement[bool], ...]:
+    # The latter two are later than the first, the only one with an index: it never changes, so ending a turn is cheap.
+    return (table.created_at < before, table.updated_at < before, table.lease_until < before)

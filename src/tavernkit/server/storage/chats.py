@@ -395,49 +395,18 @@ def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:
 
 
 def _chat(row: Sequence[Any]) -> ChatState:
-    (
-        chat_id,
-        owner,
-        external_id,
-        platform,
-        character,
-        group,
-        persona,
-        preset,
-        books,
-        details,
-        variables,
-        options,
-        version,
-        next_position,
-        turn_id,
-        lease_until,
-        created_at,
-        updated_at,
-    ) = row
-    return ChatState(
-        id=chat_id,
-        owner=owner,
-        external_id=external_id,
-        selection=Selection(
-            platform=platform,
-            character=character,
-            group=group,
-            persona=persona,
-            preset=preset,
-            books=tuple(str(book) for book in books),
-            folder=folder if isinstance(folder := options.get(FOLDER), str) else None,
-        ),
-        details=details,
-        variables=variables,
-        options=options,
-        version=version,
-        next_position=next_position,
-        turn_id=turn_id,
-        lease_until=lease_until,
-        created_at=created_at,
-        updated_at=updated_at,
+    found = dict(zip(_CHAT, row, strict=True))
+    folder = found["options"].get(FOLDER)
+    selection = Selection(
+        platform=found.pop("platform"),
+        character=found.pop("character"),
+        group=found.pop("group_id"),
+        persona=found.pop("persona"),
+        preset=found.pop("preset"),
+        books=tuple(str(book) for book in found.pop("books")),
+        folder=folder if isinstance(folder, str) else None,
     )
+    return ChatState(selection=selection, **found)
 
 
 def _line(row: Sequence[Any]) -> ChatLine:

@@ -7,9 +7,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject
 from tavernkit.server.access.keys import Client
 from tavernkit.server.adapters.turn import TurnKind, TurnResult
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 
@@ -95,3 +97,20 @@ class TurnOutcome:
     response: JsonObject
     result: TurnResult | None = None
     replayed: bool = False
+
+
+def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
+    """Return the session's selection with the client's changes; character and platform stay."""
+    asked = request.selection
+    if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
+        name = stored.character or stored.group
+        raise ServiceError(409, f"the session is one with {name!r}", code="session_mismatch", param="model")
+    if request.platform not in (None, stored.platform):
+        message = f"the session belongs to the platform {stored.platform}, not {request.platform}"
+        raise ServiceError(409, message, code="session_mismatch", param="tavernkit.platform")
+    return replaced(
+        stored,
+        persona=asked.persona or stored.persona,
+        preset=asked.preset or stored.preset,
+        books=asked.books or stored.books,
+    )

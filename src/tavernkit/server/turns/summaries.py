@@ -11,6 +11,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Executable, bindparam, delete
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import TavernKitError
@@ -30,9 +35,11 @@ from tavernkit.server.limits import (
     SUMMARY_WAIT_SECONDS,
 )
 from tavernkit.server.monitoring.metrics import Metrics
-from tavernkit.server.storage import chats, summaries
+from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.statements import change, table_of, upsert_into
+from tavernkit.server.storage.tables import Summary
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError, Speaks
 from tavernkit.server.upstreams.upstreams import Upstreams
 
@@ -144,7 +151,7 @@ class Summaries:
                 await self._accounts.check(connection, payer)
             except ServiceError:
                 return None  # tomorrow
-            return await summaries.claim(connection, chat.id, now=now, until=now + SUMMARY_LEASE_SECONDS)
+            return await claim(connection, chat.id, now=now, until=now + SUMMARY_LEASE_SECONDS)
 
     async def _made(self, chat: ChatState, part: Part, payer: Client | None, name: str) -> str:
         upstream = self._upstreams.get(name)
@@ -197,12 +204,41 @@ class Summaries:
         try:
             async with self._database.write() as connection:
                 if ok or self._stopping.is_set():
-                    await summaries.release(connection, chat_id)
+                    await release(connection, chat_id)
                     return
                 pause = min(SUMMARY_PAUSE_SECONDS * 2 ** min(failures, 10), 3600.0)
-                await summaries.postpone(connection, chat_id, failures=failures + 1, until=self._clock() + pause)
+                await postpone(connection, chat_id, failures=failures + 1, until=self._clock() + pause)
         except Exception:
             logger.warning("the end of a summary could not be stored", exc_info=True)
+
+
+async def claim(connection: AsyncConnection, session_id: str, *, now: float, until: float) -> int | None:
+    """Claim the work on a session's summary; return how often it failed, or None if another process has it."""
+    statement = _claiming(on_sqlite=connection.dialect.name == "sqlite")
+    row = {"session_id": session_id, "lease_until": until, "failures": 0, "now": now}
+    found = (await connection.execute(statement, row)).one_or_none()
+    return None if found is None else int(found[0])
+
+
+async def release(connection: AsyncConnection, session_id: str) -> None:
+    """Release the claim after success, or if there is nothing to do."""
+    await connection.execute(delete(Summary).where(Summary.session_id == session_id))
+
+
+async def postpone(connection: AsyncConnection, session_id: str, *, failures: int, until: float) -> None:
+    """Postpone the work after a failure."""
+    await connection.execute(*change(Summary, {"failures": failures, "lease_until": until}, session_id=session_id))
+
+
+@cache
+def _claiming(*, on_sqlite: bool) -> Executable:
+    table = table_of(Summary)
+    free = table.c.lease_until <= bindparam("now")
+    values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.columns}
+    made = upsert_into(Summary, on_sqlite=on_sqlite).values(values)
+    return made.on_conflict_do_update(
+        index_elements=["session_id"], set_={"lease_until": made.excluded.lease_until}, where=free
+    ).returning(table.c.failures)
 
 
 def next_part(platform: str, lines: Sequence[ChatLine], details: JsonObject, every: int) -> Part | None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,25 +15,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import Plan
 from tavernkit._dataclass import replaced
-from tavernkit._values import Json, JsonObject, is_object
+from tavernkit._values import Json, JsonObject
 from tavernkit.server.access.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.adapters.registry import Adapters, pending_line
-from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
-from tavernkit.server.adapters.swipes import swipes_of, with_new_swipe
-from tavernkit.server.adapters.turn import ChangedByFailure, LineChange, TurnInput, TurnResult
+from tavernkit.server.adapters.swipes import with_new_swipe
+from tavernkit.server.adapters.turn import ChangedByFailure, TurnInput, TurnResult
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast, Library
 from tavernkit.server.library.models import GROUP_PREFIX
-from tavernkit.server.limits import MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
-from tavernkit.server.sessions.edits import plainly_changed, with_content
+from tavernkit.server.limits import MAX_SESSION_MESSAGES
+from tavernkit.server.sessions.edits import with_content
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import Use
-from tavernkit.server.turns.known_lines import KnownLines
 from tavernkit.server.turns.repetitions import BusyError, known_turn, last_id, repeated_lines
-from tavernkit.server.turns.request import TurnOutcome, TurnRequest
+from tavernkit.server.turns.request import TurnOutcome, TurnRequest, merged_selection
+from tavernkit.server.turns.session_changes import KnownLines, SessionChanges
 from tavernkit.server.upstreams.listeners import Listener
 
 logger = logging.getLogger("tavernkit.server")
@@ -118,7 +117,8 @@ class TurnLog:
         self._database = database
         self._library = library
         self._adapters = adapters
-        self._lines = KnownLines()
+        self._known = KnownLines()
+        self.sessions = SessionChanges(config, library, adapters, self._known)
 
     async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
         """Store the user's message and lock the chat, or return the answer of a repeated request.
@@ -149,7 +149,7 @@ class TurnLog:
             if chat.busy(now):
                 raise BusyError
             chosen = merged_selection(chat.selection, request)
-            lines, unread = await self._chat_lines(connection, chat)
+            lines, unread = await self._known.read(connection, chat)
             if known is not None:
                 lines = await _without_recovered(connection, chat, lines, known.id)
             if (dead := chat.turn_id) is not None:
@@ -180,7 +180,7 @@ class TurnLog:
             about = last_id(lines) if request.kind in ("regenerate", "swipe", "continue") else pending
             await self._store_turn(connection, request, turn_id, chat.id, about, lease, again=known is not None)
         chat = replaced(chat, version=chat.version + 1)
-        self._remember(chat, lines, unread)
+        self._known.remember(chat, lines, unread)
         return OpenTurn(
             turn_id=turn_id,
             chat=chat,
@@ -208,12 +208,12 @@ class TurnLog:
             chat = await chats.get_chat(connection, chat_id, lock=True)
             if chat.turn_id is None or chat.busy(time.time()):
                 return
-            lines, unread = await self._chat_lines(connection, chat)
+            lines, unread = await self._known.read(connection, chat)
             turn_id = chat.turn_id
             chat, lines = await self._recovered(connection, chat, lines)
             await turns.fail_turn(connection, turn_id, INTERRUPTED)
             await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, next_position=chat.next_position)
-        self._remember(replaced(chat, turn_id=None, version=chat.version + 1), lines, unread)
+        self._known.remember(replaced(chat, turn_id=None, version=chat.version + 1), lines, unread)
 
     async def _recovered(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
@@ -342,7 +342,9 @@ class TurnLog:
         found = await chats.find_chat(connection, request.owner, request.session, lock=True)
         if found is not None:
             return found
-        return await self.new_chat(connection, request.owner, request.session, request.selection, options=request.kept)
+        return await self.sessions.new_chat(
+            connection, request.owner, request.session, request.selection, options=request.kept
+        )
 
     async def finish(self, opened: OpenTurn, given: TurnInput, result: TurnResult, response: JsonObject) -> None:
         """Store the reply and all other changes of the turn together, and release the chat."""
@@ -372,7 +374,7 @@ class TurnLog:
                 connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id
             )
             await self._accounts.add(connection, opened.payer, uses)
-        self._remember(replaced(chat, version=chat.version + 1), placed, opened.unread)
+        self._known.remember(replaced(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
         """Release the chat; the user's message stays, unless the failure changed the chat."""
@@ -407,82 +409,6 @@ class TurnLog:
                     return
             await asyncio.sleep(self._config.lease_seconds / 3)
 
-    async def new_chat(
-        self,
-        connection: AsyncConnection,
-        owner: str,
-        external_id: str,
-        selection: Selection,
-        *,
-        greeting: int | None = 0,
-        options: JsonObject | None = None,
-    ) -> ChatState:
-        """Start a chat with one of the character's greetings, or with none."""
-        cast = await self._library.cast(connection, selection)
-        lines, details = [], {}
-        if greeting is not None:
-            adapter = self._adapters.of(selection.platform)
-            _check_greeting(greeting, adapter.greetings(cast))
-            lines, details = await adapter.greeting(cast, user_name=self._config.user_name, index=greeting)
-        return await chats.create_chat(
-            connection, owner, external_id, selection, lines, details=details, options=options
-        )
-
-    async def greet_again(self, connection: AsyncConnection, chat: ChatState) -> None:
-        """Write a greeting without an answer again, as SillyTavern does when the persona changes."""
-        adapter = self._adapters.of(chat.selection.platform)
-        lines = await chats.read_lines(connection, chat.id, limit=2)
-        untouched = len(lines) == 1 and lines[0].role == "assistant" and not chat.details.get("tainted")
-        if not untouched or chat.selection.group is not None or not isinstance(adapter, SillyTavernAdapter):
-            return
-        _, shown = swipes_of(lines[0].native) or ([], 0)
-        cast = await self._library.cast(connection, chat.selection)
-        greeting, _ = await adapter.greeting(cast, user_name=self._config.user_name, index=shown)
-        if greeting:
-            changed = replaced(lines[0], content=greeting[0].content, native=greeting[0].native)
-            await chats.store_lines(connection, chat.id, lines, [changed])
-
-    async def changed(
-        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, change: LineChange
-    ) -> tuple[ChatLine, JsonObject, JsonObject]:
-        """A changed message, and the chat's details and variables. If the character is gone, no macro runs.
-
-        Args:
-            connection: The database.
-            chat: The chat.
-            line: The message.
-            change: What is changed of it.
-        """
-        local = chat.variables.get("local")
-        variables = local if is_object(local) else {}
-        adapter = self._adapters.of(chat.selection.platform)
-        if isinstance(adapter, SillyTavernAdapter) and "metadata" not in line.native:
-            with suppress(ServiceError):
-                cast = await self._library.cast(connection, chat.selection)
-                lines, unread = await self._chat_lines(connection, chat)
-                given = TurnInput(
-                    cast=cast,
-                    chat_id=chat.id,
-                    lines=lines if any(each.id == line.id for each in lines) else [line, *lines],
-                    unread=unread,
-                    pending=line.id,
-                    details=chat.details,
-                    user_name=self._config.user_name,
-                    local_variables=variables,
-                )
-                return await adapter.changed(given, change)
-        return plainly_changed(chat, line, change), chat.details, variables
-
-    async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
-        known = self._lines.get(chat.id)
-        if known is not None and known[0] == chat.version:
-            return known[1], 0
-        return await chats.read_history(connection, chat)
-
-    def _remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
-        if len(lines) <= MAX_CACHED_CHAT_LINES and not unread:
-            self._lines.put(chat.id, chat.version, lines)
-
 
 async def _left_by(
     connection: AsyncConnection, opened: OpenTurn, chat: ChatState, error: BaseException
@@ -507,31 +433,3 @@ async def _without_recovered(
 
 def _payer(request: TurnRequest) -> str:
     return request.payer.owner if request.payer is not None else request.owner
-
-
-def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
-    """Refuse a number outside the available greetings; a chat may start without any."""
-    having = [(name, count) for name, count in known if count] or known
-    for name, count in having:
-        if greeting >= max(count, 1):
-            count_of_greetings = (
-                f"{count} greetings, 0 to {count - 1}" if count > 1 else "one greeting, 0" if count else "no greetings"
-            )
-            raise ServiceError(422, f"{name!r} has {count_of_greetings}", code="no_such_greeting", param="greeting")
-
-
-def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
-    """Return the session's selection with the client's changes; character and platform stay."""
-    asked = request.selection
-    if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
-        name = stored.character or stored.group
-        raise ServiceError(409, f"the session is one with {name!r}", code="session_mismatch", param="model")
-    if request.platform not in (None, stored.platform):
-        message = f"the session belongs to the platform {stored.platform}, not {request.platform}"
-        raise ServiceError(409, message, code="session_mismatch", param="tavernkit.platform")
-    return replaced(
-        stored,
-        persona=asked.persona or stored.persona,
-        preset=asked.preset or stored.preset,
-        books=asked.books or stored.books,
-    )

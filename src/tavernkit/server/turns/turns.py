@@ -7,20 +7,18 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeAlias
 
 from tavernkit._values import JsonObject, is_object, thaw_object
 from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
-from tavernkit.models import ModelError, Reply, Request
-from tavernkit.server.access.accounts import Accounts, Exchanged, estimated_usage, passed_use
+from tavernkit.models import ModelError, Reply
+from tavernkit.server.access.accounts import Accounts, estimated_usage, passed_use
 from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.server.adapters.registry import Adapters, pending_line
 from tavernkit.server.adapters.turn import (
     OPERATIONS,
     OUTSIDE_CHAT,
     BuiltPrompt,
-    Caching,
     ChangedByFailure,
     Spoken,
     TurnInput,
@@ -28,7 +26,7 @@ from tavernkit.server.adapters.turn import (
 )
 from tavernkit.server.adapters.vectors import Embed, Vectors, vectors_of
 from tavernkit.server.adapters.vectors import is_on as vector_storage_is_on
-from tavernkit.server.config import ServerConfig, UpstreamConfig
+from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import RISU_AI, ChatExtras, Library
 from tavernkit.server.monitoring.metrics import Metrics
@@ -36,28 +34,22 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.turns.admission import Admission
-from tavernkit.server.turns.prompt_caches import PROFILES, PromptCaches
-from tavernkit.server.turns.request import TurnOutcome, TurnRequest
+from tavernkit.server.turns.request import TurnOutcome, TurnRequest, merged_selection
 from tavernkit.server.turns.summaries import Summaries
-from tavernkit.server.turns.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
-from tavernkit.server.upstreams.errors import as_service_error, failure_reason, kind_of_failure
+from tavernkit.server.turns.turn_log import INTERRUPTED, OpenTurn, TurnLog
+from tavernkit.server.turns.upstream_calls import PromptCaches, Route, UpstreamCalls, caching_of
+from tavernkit.server.upstreams.errors import as_service_error
 from tavernkit.server.upstreams.keys import UpstreamKeys
 from tavernkit.server.upstreams.listeners import (
-    AnnouncingListener,
     ClientDisconnectedError,
     KeepingListener,
     Listener,
-    QuietListener,
-    Speaks,
-    TimedListener,
 )
-from tavernkit.server.upstreams.upstream import CANCELLED, Upstream, left_out
+from tavernkit.server.upstreams.upstream import Upstream, left_out
 from tavernkit.server.upstreams.upstreams import Upstreams
 
 TEXT = "text"
 """The dialect of text-completion upstreams."""
-Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
-"""The upstreams to ask, each with the failures after which it is used."""
 
 
 class Turns:
@@ -198,35 +190,7 @@ class Turns:
         keeping: KeepingListener | None = None
         if listener.streaming and opened.chat is not None and request.kind not in OUTSIDE_CHAT:
             listener = keeping = KeepingListener(listener, lambda said: self.log.note_said(opened, said))
-        asked = 0.0
-        speakers = 0
-
-        async def ask(
-            wanted: Request, *, speaker: str | None = None, quiet: bool = False, heard: list[str] | None = None
-        ) -> Reply:
-            nonlocal asked, speakers
-            hearer = QuietListener(listener) if quiet else listener
-            if speaker is not None:
-                lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
-                hearer, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
-            failed: str | None = None
-            last: Exception | None = None
-            for upstream, conditions in route:
-                if last is not None and failed not in conditions:
-                    continue
-                timed = TimedListener(hearer, heard)
-                try:
-                    return await self._asked(upstream, wanted, timed, opened)
-                except (ModelError, ServiceError) as error:
-                    failed, last = kind_of_failure(error), error
-                    if timed.first is not None or failed is None:
-                        raise
-                finally:
-                    asked += timed.seconds
-                wanted = wanted.replace(model="")  # the next one has its own model
-            assert last is not None
-            raise last
-
+        ask = UpstreamCalls(route, listener, opened, self._caches, self._metrics)
         started = time.perf_counter()
         try:
             with self._upstreams.span(opened.cast.name), left_out() as options:
@@ -234,47 +198,13 @@ class Turns:
         finally:
             if keeping is not None:
                 await keeping.close()
-        self._metrics.built(time.perf_counter() - started - asked)
-        self._metrics.asked(route[0][0].name, asked)
+        self._metrics.built(time.perf_counter() - started - ask.seconds)
+        self._metrics.asked(route[0][0].name, ask.seconds)
         response = _response(request, opened, result, options)
         await self.log.finish(opened, given, result, response)
         if given.memory and opened.chat is not None:
             self.summaries.consider(opened.chat, result.lines, result.details, request.payer, route[0][0].name)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
-
-    async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener, opened: OpenTurn) -> Reply:
-        """Ask an upstream, and record the outcome."""
-        sent = upstream.addressed(wanted)
-        predicted = self._predicted(upstream, sent, opened)
-        try:
-            reply = await upstream.ask(sent, listener)
-        except ModelError as error:
-            self._metrics.upstream_failed(upstream.name, failure_reason(error))
-            raise
-        finally:
-            if listener.first is not None:
-                self._metrics.first_token(upstream.name, listener.first)
-        opened.exchanged.append(
-            Exchanged(
-                upstream=upstream.name,
-                config=upstream.config,
-                request=sent,
-                reply=reply,
-                predicted_tokens=predicted,
-            )
-        )
-        self._metrics.used(upstream.name, reply.usage, predicted)
-        if reply.interrupted and reply.interrupted != CANCELLED:
-            self._metrics.upstream_failed(upstream.name, "broken")
-        return reply
-
-    def _predicted(self, upstream: Upstream, sent: Request, opened: OpenTurn) -> int:
-        """Return how many tokens the provider should have cached, if the session or upstream uses predictions."""
-        if opened.chat is None:
-            return 0
-        if upstream.config.cache_profile is None and caching_of(opened.options, upstream.config).strategy != "cache":
-            return 0
-        return self._caches.predict(opened.chat.id, upstream.name, upstream.config, sent)
 
     async def _turn_input(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream | None, dialect: str | None = None
@@ -367,15 +297,6 @@ class Turns:
                 del self._queues[key]
             else:
                 self._queues[key] = (lock, waiting - 1)
-
-
-def caching_of(options: JsonObject, config: UpstreamConfig | None) -> Caching:
-    """Return the options for stable prompts: the session's, else the upstream's."""
-    if config is None:
-        config = UpstreamConfig()
-    chosen = {name: options.get(name) or getattr(config, name) for name in ("strategy", "lore", "volatile")}
-    named = {name: str(value) for name, value in chosen.items() if value is not None}
-    return Caching(**named, profile=config.cache_profile or PROFILES.get(config.dialect, "openai"))
 
 
 def build_error(error: TavernKitError) -> ServiceError:

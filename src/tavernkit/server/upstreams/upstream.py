@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
@@ -31,8 +32,7 @@ from tavernkit.models._http import HttpModel
 from tavernkit.models._wrappers import Backoff, jittered_backoff
 from tavernkit.server.config import SCRIPTED, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.limits import RETRY_CAP_SECONDS
-from tavernkit.server.upstreams.circuit_breaker import CircuitBreaker
+from tavernkit.server.limits import BREAKER_FAILURES, BREAKER_SECONDS, RETRY_CAP_SECONDS
 from tavernkit.server.upstreams.context_lengths import ContextLength
 from tavernkit.server.upstreams.errors import as_service_error, is_outage
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError, Listener
@@ -99,6 +99,55 @@ class GuardedModel(ModelWrapper):
             raise ServiceError(
                 503, f"the upstream {self._upstream!r} failed repeatedly", code="upstream_unavailable", retry_after=left
             )
+
+
+class CircuitBreaker:
+    """Opens after several failures in a row; after a pause, one request is let through, and its outcome decides."""
+
+    def __init__(
+        self,
+        *,
+        failures: int = BREAKER_FAILURES,
+        seconds: float = BREAKER_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._allowed = failures
+        self._seconds = seconds
+        self._clock = clock
+        self._failed = 0
+        self._open_until = 0.0
+        self._trying = False
+
+    def wait(self) -> float:
+        """Return the seconds until a request may be sent; 0 means now, and then ``record()`` must follow."""
+        if self._failed < self._allowed:
+            return 0.0
+        left = self._open_until - self._clock()
+        if left > 0:
+            return left
+        if self._trying:
+            return min(self._seconds, 1.0)
+        self._trying = True
+        return 0.0
+
+    def record(self, *, ok: bool) -> None:
+        """Record the outcome of a request."""
+        self._trying = False
+        if ok:
+            self._failed = 0
+            return
+        self._failed += 1
+        if self._failed >= self._allowed:
+            self._open_until = self._clock() + self._seconds
+
+    def release(self) -> None:
+        """Record that a request ended without an outcome, because the client disconnected."""
+        self._trying = False
+
+    @property
+    def is_open(self) -> bool:
+        """True if requests are refused now."""
+        return self._failed >= self._allowed and self._open_until > self._clock()
 
 
 class Upstream:

@@ -1,4 +1,4 @@
-"""Requests and answers of the REST API."""
+"""Requests and answers about sessions and their turns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from tavernkit._values import is_list, is_object, is_sequence
 from tavernkit.server.adapters.swipes import RISU_SPEAKER, swipes_of
 from tavernkit.server.adapters.turn import Hidden
-from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions, is_given
-from tavernkit.server.library.models import Model
+from tavernkit.server.api.openai_types import PASSED_ON, Id, ItemId, Name, TavernKitOptions, Text, is_given
 from tavernkit.server.limits import MAX_ALERTS, MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.sessions.edits import ALL_BEFORE
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
-from tavernkit.server.storage.items import ItemInfo
 from tavernkit.server.turns.request import TurnOutcome
-
-Text = Annotated[str, AfterValidator(storable)]
-"""Text that every database can store."""
 
 
 def _known(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -32,96 +27,6 @@ def _known(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 ModelOptions = Annotated[dict[Text, JsonValue], AfterValidator(_known)]
 """Options that are passed to the model unchanged, such as ``temperature``."""
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(storable)]
-
-
-class ItemOut(BaseModel):
-    """An item of the library."""
-
-    kind: str
-    id: str
-    name: str
-    platform: str
-    version: int
-    filename: str
-    created_at: float
-    updated_at: float
-    warnings: list[str] = []
-
-    @classmethod
-    def of(cls, info: ItemInfo, warnings: list[str] | None = None) -> ItemOut:
-        """Convert an item."""
-        fields = {name: getattr(info, name) for name in cls.model_fields if name != "warnings"}
-        return cls(**fields, warnings=warnings or [])
-
-
-class ItemPage(BaseModel):
-    """A page of items; ``next`` is the ``after`` of the next page."""
-
-    data: list[ItemOut]
-    next: str | None = None
-
-
-class ModelOut(BaseModel):
-    """A character or group, alone or with a preset; ``id`` is the ``model`` of requests."""
-
-    id: str
-    name: str
-    character: str | None
-    group: str | None
-    preset: str | None
-
-    @classmethod
-    def of(cls, model: Model) -> ModelOut:
-        """Convert a model."""
-        item = model.item
-        of_group = item.kind == "group"
-        return cls(
-            id=model.id,
-            name=item.name,
-            character=None if of_group else item.id,
-            group=item.id if of_group else None,
-            preset=model.preset,
-        )
-
-
-class ModelPage(BaseModel):
-    """A page of models; ``next`` is the ``after`` of the next page."""
-
-    data: list[ModelOut]
-    next: str | None = None
-
-
-class ItemContent(ItemOut):
-    """An item with its content, in the platform's own JSON."""
-
-    content: Any
-
-
-class PersonaIn(BaseModel):
-    """Who the user is."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Name
-    description: Text = Field(default="", max_length=100_000)
-    position: int | Literal["in_prompt", "top_an", "bottom_an", "at_depth", "none"] = Field(default="in_prompt")
-    depth: int = Field(default=2, ge=0, le=10_000)
-    role: int = Field(default=0, ge=0, le=2)
-    books: list[ItemId] = Field(default_factory=list, max_length=MAX_BOOKS)
-
-
-class GroupIn(BaseModel):
-    """A group: SillyTavern's own keys; members are ids of characters."""
-
-    model_config = ConfigDict(extra="allow")
-
-    name: Name
-    members: list[ItemId] = Field(min_length=1, max_length=100)
-    disabled_members: list[ItemId] = Field(default_factory=list, max_length=100)
-    activation_strategy: int = Field(default=0, ge=0, le=3)
-    generation_mode: int = Field(default=0, ge=0, le=2)
-    allow_self_responses: bool = False
 
 
 class SessionIn(BaseModel):
@@ -441,125 +346,3 @@ class BranchIn(BaseModel):
 
     message_id: Id
     session: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(storable)] | None = None
-
-
-class BuildIn(BaseModel):
-    """A prompt to build: for a session, or for given messages."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    model: Id | None = None
-    session_id: Id | None = None
-    messages: list[ChatMessageIn] = Field(default_factory=list, max_length=MAX_MESSAGES)
-    kind: Literal["normal", "regenerate", "swipe", "continue", "impersonate"] = "normal"
-    options: ModelOptions = Field(default_factory=dict)
-    tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
-
-
-class BuildOut(BaseModel):
-    """A prompt: what would be sent, its pieces, and why each is there."""
-
-    request: dict[str, Any]
-    payload: Any
-    plan: dict[str, Any]
-    explanation: dict[str, Any]
-    fingerprint: str
-    speaker: str
-    warnings: list[str] = []
-
-
-class KeyIn(BaseModel):
-    """A new API key."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Name
-    scopes: list[Literal["chat", "read", "write", "admin"]] = Field(min_length=1, max_length=4)
-    rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
-    daily_tokens: int | None = Field(default=None, ge=1, lt=2**62)
-    daily_cost: float | None = Field(default=None, gt=0, lt=1e12)
-
-
-class KeyPatch(BaseModel):
-    """Changes of a key; missing fields stay the same, null removes a limit."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Name = ""
-    rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
-    daily_tokens: int | None = Field(default=None, ge=1, lt=2**62)
-    daily_cost: float | None = Field(default=None, gt=0, lt=1e12)
-
-
-class UsageOut(BaseModel):
-    """Usage; rows contain only the columns that the report is grouped by."""
-
-    key: str | None = None
-    key_name: str | None = None
-    day: str | None = None
-    character: str | None = None
-    upstream: str | None = None
-    model: str | None = None
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    predicted_tokens: int
-    cost: float
-
-
-class UsageReport(BaseModel):
-    """A report about usage."""
-
-    first: str
-    last: str
-    data: list[UsageOut]
-
-
-class KeyOut(BaseModel):
-    """An API key without its secret."""
-
-    id: str
-    name: str
-    scopes: list[str]
-    rate_limit: int | None
-    daily_tokens: int | None
-    daily_cost: float | None
-    created_at: float
-    revoked_at: float | None
-
-
-class NewKeyOut(KeyOut):
-    """A new API key; ``key`` is shown only once."""
-
-    key: str
-
-
-class UpstreamKeyIn(BaseModel):
-    """The key of an upstream."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    api_key: str = Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")
-
-
-class UpstreamOut(BaseModel):
-    """A model server."""
-
-    name: str
-    dialect: str
-    model: str | None
-    available: bool
-
-
-class JobOut(BaseModel):
-    """An import."""
-
-    id: str
-    kind: str
-    status: str
-    total: int
-    done: int
-    result: dict[str, Any]
-    created_at: float
-    updated_at: float
