@@ -78,7 +78,7 @@ def test_lore_that_fires_by_key_becomes_a_line_behind_the_newest_message() -> No
     assert plan.enabled_blocks[place - 1].content == "The lamp?"
     assert "World Info before the character" not in titles(plan)
     moved = next(each for each in plan.moved if each.name == "The lamp")
-    assert (moved.reference, moved.place) == ("World Info before the character", "behind message #0")
+    assert (moved.reference, moved.place) == ("World Info before the character", "after message #0")
     assert "The lamp" in str(plan.explain())
 
 

@@ -95,7 +95,7 @@ def test_the_command_writes_a_page_in_which_texts_are_escaped(
     assert "The report is in" in capsys.readouterr().out
     html = page.read_text(encoding="utf-8")
     assert "Aria: what a prompt cache keeps" in html
-    assert "behind message #3" in html
+    assert "after message #3" in html
     assert "&lt;script&gt;" in html
     assert "<script" not in html
     assert run(["cache", *FILES, "--keep", "--json"]) == 0

@@ -113,7 +113,7 @@ def test_lore_that_fires_by_key_becomes_a_message_that_stays(cards: list[object]
         assert sum("It burns oil." in text for text in texts(plan)) == 1
     assert second.memory_data == first.memory_data
     moved = next(each for each in first.moved if each.name == "The lamp")
-    assert (moved.reference, moved.place) == ("with the lorebook", "behind message #0")
+    assert (moved.reference, moved.place) == ("with the lorebook", "after message #0")
     without = small(3, cards=cards, **first.memory_data, localLore=[ALWAYS, DEEP]).build(lore="freeze", volatile="tail")
     assert texts(without) == texts(second)
 

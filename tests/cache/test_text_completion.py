@@ -71,7 +71,7 @@ def test_lore_that_fires_by_key_becomes_a_line_that_stays(instruct: st.InstructT
     assert text(second).index("The lamp?") < text(second).index("It burns oil.") < text(second).index("It failed.")
     assert second.metadata_changes == first.metadata_changes
     moved = next(each for each in first.moved if each.name == "The lamp")
-    assert (moved.reference, moved.place) == ("World Info before the character", "behind message #0")
+    assert (moved.reference, moved.place) == ("World Info before the character", "after message #0")
     again = frozen.build(history=LATER, books=[], chat_metadata=first.metadata_changes)
     assert text(again) == text(second)
 

@@ -184,6 +184,17 @@ def test_diff_shows_changes_and_prompts(tavernkit: Tavernkit, tmp_path: Path) ->
     assert (same.code, same.out.splitlines()[-1]) == (0, "no difference")
 
 
+def test_diff_shows_the_difference_of_long_texts(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    old.write_text(json.dumps(card), encoding="utf-8")
+    card["data"]["description"] = card["data"]["description"].replace("brass storm glass", "silver storm glass")
+    new.write_text(json.dumps(card), encoding="utf-8")
+    shown = " ".join(tavernkit("diff", str(old), str(new)).out.split())
+    assert "brass storm glass" in shown
+    assert "silver storm glass" in shown
+
+
 @pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
 def test_diff_builds_prompts_with_books(tavernkit: Tavernkit, tmp_path: Path, platform: str) -> None:
     book = json.loads(Path(BOOK).read_text(encoding="utf-8"))
@@ -232,7 +243,7 @@ def test_coverage_of_a_book_over_chats(tavernkit: Tavernkit, tmp_path: Path) -> 
     assert verdicts["Tidewatch"] == "only by recursion"
     assert "Dragons" in page.read_text(encoding="utf-8")
     folder = str(Path(CHAT).parent)
-    assert "8 entries over 2 turns of 1 chats" in tavernkit("lore", "coverage", BOOK, "--chat", folder).out
+    assert "8 entries over 2 turns of 1 chat" in tavernkit("lore", "coverage", BOOK, "--chat", folder).out
     starved = json.loads(tavernkit("lore", "coverage", BOOK, "--chat", CHAT, "--budget", "1", "--json").out)
     assert "always out of budget" in {entry["verdict"] for entry in starved["entries"]}
     assert tavernkit("lore", "coverage", BOOK, "--chat", str(tmp_path)).code == 2

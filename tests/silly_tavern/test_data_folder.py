@@ -239,7 +239,7 @@ def test_each_warning_is_given_once(folder: Path):
         data.builder("Lyra", "first")
         data.persona("Lyra", "first")
     assert len(log.messages) == len(set(log.messages)) == 3
-    assert "the chat's lock to the persona gone.png does not count: it has no file in User Avatars" in log.messages
+    assert "the chat's lock to the persona gone.png is ignored: it has no file in User Avatars" in log.messages
 
 
 def test_attached_files_are_read_from_the_folder_and_nowhere_else(folder: Path):

@@ -363,7 +363,7 @@ def _dimension(axes: tuple[str, ...], columns: tuple[Sequence[object], ...]) -> 
     if len(set(lengths.values())) > 1:
         lengths_shown = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
         raise ConfigError(
-            f"axes that are zipped must have as many values as each other: {lengths_shown}", code="INVALID_GRID"
+            f"zipped axes must have the same number of values: {lengths_shown}", code="INVALID_GRID"
         )
     length = max(lengths.values(), default=1)
     every = Dimension(axes, columns, range(length))

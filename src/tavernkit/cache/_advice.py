@@ -48,7 +48,7 @@ def advise(report: CacheReport) -> list[str]:
         often = "every turn" if times >= turns else f"{times} of {turns} turns"
         remedy = _REMEDIES.get(example.cause, "")
         advice.append(
-            f"{example.reason}: {lost // times:,} tokens a miss, {often}; about {saving:.0%} of the input's cost"
+            f"{example.reason}: {lost // times:,} tokens per miss, {often}; about {saving:.0%} of the input's cost"
             + (f". To save it, {remedy}" if remedy else "")
         )
     return advice

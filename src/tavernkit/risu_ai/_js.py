@@ -36,7 +36,7 @@ def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning)
         return text
     if "$" not in new:
         return before + new + after
-    written = _PATTERN.split(new)  # plain text and what is behind a dollar, by turns
+    written = _PATTERN.split(new)  # plain text and what follows a dollar, by turns
     symbols = {"$": "$", "&": wanted, "`": before, "'": after}
     written[1::2] = [symbols[symbol] for symbol in written[1::2]]
     if sum(map(len, written)) > MAX_FILLED_TEXT:

@@ -445,7 +445,7 @@ def test_presets_before_the_damage_are_read() -> None:
     data = encode_database(STORED, blocks=True).replace(b'"Be long."', b"Be long.  ")
     log = WarningLog()
     assert [preset.name for preset in load(data, warn=log).presets] == ["one"]
-    assert "behind its first 1 items" in log.messages[0]
+    assert "after its first 1 items" in log.messages[0]
 
 
 def test_a_block_of_an_unknown_kind_is_reported() -> None:
@@ -469,7 +469,7 @@ def test_a_packed_database_cut_before_its_characters_gives_its_settings() -> Non
     save = load(data[:-20], warn=log)
     assert save.database["username"] == "Ann"
     assert not save.characters
-    assert "the characters are behind the damage, and are missing" in log.messages
+    assert "the characters come after the damage and are missing" in log.messages
     with pytest.raises(DatabaseError):
         load(data[:-20], salvage=False)
 

@@ -200,7 +200,7 @@ def test_strategies_and_sources_that_are_unknown_mix_evenly() -> None:
 def test_a_book_without_entries_is_reported(file: object) -> None:
     warnings: list[str] = []
     assert list(WorldBook.from_json(file, name="Town").usable_entries(warnings.append)) == []
-    assert warnings == ["world book 'Town' is taken as empty: it has no object or list under \"entries\""]
+    assert warnings == ["world book 'Town' is treated as empty: it has no object or list under \"entries\""]
 
 
 @pytest.mark.parametrize("file", [{}, {"entries": {}}, {"entries": []}])

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tavernkit.prompt._plan import Plan
 
 _SHOWN = 100
+"""How many characters of a value are shown."""
+_CONTEXT = 30
+"""How many of them come before the first difference, if it is far from the start."""
 _BOOKS = ("world book", "character book", "RisuAI lorebook")
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "moved": "cyan"}
@@ -197,14 +200,24 @@ def _sentence(change: Change) -> str:
     if change.kind == "moved":
         return f"{change.where}{name}: from place {change.old} to {change.new}"
     if change.kind == "changed":
-        return f"{change.where}{name}: {_short(change.old)} → {_short(change.new)}"
+        return f"{change.where}{name}: {' → '.join(_short_pair(change.old, change.new))}"
     value = change.new if change.kind == "added" else change.old
     return f"{change.where}{name}" + ("" if value is None else f": {_short(value)}")
 
 
-def _short(value: object) -> str:
+def _short(value: object, start: int = 0) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    if len(text) <= _SHOWN:
+        return text
+    return f"{'…' if start else ''}{text[start : start + _SHOWN]}{'…' if start + _SHOWN < len(text) else ''}"
+
+
+def _short_pair(old: object, new: object) -> tuple[str, str]:
+    """Shorten long values so that both show their first difference."""
+    pairs = zip(*(json.dumps(value, ensure_ascii=False) for value in (old, new)), strict=False)
+    same = next((place for place, (one, other) in enumerate(pairs) if one != other), 0)
+    start = max(0, same - _CONTEXT) if same > _SHOWN // 2 else 0
+    return _short(old, start), _short(new, start)
 
 
 def _page(old: Path, new: Path, changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] | None) -> str:

@@ -156,7 +156,7 @@ def coverage(
 
     from tavernkit.authoring import lore_coverage
     from tavernkit.cli.progress import following
-    from tavernkit.cli.terminal import show, show_report, table
+    from tavernkit.cli.terminal import counted, show, show_report, table
 
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     if not chats:
@@ -183,7 +183,8 @@ def coverage(
     if as_json:
         show_report({"turns": len(turns), "entries": [each.to_dict() for each in found]})
         return
-    show(table(*columns, rows=cells), f"\n{len(found)} entries over {len(turns)} turns of {len(chats)} chats")
+    scanned = f"{counted(len(turns), 'turn')} of {counted(len(chats), 'chat')}"
+    show(table(*columns, rows=cells), f"\n{counted(len(found), 'entry', 'entries')} over {scanned}")
 
 
 def _turns(messages: Messages) -> list[tuple[Messages, int]]:

@@ -113,7 +113,7 @@ def moved_lore(state: RisuState, sent: Iterable[PromptMessage]) -> list[Moved]:
     for message in sent:
         lore = frozen.get(str(message.source.get("id"))) if is_frozen(message) else None
         if lore is not None:
-            where, tokens = f"behind message #{numbers.get(lore.after, 0)}", state.counter.message(message)
+            where, tokens = f"after message #{numbers.get(lore.after, 0)}", state.counter.message(message)
             found.append(Moved("lore", lore.id, lore.title, lore.reference, where, COMES_AND_GOES, tokens))
     return found
 

@@ -34,13 +34,13 @@ def _is_block(data: bytes, at: int) -> bool:
         text = data[name : body - 4].decode()
     except UnicodeDecodeError:
         return False
-    return text.isprintable() and '"' not in text  # a quote: it is JSON behind a length that looks like a kind
+    return text.isprintable() and '"' not in text  # a quote: it is JSON after a length that looks like a kind
 
 
 def whole_parts(text: str, decoder: json.JSONDecoder) -> tuple[Mapping[str, object] | Sequence[object], str]:
     """Return the members of an object, or the items of a list, before the damage; and the last key.
 
-    A value counts only with the comma or bracket behind it: a number could be cut off.
+    A value counts only with the comma or bracket after it: a number could be cut off.
     """
     members: dict[str, object] = {}
     items: list[object] = []

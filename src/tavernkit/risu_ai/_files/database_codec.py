@@ -136,9 +136,9 @@ class Decoder:
             value = found.value
             if not isinstance(value, dict) or not any(key in value for key in (_SIGNS if version else _SIGNS[:1])):
                 continue
-            self.warn(f"the database is damaged ({found.problem or first}): all up to byte {found.end} was read")
+            self.warn(f"the database is damaged ({found.problem or first}): everything up to byte {found.end} was read")
             if "characters" not in value:
-                self.warn("the characters are behind the damage, and are missing")
+                self.warn("the characters come after the damage and are missing")
             return value
         return None
 
@@ -247,7 +247,7 @@ class _Blocks:
         if found != end:
             block.body, block.cut = data[block.start : found], False
             behind = (
-                f"the next block was found at byte {found}" if found < len(data) else "no block was found behind it"
+                f"the next block was found at byte {found}" if found < len(data) else "no block was found after it"
             )
             self._decoder.warn(f"the length of {block} seems wrong: {behind}")
         body = salvage(block.body, MAX_UNPACKED_DATABASE) if block.compressed else block.body
@@ -265,7 +265,7 @@ class _Blocks:
     def _next(self, data: bytes, block: _Block, end: int) -> int:
         """Find the block after one whose length may be wrong."""
         found = find_block(data, block.offset + 1)
-        if found < end:  # what is behind is read again, which may not go on without end
+        if found < end:  # what follows is read again, which may not go on without end
             self._searches += 1
             if self._searches > MAX_BLOCK_SEARCHES:
                 return end
@@ -280,10 +280,10 @@ class _Blocks:
         else:
             self._add(block.kind, found)  # pyright: ignore[reportArgumentType]  # parsed JSON
             what = f"settings, up to {last[:80]!r}" if block.kind == ROOT else "items"
-            self._decoder.warn(f"{block} is read in part: {problem} behind its first {len(found)} {what}")
+            self._decoder.warn(f"{block} is read in part: {problem} after its first {len(found)} {what}")
         if block.cut:
             self._decoder.warn(
-                f"nothing is behind {block}: if there were characters, presets or modules, they are lost"
+                f"nothing follows {block}: if there were characters, presets or modules, they are lost"
             )
 
     def _add_remote(self, value: Packed) -> None:

@@ -69,7 +69,7 @@ def _from_json_file(data: bytes, what: str, warn: Warn) -> Preset:
         raise InvalidPresetError(f"{what} contains no preset: it is {type(value).__name__}, not an object")
     version = value.get("presetVersion")
     if isinstance(version, (int, float)) and version >= NOVELAI_VERSION:
-        warn(f"{what} holds NovelAI's parameters, which have no prompts: only what is named as in RisuAI is read")
+        warn(f"{what} holds NovelAI's parameters, which have no prompts: only settings with RisuAI's names are read")
     if is_chat_preset(value):
         return preset_from_chat_preset(value, warn=warn)
     warn_if_mistaken(value, "a preset", FileKind.RISU_PRESET, what=what, warn=warn)

@@ -114,7 +114,7 @@ class MemoryInput:
         answer = self.models.summarize(request)
         require("what summarize returns", answer, str)
         if not trim(answer):
-            raise MemoryFailedError("empty_summary", "the summariser gave no text")
+            raise MemoryFailedError("empty_summary", "the summary is empty")
         return answer
 
 

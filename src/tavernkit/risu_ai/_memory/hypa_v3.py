@@ -212,7 +212,7 @@ class _HypaV3:
                 raise
             raise MemoryFailedError(SUMMARY_FAILED, f"[HypaV3] Summarization failed: Error: {error}") from error
         if not answer:
-            raise MemoryFailedError("empty_summary", "the summariser gave no text")
+            raise MemoryFailedError("empty_summary", "the summary is empty")
         return answer
 
     def cost_of(self, index: int) -> int:

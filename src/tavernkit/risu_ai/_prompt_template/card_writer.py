@@ -213,7 +213,7 @@ _REASONS = {"jailbreak": "the jailbreak toggle is on", "cot": "chain of thought 
 
 def _place(card: TemplateCard, number: int, template: Sequence[TemplateCard]) -> str:
     if card is END_CARD:
-        return "behind the template"
+        return "after the template"
     return f"card {number} of the utility bot template" if template is UTILITY_TEMPLATE else f"card {number}"
 
 

@@ -108,7 +108,7 @@ class Imports:
         except (TavernKitError, OSError) as error:
             progress.warn(f"{name} is left out: {error}")
         except Exception:
-            logger.exception("a file of an import could not be taken")
+            logger.exception("a file could not be imported")
             progress.warn(f"{name} is left out; the log says why")
         else:
             return

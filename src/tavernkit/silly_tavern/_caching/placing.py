@@ -219,7 +219,7 @@ def moved_lore(sent: Iterable[tuple[FrozenLine, int | None]]) -> list[Moved]:
     """Return the report of lore that is in the prompt as lines of the history, each with its tokens."""
     reason = "lore that comes and goes would change the head of the prompt"
     return [
-        Moved("lore", line.id, line.title, line.reference, f"behind message #{line.after}", reason, tokens)
+        Moved("lore", line.id, line.title, line.reference, f"after message #{line.after}", reason, tokens)
         for line, tokens in sent
     ]
 

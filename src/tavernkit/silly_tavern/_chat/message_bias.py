@@ -30,7 +30,7 @@ def read_bias(message: str, warn: Warn) -> str:
     try:
         Rendering(message, Names(_nothing, {**helpers, "bias": bias}, strict=True)).start(parse(message), {})
     except InvalidContextTemplateError as error:
-        warn(f"the message has a bias that does not count, because its tags are malformed: {error}")
+        warn(f"the bias of a message is ignored, because its tags are malformed: {error}")
         return ""
     return f" {' '.join(found)}" if found else ""
 

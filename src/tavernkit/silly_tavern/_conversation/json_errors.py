@@ -20,7 +20,7 @@ def json_error(text: str) -> str:
 
 
 def _before_python_3_13(text: str, error: json.JSONDecodeError) -> json.JSONDecodeError:
-    """Return the error of older versions of Python, which point behind a comma with nothing after it."""
+    """Return the error of older versions of Python, which point after a comma with nothing after it."""
     if not error.msg.startswith("Illegal trailing comma"):
         return error
     behind = len(text) - len(text[error.pos + 1 :].lstrip(" \t\r\n"))

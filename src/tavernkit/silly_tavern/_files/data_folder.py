@@ -92,7 +92,7 @@ class DataFolder(FolderFiles):
             history = ChatFile()
         avatars, lock = self.avatars(), history.metadata.get("persona") if history is not None else None
         if isinstance(lock, str) and lock and lock not in avatars:
-            self._warn(f"the chat's lock to the persona {lock} does not count: it has no file in {AVATARS}")
+            self._warn(f"the chat's lock to the persona {lock} is ignored: it has no file in {AVATARS}")
         persona = choose_persona(
             self.settings,
             avatars=avatars,
