@@ -362,9 +362,7 @@ def _dimension(axes: tuple[str, ...], columns: tuple[Sequence[object], ...]) -> 
     lengths = {axis: len(column) for axis, column in zip(axes, columns, strict=True) if len(column) != 1}
     if len(set(lengths.values())) > 1:
         lengths_shown = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
-        raise ConfigError(
-            f"zipped axes must have the same number of values: {lengths_shown}", code="INVALID_GRID"
-        )
+        raise ConfigError(f"zipped axes must have the same number of values: {lengths_shown}", code="INVALID_GRID")
     length = max(lengths.values(), default=1)
     every = Dimension(axes, columns, range(length))
     if all(isinstance(column, range) for column in columns):

@@ -246,9 +246,7 @@ class _Blocks:
         found = end if block.is_remote else self._next(data, block, end)
         if found != end:
             block.body, block.cut = data[block.start : found], False
-            behind = (
-                f"the next block was found at byte {found}" if found < len(data) else "no block was found after it"
-            )
+            behind = f"the next block was found at byte {found}" if found < len(data) else "no block was found after it"
             self._decoder.warn(f"the length of {block} seems wrong: {behind}")
         body = salvage(block.body, MAX_UNPACKED_DATABASE) if block.compressed else block.body
         try:
@@ -282,9 +280,7 @@ class _Blocks:
             what = f"settings, up to {last[:80]!r}" if block.kind == ROOT else "items"
             self._decoder.warn(f"{block} is read in part: {problem} after its first {len(found)} {what}")
         if block.cut:
-            self._decoder.warn(
-                f"nothing follows {block}: if there were characters, presets or modules, they are lost"
-            )
+            self._decoder.warn(f"nothing follows {block}: if there were characters, presets or modules, they are lost")
 
     def _add_remote(self, value: Packed) -> None:
         """Add a block that is stored in a separate file, after all others."""

@@ -186,7 +186,9 @@ class WorldBook:
     def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
         """Return the entries that a scan can use; invalid ones are reported and left out."""
         if warn is not None and not self._has_entries():
-            tell_problem(warn, f'world book {self.name!r} is treated as empty: it has no object or list under "entries"')
+            tell_problem(
+                warn, f'world book {self.name!r} is treated as empty: it has no object or list under "entries"'
+            )
         bad = 0
         for key, raw in self.raw_entries():
             problem = problem_with(raw)
