@@ -1,7 +1,8 @@
-"""Files and folders that pages and decisions name are there."""
+"""Files, folders and names that pages and decisions mention are there."""
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -9,8 +10,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = (DOCS / "architecture.md", DOCS / "security.md", DOCS / "performance.md", *(DOCS / "decisions").glob("*.md"))
+FOLDERS = ("src", "tests", "fuzz", "benchmarks", "docs", "deploy", "examples", "tools", "requirements")
+PAGES = (
+    ROOT / "CONTRIBUTING.md",
+    *(DOCS / name for name in ("architecture.md", "security.md", "performance.md", "server.md", "deployment.md")),
+    *(DOCS / "decisions").glob("*.md"),
+)
 NAMED = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.py)?|[\w/]+\.py)(?:::\w+)?`")
+FOLDER_OR_FILE = re.compile(r"`(\w+(?:/[\w.]+)+)`")
+IDENTIFIER = re.compile(r"`([A-Za-z_][\w.]*)`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -21,9 +29,32 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
     assert not missing
 
 
+def test_folders_of_the_architecture_are_there() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    there = [f"{file.relative_to(ROOT).as_posix()}/" for file in _files()]
+    missing = sorted(
+        name for name in set(FOLDER_OR_FILE.findall(text)) if not any(f"/{name}/" in path for path in there)
+    )
+    assert not missing
+
+
+def test_names_of_the_architecture_are_those_of_the_code() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"\w+", "".join(file.read_text(encoding="utf-8") for file in _files() if _is_ours(file))))
+    known |= {part for file in _files() for part in file.relative_to(ROOT).parts}
+    names = {name for name in IDENTIFIER.findall(text) if not name.endswith((".py", ".md"))}
+    assert len(names) > 80
+    assert not sorted(name for name in names if not known.issuperset(name.split(".")))
+
+
+@functools.cache
 def _files() -> list[Path]:
-    folders = ("src", "tests", "fuzz", "benchmarks", "docs", "deploy")
-    return [file for folder in folders for file in (ROOT / folder).rglob("*.*") if "__pycache__" not in file.parts]
+    found = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.*")]
+    return [file for file in found if "__pycache__" not in file.parts]
+
+
+def _is_ours(file: Path) -> bool:
+    return file.suffix == ".py" and file.is_relative_to(ROOT / "src")
 
 
 def _matches(name: str, path: str) -> bool:
