@@ -46,10 +46,10 @@ SETTINGS_INTRO = """\
 
 <!-- Written by `make tables` from `tavernkit.server.config`; edit the docstrings there instead. -->
 
-Settings come from a TOML file (`--config`), then from environment variables, then from the command line; the last one
-wins. The variable of a setting is its name in capitals after `{prefix}` (`{prefix}PORT`). Tables have none:
-`upstreams`, `build_limits` and `key_limits` are set in the file. An upstream's key is read from
-`{prefix}UPSTREAM_NAME_API_KEY`. [The service](../server.md#settings) has examples.
+Settings come from a TOML file (`--config`, or `{prefix}CONFIG`), then from environment variables, then
+from the command line; the last one wins. The variable of a setting is its name in capitals after `{prefix}`
+(`{prefix}PORT`). Tables have none: `upstreams`, `build_limits` and `key_limits` are set in the file. An upstream's
+key is read from `{prefix}UPSTREAM_NAME_API_KEY`. [The service](../server.md#settings) has examples.
 """
 
 TOP_LEVEL_INTRO = """\

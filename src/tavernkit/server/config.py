@@ -278,7 +278,16 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> ServerConfig:
-    """Read the settings; errors name their source."""
+    """Read the settings from a file, the environment and ``overrides``; the last one that has a setting wins.
+
+    Args:
+        path: A TOML file; by default the one that ``TAVERNKIT_SERVER_CONFIG`` names, or none.
+        environment: The variables to read instead of those of the process.
+        overrides: Settings by name, as options of the command line give them.
+
+    Raises:
+        ConfigError: The file cannot be read, or a setting is unknown or wrong.
+    """
     environment = os.environ if environment is None else environment
     path = path or environment.get(f"{ENV_PREFIX}CONFIG")
     values: Mapping[str, object] = _from_file(Path(path)) if path else {}

@@ -29,9 +29,15 @@ from tavernkit.server.upstreams.upstreams import Upstreams
 
 
 class Service:
-    """The parts of a server, wired together. ``models`` replace upstreams by name, for tests."""
+    """The parts of a server, wired together."""
 
     def __init__(self, config: ServerConfig, *, models: Mapping[str, Model] | None = None) -> None:
+        """Make the parts; ``start`` starts them.
+
+        Args:
+            config: The settings.
+            models: Models that replace upstreams by name, for tests.
+        """
         self.config = config
         self.database = Database(config.database_url)
         self.metrics = Metrics()

@@ -25,7 +25,11 @@ DAY = 86_400.0
 def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
     """Remove turns and jobs that are older than the settings allow; return how many of each.
 
-    With ``dry_run`` nothing is removed. Kinds that are kept forever are not in the result.
+    Kinds that are kept forever are not in the result.
+
+    Args:
+        config: The settings: which database, and how long what is kept.
+        dry_run: Count, and remove nothing.
     """
     return asyncio.run(_prune_once(config, dry_run=dry_run))
 
