@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tavernkit.conversation import Conversation
 from tavernkit.silly_tavern import DataFolder, TextPlan
 from tavernkit.testing import ScriptedModel
+from tests.budget.tokenizer_files import write_tokenizer
 from tests.server.conftest import Client, StartApp
 from tests.server.test_imports import finished
 from tests.silly_tavern import generated_folder as made
@@ -329,3 +331,24 @@ async def test_a_session_is_a_chat_that_stays_open(start: StartApp, session_fold
         payload = str((await built(client, branch))["payload"])
         assert "Boats are rare" not in payload
         assert "[Summary: They parted.]" in payload
+
+
+async def test_tokenizer_files_of_the_served_installation_count(start: StartApp, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "data" / "default-user"
+    shutil.copytree(folder, copy)
+    settings = made.settings()
+    settings["oai_settings"] |= {
+        "chat_completion_source": "cohere",
+        "cohere_model": "command-r",
+        "openai_max_context": 900,
+    }
+    (copy / "settings.json").write_text(json.dumps(settings))
+    cache = tmp_path / "data" / "_cache"
+    cache.mkdir()
+    (cache / "command-r.json.gz").write_bytes(gzip.compress(write_tokenizer(tmp_path / "t.json").read_bytes()))
+    plan = DataFolder(copy).builder(made.name_of(0), made.chat_name(0)).build(message="Go on.", warn=None)
+    assert plan.counting_note == ""
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=copy) as client:
+        mine = await built(client, (await sessions(client))[made.chat_name(0)]["id"])
+    assert mine["plan"]["counting_note"] == ""
+    assert mine["payload"] == plan.to_messages("openai")

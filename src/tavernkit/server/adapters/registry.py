@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tavernkit._values import JsonObject, is_object
@@ -16,6 +17,7 @@ from tavernkit.server.adapters.vectors import Vectors
 from tavernkit.server.library.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.server.turns.request import NewMessage
+from tavernkit.silly_tavern import DataFolder
 
 if TYPE_CHECKING:
     from tavernkit.server.adapters.risu_ai import RisuAdapter
@@ -24,8 +26,19 @@ if TYPE_CHECKING:
 class Adapters:
     """One adapter per platform."""
 
-    def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
-        self._silly_tavern = SillyTavernAdapter(build_executor, vectors, clean_up=clean_up)
+    def __init__(
+        self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True, served: Path | None = None
+    ) -> None:
+        """Make the adapters.
+
+        Args:
+            build_executor: Runs builds.
+            vectors: The index of Vector Storage.
+            clean_up: Clean replies up before they are stored, as SillyTavern does.
+            served: The data folder that is served: tokenizer files of its installation count tokens.
+        """
+        tokenizers = DataFolder(served).tokenizers if served is not None else None
+        self._silly_tavern = SillyTavernAdapter(build_executor, vectors, clean_up=clean_up, tokenizers=tokenizers)
         self._build_executor = build_executor
 
     @cached_property

@@ -58,11 +58,18 @@ class SillyTavernAdapter:
 
     user_line = staticmethod(lines_of_chats.user_line)
 
-    def __init__(self, build_executor: BuildExecutor, vectors: Vectors, *, clean_up: bool = True) -> None:
+    def __init__(
+        self,
+        build_executor: BuildExecutor,
+        vectors: Vectors,
+        *,
+        clean_up: bool = True,
+        tokenizers: st.TokenizerFiles | None = None,
+    ) -> None:
         self._build_executor = build_executor
         self._vectors = vectors
         self._clean_up = clean_up
-        self._builds = Builds()
+        self._builds = Builds(tokenizers)
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
         """Return who may begin a chat, and how many greetings each has."""

@@ -23,7 +23,8 @@ API = "openai"
 class Builds:
     """Caches builders by cast, and uses them for plans and speakers."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizers: st.TokenizerFiles | None = None) -> None:
+        self._tokenizers = tokenizers
         self._services = st.Builder().services
         self._builders: LRUCache[tuple[object, ...], st.Builder] = LRUCache(CACHED_BUILDERS)
         self._scripts: LRUCache[tuple[object, ...], st.RegexScripts] = LRUCache(CACHED_BUILDERS)
@@ -101,6 +102,7 @@ class Builds:
             "character_books": cast.character_books,
             "persona_books": cast.persona_books,
             "use_embedded_book": not cast.character_books,
+            "tokenizers": self._tokenizers,
             "warn": None,
         }
         folder, character_id = cast.folder, cast.selection.character

@@ -74,7 +74,9 @@ class Turns:
         self._build_executor = BuildExecutor()
         self._accounts = accounts
         self.vectors = Vectors(config.data / "vectors")
-        self._adapters = Adapters(self._build_executor, self.vectors, clean_up=config.clean_up)
+        self._adapters = Adapters(
+            self._build_executor, self.vectors, clean_up=config.clean_up, served=config.from_sillytavern
+        )
         self.log = TurnLog(config, database, library, self._adapters, accounts)
         self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
         self._caches = PromptCaches()
