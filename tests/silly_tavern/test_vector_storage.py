@@ -120,6 +120,19 @@ def test_chunks_are_no_larger_than_asked_and_lose_nothing_but_blanks(text: str, 
     assert "".join(chunks).replace(" ", "").replace("\n", "") == text.replace(" ", "").replace("\n", "")
 
 
+def test_sizes_are_those_of_javascript_where_an_emoji_has_two_characters():
+    assert Cutting(5).chunks("\U0001f300 ab \U0001f300 c") == ["\U0001f300 ab", "\U0001f300 c"]
+    assert Cutting(4).chunks("\U0001f300 ab \U0001f300 c") == ["\U0001f300", "ab", "\U0001f300 c"]
+    assert Cutting(4).chunks("\U0001f300" * 3) == ["\U0001f300" * 2, "\U0001f300"]
+    shared = Cutting(12, 50).chunks("\U0001f300\U0001f300 ab \U0001f300c def")
+    assert all("\U0001f300" in each for each in shared)
+    files = {FILE["url"]: "\U0001f300" * 600}
+    results = VectorResults({FILE["url"]: [VectorHit("chunk")]}, frozenset({FILE["url"]}))
+    inputs: dict[str, Any] = {"settings": settings(enabled_files=True, size_threshold=1), "vectors": results}
+    line = {"name": "Mira", "is_user": True, "mes": "Read.", "extra": {"files": [FILE]}}
+    assert contents(build(history=[line], **inputs, attachments=files))[-1] == "chunk\n\nRead."
+
+
 def test_chunks_share_whole_sentences_with_their_neighbours():
     text = "One is here. Two is here.\n\nThree is. Four is.\n\nFive. Six."
     assert Cutting(28, 0).chunks(text) == ["One is here. Two is here.", "Three is. Four is.", "Five. Six."]

@@ -1,11 +1,11 @@
-"""Splits texts into chunks for Vector Storage, as SillyTavern does."""
+"""Splits texts into chunks for Vector Storage, as SillyTavern does: sizes are those of JavaScript's strings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import js_round
+from tavernkit._text.js_values import js_round, python_index, utf16_length
 from tavernkit.silly_tavern._chat.output_cleanup import SENTENCE_ENDS, trim_to_sentence
 
 DELIMITERS = ("\n\n", "\n", " ", "")
@@ -39,26 +39,32 @@ def _cut(text: str, size: float, delimiters: Sequence[str]) -> list[str]:
     delimiter = delimiters[0]
     parts: list[str] = []
     for part in text.split(delimiter) if delimiter else text:
-        parts += [part] if len(part) < size else _cut(part, size, delimiters[1:])
+        parts += [part] if utf16_length(part) < size else _cut(part, size, delimiters[1:])
     chunks: list[str] = []
     current: list[str] = []
     length = 0
     for part in parts:
-        longer = length + len(delimiter) + len(part)
+        own = utf16_length(part)
+        longer = length + utf16_length(delimiter) + own
         if current and longer <= size:
             current.append(part)
             length = longer
             continue
         if current:
             chunks.append(delimiter.join(current))
-        current, length = [part], len(part)
+        current, length = [part], own
     return [*chunks, delimiter.join(current)] if current else chunks
 
 
 def _shared(chunks: Sequence[str], index: int, size: int) -> str:
     """Return a chunk with whole sentences of its neighbours around it."""
-    before = _from_sentence(chunks[index - 1][-size:]) if index > 0 else ""
-    after = trim_to_sentence(chunks[index + 1][:size]) if index + 1 < len(chunks) else ""
+    before = after = ""
+    if index > 0:
+        text = chunks[index - 1]
+        before = _from_sentence(text[python_index(text, utf16_length(text) - size) :])
+    if index + 1 < len(chunks):
+        text = chunks[index + 1]
+        after = trim_to_sentence(text[: python_index(text, size)])
     return " ".join(part for part in (before, chunks[index], after) if part)
 
 

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import to_number, trim, truthy
+from tavernkit._text.js_values import to_number, trim, truthy, utf16_length
 from tavernkit._text.traced import join, substitute
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
 from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, names_of, objects
@@ -207,7 +207,7 @@ class VectorStorage:
         """Replace large files of lines with the found chunks."""
         for message in core:
             files = attached_files(message.line.extra) if message.line.extra else ()
-            size = len(trim(message.text[: message.file_length]))
+            size = utf16_length(trim(message.text[: message.file_length]))
             if not files or size < self.number("size_threshold", 10) * KILOBYTE:
                 continue
             rest = trim(message.text[message.file_length :])
