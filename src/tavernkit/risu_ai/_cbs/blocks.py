@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from tavernkit._text.js_values import join_surrogates, trim, trim_start
 from tavernkit._text.traced import join
 from tavernkit.risu_ai._cbs.conditions import Variables, evaluate_when, is_true
-from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS
+from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS, MAX_CHARACTERS, SHORT_TAG
 from tavernkit.risu_ai._cbs.lists import parse_array, replace_all, stringify
 from tavernkit.risu_ai.errors import CBSLimitError
 
@@ -67,9 +68,16 @@ def _second_word(tag: str) -> str:
 
 
 def _open_if(tag: str) -> Block:
+    return _open_short_if(tag) if len(tag) <= SHORT_TAG and type(tag) is str else _open_any_if(tag)
+
+
+def _open_any_if(tag: str) -> Block:
     if not is_true(_second_word(tag)):
         return Block("ignore", tag)
     return Block("if_pure" if tag.startswith("#if_pure") else "parse", tag)
+
+
+_open_short_if = lru_cache(maxsize=CACHED_RESULTS)(_open_any_if)
 
 
 def _open_when(tag: str, variables: Variables) -> Block:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._cbs.run import Run
 
 
+_NOT_PURE = "a function registered as pure used its context"
 _WALKED = 64
 """How many visited items count as one step."""
 
@@ -45,13 +46,14 @@ class CBSCall:
     @property
     def run(self) -> Run:
         """The expansion of this call; pure functions have none."""
-        assert self._run is not None, "a function registered as pure used its context"
+        assert self._run is not None, _NOT_PURE
         return self._run
 
     @property
     def context(self) -> CBSContext:
         """The context of the text."""
-        return self.run.context
+        assert self._run is not None, _NOT_PURE
+        return self._run.context
 
     def get(self, index: int) -> str | None:
         """Return an argument, or None."""

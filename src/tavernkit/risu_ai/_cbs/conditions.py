@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from tavernkit._text.js_values import parse_float
 from tavernkit.risu_ai._cbs.context import TOGGLE_PREFIX
@@ -25,20 +25,13 @@ class Variables(Protocol):
         ...
 
 
-class WhenResult(NamedTuple):
-    """True if a condition holds, and how the body is to be treated."""
-
-    holds: bool
-    mode: WhenMode
-
-
 def is_true(word: str | None) -> bool:
     """Return True if a word counts as true in a block."""
     return word in ("1", "true")
 
 
-def evaluate_when(condition: str, variables: Variables) -> WhenResult:
-    """Evaluate the condition after ``#when::``."""
+def evaluate_when(condition: str, variables: Variables) -> tuple[bool, WhenMode]:
+    """Return True if the condition after ``#when::`` holds, and how the body is to be treated."""
     words = condition.split("::")
     mode: WhenMode = "normal"
     while len(words) > 1:
@@ -54,7 +47,7 @@ def evaluate_when(condition: str, variables: Variables) -> WhenResult:
             words.append(_bit(_BINARY[name](left, right, variables)))
         else:
             words.append(_bit(is_true(right)))
-    return WhenResult(is_true(words[0]), mode)
+    return is_true(words[0]), mode
 
 
 def _bit(value: bool) -> str:

@@ -212,7 +212,8 @@ class CBSContext:
 
     def chat_variable(self, name: str) -> str:
         """Read a chat variable as texts see it: the stored value, else its default, else ``null``."""
-        return to_string(self.get_var(name))
+        value = self.get_var(name)
+        return value if isinstance(value, str) else to_string(value)
 
     def global_variable(self, name: str) -> str:
         """Read a global variable (or a toggle) as texts see it, ``null`` if it is not set."""

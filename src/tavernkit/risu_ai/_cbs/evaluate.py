@@ -6,7 +6,7 @@ from tavernkit._text.js_values import to_string
 from tavernkit._values import Json, is_object
 from tavernkit.risu_ai._cbs.calculator import calculate
 from tavernkit.risu_ai._cbs.call import CBSCall
-from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS
+from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, SHORT_TAG
 from tavernkit.risu_ai._cbs.registry import CBSFunction, normalize
 from tavernkit.risu_ai._cbs.run import Run
 from tavernkit.risu_ai._cbs.signals import FunctionFailure, ParseFailure
@@ -43,7 +43,8 @@ def evaluate(run: Run, tag: str, buffer: list[str], position: int) -> str:
 
 def evaluate_expression(run: Run, tag: str, position: int) -> str:
     """Return the result of a calculator tag."""
-    run.session.read(tag)
+    if len(tag) > SHORT_TAG:
+        run.session.read(tag)
     try:
         return calculate(tag[2:], run.context)
     except FunctionFailure as failure:
@@ -66,7 +67,8 @@ def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
 
 def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: list[str], position: int) -> str:
     """Call a function and return what it prints."""
-    run.session.read(tag)
+    if len(tag) > SHORT_TAG:
+        run.session.read(tag)
     try:
         result = function.handler(CBSCall(tag, args, run, buffer, position))
     except FunctionFailure as failure:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tavernkit.risu_ai._cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
 from tavernkit.risu_ai._cbs.evaluate import apply, evaluate, evaluate_expression, split_tag
-from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, INSERTED_STEPS
+from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, INSERTED_STEPS, SHORT_TAG
 from tavernkit.risu_ai._cbs.registry import CBSFunction
 from tavernkit.risu_ai._cbs.run import Run
 from tavernkit.risu_ai._cbs.scanner import Level, LevelKind
@@ -295,7 +295,8 @@ class BlockNode:
         block = self.block
         if block is None:
             tag = collect(self.opener, run, LevelKind.TAG, place.start)
-            run.session.read(tag)
+            if len(tag) > SHORT_TAG:
+                run.session.read(tag)
             block = open_block(tag, run.context)
             assert block is not None, "only tags that always open a block are compiled to one"
             if block.kind == "ignore":

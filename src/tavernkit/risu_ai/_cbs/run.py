@@ -9,7 +9,7 @@ from tavernkit._values import Json, is_list, is_object
 from tavernkit.risu_ai._cbs.blocks import Block
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, Report
-from tavernkit.risu_ai._cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
+from tavernkit.risu_ai._cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS
 from tavernkit.risu_ai._cbs.lists import replace_all
 from tavernkit.risu_ai._cbs.signals import FunctionFailure, Returned
 from tavernkit.risu_ai._cbs.source import Origins
@@ -98,9 +98,8 @@ class Session:
             raise CBSLimitError(f"the text needs more than {MAX_STEPS} steps", limit="MAX_STEPS")
 
     def read(self, tag: str) -> None:
-        """Count a long tag before it is evaluated."""
-        if len(tag) > SHORT_TAG:
-            self.step(len(tag) >> 3)
+        """Count a tag that is longer than ``SHORT_TAG`` before it is evaluated."""
+        self.step(len(tag) >> 3)
 
     def produce(self, count: int) -> None:
         """Count produced characters."""

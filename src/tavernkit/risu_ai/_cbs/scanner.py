@@ -7,7 +7,7 @@ from enum import Enum
 from tavernkit._text.traced import expanded, plain, substitute
 from tavernkit.risu_ai._cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
 from tavernkit.risu_ai._cbs.evaluate import evaluate, split_tag
-from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, LEVEL_SLOTS
+from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, LEVEL_SLOTS, SHORT_TAG
 from tavernkit.risu_ai._cbs.run import Run
 from tavernkit.risu_ai._cbs.source import CLOSE, OPENER, OPENERS, TOKEN, joined, needs_joining
 
@@ -129,7 +129,8 @@ class Scanner:
             self._append("{{" + tag + "}}")
             self._push(LevelKind.RAW, position)
             return
-        self._run.session.read(tag)
+        if len(tag) > SHORT_TAG:
+            self._run.session.read(tag)
         block = open_block(tag, self._run.context)
         if block is None:
             self._append(self._run.no_block(tag, position))
