@@ -652,7 +652,7 @@ def test_another_page_in_the_browser_gets_nothing(browser: Browser, tmp_path: Pa
         # Nor is it shown in a frame of another page, where clicks could be stolen.
         browser.run("document.querySelector('iframe').src = arguments[0]", address)
         browser.wait(lambda: any("frame-ancestors" in error for error in browser.errors()))
-        assert studio.last is None
+        assert studio.prompts.last is None
         browser.open(base)
         assert browser.run_async(ASKED_BY_ANOTHER, base) == ["200 true", "401 true"]
         browser.open("about:blank")

@@ -11,7 +11,7 @@ from tavernkit.models import ScriptedModel
 from tavernkit.models._script import Hang
 from tavernkit.studio import Studio
 from tavernkit.studio._opening import open_studio, open_workspace
-from tavernkit.studio._talk import ModelChoice
+from tavernkit.studio._talk_models import ModelChoice
 from tests.browser.studio_page import StudioPage, both, files_of
 
 pytestmark = pytest.mark.browser

@@ -12,9 +12,8 @@ from tavernkit.cards import CharacterBook, Limits, lorebook_from_book
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.lorebook import book_from_lorebook
-from tavernkit.cards._silly_tavern.errors import ImportFailedError
 from tavernkit.cards._silly_tavern.importing import export_card
-from tavernkit.cards._silly_tavern.names import free_name
+from tavernkit.cards._silly_tavern.names import ImportFailedError, free_name
 from tavernkit.cards._silly_tavern.png_file import (
     PngChunk,
     read_card_text,

@@ -61,23 +61,24 @@ def test_a_large_book_is_not_copied_by_an_edit() -> None:
 async def test_the_newest_build_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     studio = open_studio(Opened())
     built: list[int] = []
-    real = studio.look
+    real = studio.prompts.look
 
     def look(*arguments: Any, **keywords: Any) -> Any:
         built.append(1)
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(studio, "look", look)
-    told = await asyncio.gather(*(studio.build() for _ in range(5)))
+    monkeypatch.setattr(studio.prompts, "look", look)
+    answers = await asyncio.gather(*(studio.prompts.build() for _ in range(5)))
     # The first is under way when the others come; of these only the last is made.
-    assert [each["superseded"] for each in told] == [False, True, True, True, False]
+    assert [each["superseded"] for each in answers] == [False, True, True, True, False]
     assert len(built) == 2
 
 
 def test_what_is_remembered_has_a_limit(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     first = page.post("/build")["plan"]
     for number in range(70):
-        page.studio.look(page.studio.workspace.state, number, page.studio.find(page.post("/build")["plan"]).plan)
+        prompts = page.studio.prompts
+        prompts.look(page.studio.workspace.state, number, prompts.find(page.post("/build")["plan"]).plan)
     assert page.get(f"/plans/{first}", 404)["error"]["code"] == "plan_gone"
     monkeypatch.setattr("tavernkit.studio._workspace.MAX_STEPS", 3)
     for number in range(6):

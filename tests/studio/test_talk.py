@@ -17,7 +17,7 @@ from tavernkit.studio._api_types import EditIn
 from tavernkit.studio._document import new_document
 from tavernkit.studio._opening import Opened, open_workspace
 from tavernkit.studio._studio import Studio
-from tavernkit.studio._talk import ModelChoice
+from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio.errors import StudioError
 from tests.studio.conftest import Page
 

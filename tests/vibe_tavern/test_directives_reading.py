@@ -15,10 +15,9 @@ from tavernkit.vibe_tavern._directives.config import DirectivesConfig
 from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
 from tavernkit.vibe_tavern._directives.parser import parse_json
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
-from tavernkit.vibe_tavern._directives.payload_validators import pydantic_payload_validator
 from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern._directives.schema import response_format
-from tavernkit.vibe_tavern._directives.validator import token, validate
+from tavernkit.vibe_tavern._directives.validator import pydantic_payload_validator, token, validate
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
 from tavernkit.vibe_tavern._tool_calling import presets as tool_presets
 from tests.vibe_tavern.support import loose

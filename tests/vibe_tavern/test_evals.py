@@ -11,14 +11,21 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, RequestTimeoutError
 from tavernkit.testing import Answer, ScriptedModel, answer, calls, failure, serve, tool_call, usage
-from tavernkit.vibe_tavern._evals.calibration import calibrate
 from tavernkit.vibe_tavern._evals.catalogue import EvalModel, matches, profiles_for, shipped_models, shipped_profiles
-from tavernkit.vibe_tavern._evals.categories import error_category, http_category
 from tavernkit.vibe_tavern._evals.harness import EvalOptions, EvalProgress, matrix, run_evals
 from tavernkit.vibe_tavern._evals.language_scenarios import language_shape
-from tavernkit.vibe_tavern._evals.report import EvalReport, RunRecord, aggregate, percentile, wilson_interval
+from tavernkit.vibe_tavern._evals.report import (
+    EvalReport,
+    RunRecord,
+    aggregate,
+    error_category,
+    http_category,
+    percentile,
+    wilson_interval,
+)
 from tavernkit.vibe_tavern._evals.tool_scenarios import CLOSING
 from tavernkit.vibe_tavern._evals.workspace import Workspace
+from tavernkit.vibe_tavern._token_estimation import calibrate
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tests.vibe_tavern.support import loose
 

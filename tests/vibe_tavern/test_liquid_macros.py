@@ -10,8 +10,7 @@ from tavernkit.cards._character import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern._liquid_macros import render as render_module
-from tavernkit.vibe_tavern._liquid_macros.build import build_assigns
-from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
+from tavernkit.vibe_tavern._liquid_macros.render import build_assigns, render_liquid
 from tavernkit.vibe_tavern.errors import LiquidError
 
 

@@ -13,8 +13,12 @@ from tavernkit.prompt._trace import TraceCollector
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern import PIPELINE, Builder, build, to_messages
 from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernState
-from tavernkit.vibe_tavern._language_policy import LanguagePolicyConfig, canonical_language, policy_text
-from tavernkit.vibe_tavern._steps.language_policy import insertion_index
+from tavernkit.vibe_tavern._steps.language_policy import (
+    LanguagePolicyConfig,
+    canonical_language,
+    insertion_index,
+    policy_text,
+)
 
 CARD = Character(
     name="Sera",

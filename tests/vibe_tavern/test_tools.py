@@ -17,9 +17,13 @@ from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
 from tavernkit.vibe_tavern._tool_calling.docstrings import read_docstring
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
-from tavernkit.vibe_tavern._tool_calling.registry import FilteredToolRegistry, ToolDefinition, ToolRegistry
+from tavernkit.vibe_tavern._tool_calling.registry import (
+    CombinedToolset,
+    FilteredToolRegistry,
+    ToolDefinition,
+    ToolRegistry,
+)
 from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
-from tavernkit.vibe_tavern._tool_calling.toolset import CombinedToolset
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tests.vibe_tavern.support import loose
 

@@ -15,8 +15,7 @@ from tavernkit.vibe_tavern._tool_calling import envelope
 from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
 from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
-from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition
-from tavernkit.vibe_tavern._tool_calling.toolset import CombinedToolset, Toolset
+from tavernkit.vibe_tavern._tool_calling.registry import CombinedToolset, ToolDefinition, Toolset
 
 ToolInput: TypeAlias = Callable[..., object] | FunctionTool | Toolset
 """A typed Python function, a ``FunctionToolset``, a connected ``McpToolset``, or any object like these."""

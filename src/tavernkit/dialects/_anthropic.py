@@ -11,8 +11,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, 
 from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import metadata_value, warn_about_loss
 from tavernkit.dialects._shapes import DEFAULT_PLACEHOLDER, anthropic_base64, anthropic_block, merge_neighbours
-from tavernkit.dialects._tool_calls import failed, tool_call_id, tool_calls
-from tavernkit.dialects._tool_results import settle_tool_results
+from tavernkit.dialects._tool_calls import failed, settle_tool_results, tool_call_id, tool_calls
 from tavernkit.dialects._tools import anthropic_tool_choice, anthropic_tools
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.dialects._messages import warn_about_loss
-from tavernkit.dialects._tool_calls import ToolCall, result_object, tool_calls
-from tavernkit.dialects._tool_results import settle_tool_results
+from tavernkit.dialects._tool_calls import ToolCall, result_object, settle_tool_results, tool_calls
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
 

@@ -9,8 +9,7 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import warn_about_loss
 from tavernkit.dialects._shapes import DEFAULT_PLACEHOLDER, camel_case, google_part, merge_neighbours, snake_case
-from tavernkit.dialects._tool_calls import ToolCall, result_object, tool_calls
-from tavernkit.dialects._tool_results import settle_tool_results
+from tavernkit.dialects._tool_calls import ToolCall, result_object, settle_tool_results, tool_calls
 from tavernkit.dialects._tools import google_tool_config, google_tools
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message

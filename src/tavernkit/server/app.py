@@ -46,8 +46,6 @@ from tavernkit.server.monitoring.logs import set_up_logs
 from tavernkit.server.monitoring.telemetry import flush_telemetry, set_up_telemetry
 from tavernkit.server.service import Service
 from tavernkit.studio import _api as studio_api
-from tavernkit.studio import _page_files as page_files
-from tavernkit.studio import _talk_api as talk_api
 
 if TYPE_CHECKING:
     from tavernkit.server.studio.forwarding import StudioKeeper
@@ -71,11 +69,14 @@ def create_app(
     upstream_models: Mapping[str, Model] | None = None,
     own_process: bool = False,
 ) -> FastAPI:
-    """Make the application. ``upstream_models`` replace upstreams by name, for tests.
-
-    With ``own_process`` the process serves nothing else, and garbage collection is tuned for that.
+    """Make the application, for a server such as uvicorn or for another application to mount.
 
     >>> app = create_app(ServerConfig(data=Path("data")))           # doctest: +SKIP
+
+    Args:
+        config: The settings; by default those of the environment.
+        upstream_models: Models that replace upstreams by name, for tests.
+        own_process: The process serves nothing else; garbage collection is tuned for that.
     """
     settings = config or load_config()
     service = Service(settings, models=upstream_models)
@@ -105,11 +106,10 @@ def create_app(
     app.state.studios, app.state.find_studio = None, _find_studio
     _add_health(app, service)
     _add_routes(app, openai, completions, anthropic, responses, models, sessions)  # they are tried in order
-    for module in (studio_api, talk_api):  # before the library, whose paths would match theirs
-        app.include_router(module.router, dependencies=[Security(bearer)])
-    _add_routes(app, page_files)
+    for router in (studio_api.router, studio_api.talk_router):  # before the library, whose paths would match theirs
+        app.include_router(router, dependencies=[Security(bearer)])
     _add_routes(app, builds, admin, chat_settings)
-    for router in (chat_settings.variables, chat_settings.scripts, library.imports):
+    for router in (studio_api.page_router, chat_settings.variables, chat_settings.scripts, library.imports):
         app.router.routes += router.routes
     _add_routes(app, library, docs)
     app.add_exception_handler(ServiceError, _service_error)

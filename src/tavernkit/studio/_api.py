@@ -1,16 +1,19 @@
-"""The page's API."""
+"""The page's API, and its files."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, cast
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
@@ -20,11 +23,13 @@ from tavernkit.studio._api_types import (
     BuildIn,
     CacheIn,
     CaseIn,
+    ChangeIn,
     CompareIn,
     DocumentIn,
     EditsIn,
     EmptyIn,
     MacrosIn,
+    ModelIn,
     OpenIn,
     PlanIn,
     RegexIn,
@@ -32,15 +37,28 @@ from tavernkit.studio._api_types import (
     SaveIn,
     ScanIn,
     StepIn,
+    TurnIn,
 )
-from tavernkit.studio._security import error_body
+from tavernkit.studio._security import PAGE_POLICY, error_body
 from tavernkit.studio.errors import StudioError
 
 if TYPE_CHECKING:
     from tavernkit.studio._studio import Studio
+    from tavernkit.studio._talk import Event
     from tavernkit.studio._workspace import Changed
 
 PREFIX = "/api/studio"
+TYPES: Final = {
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "json": "application/json",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
+    "md": "text/plain; charset=utf-8",
+}
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.([a-z0-9]+)")
 
 
 class StudioResponse(JSONResponse):
@@ -96,10 +114,14 @@ else:
     TheStudio = Annotated[object, Depends(studio_of)]
 
 router = APIRouter(prefix=PREFIX, tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute)
+talk_router = APIRouter(
+    prefix=f"{PREFIX}/talk", tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute
+)
+page_router = APIRouter(include_in_schema=False, route_class=StudioRoute)
 
 
 async def _answer(studio: Studio, changed: Changed, *, build: bool, since: str | None = None) -> StudioResponse:
-    built = await studio.build(since) if build else None
+    built = await studio.prompts.build(since) if build else None
     return StudioResponse(studio.changed(changed, built))
 
 
@@ -190,31 +212,31 @@ async def download(studio: TheStudio, document_id: str) -> Response:
 @router.post("/build")
 async def build(studio: TheStudio, body: BuildIn) -> Response:
     """Build the prompt of the current documents."""
-    return StudioResponse(await studio.build(body.since))
+    return StudioResponse(await studio.prompts.build(body.since))
 
 
 @router.get("/plans/{plan}")
 async def plan(studio: TheStudio, plan: str) -> Response:
     """A prompt that was built before: what the model saw."""
-    return StudioResponse(studio.seen(plan))
+    return StudioResponse(studio.prompts.seen(plan))
 
 
 @router.post("/sources")
 async def sources(studio: TheStudio, body: PlanIn) -> Response:
     """Where every character of a prompt comes from."""
-    return StudioResponse(await studio.sources(body.plan))
+    return StudioResponse(await studio.prompts.sources(body.plan))
 
 
 @router.post("/request")
 async def request(studio: TheStudio, body: RequestIn) -> Response:
     """What would be sent to a provider, without keys."""
-    return StudioResponse(await studio.request(body.plan, body.dialect, reference=body.reference))
+    return StudioResponse(await studio.prompts.request(body.plan, body.dialect, reference=body.reference))
 
 
 @router.post("/cache")
 async def cache(studio: TheStudio, body: CacheIn) -> Response:
     """What a provider's cache has of a prompt after the previous turns."""
-    return StudioResponse(await studio.cache(body.plan, body.profile))
+    return StudioResponse(await studio.prompts.cache(body.plan, body.profile))
 
 
 @router.post("/lore/scan")
@@ -271,3 +293,74 @@ async def open_character(studio: TheStudio, body: OpenIn) -> Response:
     """Open another character instead of all documents."""
     await studio.open(body, discard=body.discard)
     return StudioResponse(studio.describe())
+
+
+@talk_router.get("")
+async def talk(studio: TheStudio) -> Response:
+    """The lines of the chat, and which model answers."""
+    return StudioResponse(studio.talk.describe())
+
+
+@talk_router.post("/turn")
+async def turn(studio: TheStudio, body: TurnIn) -> Response:
+    """Run a turn; the reply is streamed as server-sent events."""
+    studio.talk.check_free()
+    events = _encoded(studio.talk.turn(body.kind, body.text))
+    return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+@talk_router.post("/change")
+async def change(studio: TheStudio, body: ChangeIn) -> Response:
+    """Change the chat without a model."""
+    view, changed = await studio.talk.change(body.op, body.index, body.text)
+    return StudioResponse({"talk": view, "edit": studio.changed(changed)})
+
+
+@talk_router.post("/stop")
+async def stop(studio: TheStudio, body: EmptyIn) -> Response:
+    """Stop the current reply; the text so far is kept."""
+    del body
+    return StudioResponse({"stopped": await studio.talk.stop()})
+
+
+@talk_router.post("/model")
+async def choose_model(studio: TheStudio, body: ModelIn) -> Response:
+    """Choose the model that answers."""
+    studio.talk.choose(body.model, body.script)
+    return StudioResponse(studio.talk.describe())
+
+
+async def _encoded(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
+    async with aclosing(events) as open_events:
+        async for name, data in open_events:
+            # ASCII, so that lone surrogates cannot break the stream.
+            yield f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+@page_router.get("/")
+async def page() -> Response:
+    """The page. It contains nothing secret."""
+    text = files("tavernkit.studio").joinpath("page", "index.html").read_bytes()
+    return Response(text, media_type="text/html; charset=utf-8", headers=_headers("no-store"))
+
+
+@page_router.get("/favicon.ico")
+async def icon() -> Response:
+    """The icon of the page."""
+    return Response(status_code=204)
+
+
+@page_router.get("/studio/{path:path}")
+async def page_file(path: str) -> Response:
+    """A file of the page."""
+    named = _NAME.fullmatch(path)
+    if named is None or named[1] not in TYPES or ".." in path:
+        raise StudioError(404, "there is no such file", code="not_found")
+    found = files("tavernkit.studio").joinpath("page", *path.split("/"))
+    if not found.is_file():
+        raise StudioError(404, "there is no such file", code="not_found")
+    return Response(found.read_bytes(), media_type=TYPES[named[1]], headers=_headers("no-cache"))
+
+
+def _headers(cache: str) -> dict[str, str]:
+    return {"cache-control": cache, "content-security-policy": PAGE_POLICY}

@@ -14,9 +14,7 @@ from starlette.exceptions import HTTPException
 
 from tavernkit import __version__
 from tavernkit.errors import ConfigError
-from tavernkit.studio import _page_files as page_files
-from tavernkit.studio import _talk_api as talk_api
-from tavernkit.studio._api import PREFIX, StudioResponse, router
+from tavernkit.studio._api import PREFIX, StudioResponse, page_router, router, talk_router
 from tavernkit.studio._security import Guard, error_body, new_token
 from tavernkit.studio._studio import Studio
 
@@ -37,9 +35,8 @@ def create_app(studio: Studio, *, token: str) -> FastAPI:
         return studio
 
     app.state.find_studio = find_studio
-    app.include_router(router)
-    app.include_router(talk_api.router)
-    app.include_router(page_files.router)
+    for each in (router, talk_router, page_router):
+        app.include_router(each)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RecursionError, _too_deep)

@@ -78,7 +78,7 @@ def _state(state: State, side: Side) -> State:
 
 def _look(studio: Studio, state: State) -> Look | TavernKitError:
     try:
-        return studio.look(state)
+        return studio.prompts.look(state)
     except TavernKitError as error:
         return error
 

@@ -15,7 +15,7 @@ from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio._document import JSONL, Document, Kind, new_document, read_document
 from tavernkit.studio._shelf import FolderShelf, Wanted
 from tavernkit.studio._studio import Studio
-from tavernkit.studio._talk import ModelChoice
+from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import DEFAULT_TURN, SILLY_TAVERN
 from tavernkit.studio._workspace import Workspace
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import threading
-import time
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
-from tavernkit import __version__, risu_ai, silly_tavern
-from tavernkit._values import Json, JsonObject, LRUCache, thaw, thaw_object
+from tavernkit import __version__
+from tavernkit._values import Json, JsonObject
 from tavernkit.cache import PROFILES
 from tavernkit.conversation import ToolInput
-from tavernkit.errors import TavernKitError, WarningLog
-from tavernkit.models._bodies import request_body
-from tavernkit.prompt._plan import Plan
+from tavernkit.errors import TavernKitError
+from tavernkit.lint import lint_file
 from tavernkit.report._source_families import FAMILIES
 from tavernkit.studio import _lore_lab as lore_lab
 from tavernkit.studio import _playground as playground
 from tavernkit.studio._api_types import CaseIn, EditIn, OpenIn, SideIn
 from tavernkit.studio._build_inputs import Inputs
-from tavernkit.studio._checks import check
 from tavernkit.studio._compare import Side, compare
 from tavernkit.studio._document import (
+    JSONL,
     KINDS,
+    RISU_CHAT,
     Document,
     as_kind,
     empty_data,
@@ -35,22 +35,21 @@ from tavernkit.studio._document import (
     read_document,
 )
 from tavernkit.studio._patches import Edit
-from tavernkit.studio._prompt_view import Look, build_view, cache_view, failed_view, sources_view
+from tavernkit.studio._prompts import DIALECTS, Prompts
 from tavernkit.studio._shelf import Shelf, Wanted
-from tavernkit.studio._talk import ModelChoice, Talk
+from tavernkit.studio._talk import Talk
+from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import GENERATION_TYPES, RISU_AI, Turn
 from tavernkit.studio._workspace import Changed, State, Workspace
 from tavernkit.studio.errors import StudioError
 
-MAX_LOOKS: Final = 60
-"""How many prompts are kept, for later requests and for "what the model saw"."""
-MAX_REPLAYED: Final = 3
-"""How many previous turns fill a provider's cache."""
-DIALECTS: Final = ("openai", "anthropic", "google", "cohere", "mistral", "ai21", "xai", "text")
+MAX_FINDINGS: Final = 500
+_CHECKED: Final = frozenset({"card", "book", "preset", "context_template", "instruct", "regex"})
+_SEVERITIES: Final = {"info": "note"}
 
 
 class Studio:
-    """One workspace and the prompts built from it. The newest build wins: older waiting ones are skipped."""
+    """One workspace, the prompts built from it, and the conversation over it."""
 
     def __init__(
         self,
@@ -72,15 +71,9 @@ class Studio:
         """
         self.workspace = workspace
         self.inputs = inputs or Inputs()
-        self.looks: LRUCache[str, Look] = LRUCache(MAX_LOOKS)
-        self.last: Look | None = None
-        """The last prompt."""
         self.shelf = shelf
+        self.prompts = Prompts(self)
         self.talk = Talk(self, models=models, tools=tools)
-        self._numbers = 0
-        self._asked = 0
-        self._building = asyncio.Lock()
-        self._threads = threading.Lock()
 
     # What the page shows.
 
@@ -95,8 +88,8 @@ class Studio:
             "active": workspace.state.roles(),
             "families": [{"name": each.name, "label": each.label, "colour": each.colour} for each in FAMILIES],
             "dialects": list(DIALECTS),
-            "models": self.talk.models(),
-            "model": self.talk.model_id,
+            "models": self.talk.models.listed(),
+            "model": self.talk.models.chosen,
             "cache_profiles": list(PROFILES),
             "generation_types": list(GENERATION_TYPES),
             "folder": self.shelf is not None,
@@ -250,8 +243,7 @@ class Studio:
         )
         found = await shelf.open(wanted)
         self.workspace, self.inputs = found.workspace, found.inputs
-        self.looks.clear()
-        self.last = None
+        self.prompts.forget()
         self.talk.forget()
 
     async def save(self, document_id: str, *, overwrite: bool = False) -> tuple[Document, str | None]:
@@ -290,125 +282,6 @@ class Studio:
                 404, "there is no folder to open from: files are named on the command line", code="no_folder"
             )
         return self.shelf
-
-    # Prompts.
-
-    async def build(self, since: str | None = None) -> JsonObject:
-        """Build the prompt of the current documents; a newer waiting call wins.
-
-        Args:
-            since: The id of the prompt to compare with; the last one by default.
-        """
-        self._asked += 1
-        mine = self._asked
-        async with self._building:
-            if mine != self._asked:
-                return {"superseded": True, "revision": self.workspace.revision}
-            return await asyncio.to_thread(self._build_now, since)
-
-    def _build_now(self, since: str | None) -> JsonObject:
-        state, revision = self.workspace.state, self.workspace.revision
-        before = self.looks.get(since) if since is not None else self.last
-        try:
-            look = self.look(state, revision)
-        except TavernKitError as error:
-            code = str(getattr(error, "code", None) or "build_failed").lower()
-            return failed_view(str(error), code, revision=revision, platform=Turn.of(state).platform)
-        self.last = look
-        return build_view(look, before)
-
-    def look(self, state: State, revision: int = 0, plan: Plan | None = None) -> Look:
-        """Build a prompt and keep it.
-
-        Args:
-            state: The documents.
-            revision: Their revision.
-            plan: The prompt, if it was built already.
-        """
-        started = time.perf_counter()
-        built = self.inputs.build(state) if plan is None else plan
-        spent = (time.perf_counter() - started) * 1000
-        with self._threads:
-            self._numbers += 1
-            name = f"p{self._numbers}"
-        turn = Turn.of(state)
-        card = state.one("card")
-        look = Look(name, state, built, turn.platform, revision, card.title if card is not None else "", spent)
-        self.looks.put(name, look)
-        return look
-
-    def find(self, plan: str) -> Look:
-        """Return a prompt that was built before.
-
-        Raises:
-            StudioError: It is no longer kept.
-        """
-        found = self.looks.get(plan)
-        if found is None:
-            raise StudioError(404, "this prompt is not remembered any more: build it again", code="plan_gone")
-        return found
-
-    def seen(self, plan: str) -> JsonObject:
-        """Return a prompt that was built before as JSON: what the model saw."""
-        return build_view(self.find(plan), None)
-
-    async def sources(self, plan: str) -> JsonObject:
-        """Return where every character of a prompt comes from."""
-        return await asyncio.to_thread(sources_view, self.find(plan))
-
-    async def request(self, plan: str, dialect: str, *, reference: bool = False) -> JsonObject:
-        """Return what would be sent to a provider. It has no keys.
-
-        Args:
-            plan: The id of the prompt.
-            dialect: The provider's protocol.
-            reference: Return exactly what the other program sends.
-
-        Raises:
-            StudioError: There is no such prompt or dialect, or the request cannot be made.
-        """
-        look = self.find(plan)
-        warnings = WarningLog()
-
-        def make() -> JsonObject:
-            if reference:
-                wire = look.plan.request(reference=True, warn=warnings).wire
-                assert wire is not None
-                return {"body": thaw(wire.body), "url": wire.url}
-            body = thaw_object(request_body(look.plan.request(dialect), warn=warnings))
-            if body.get("model") == "":
-                del body["model"]
-                warnings("no model is chosen, neither in the preset nor for the next turn")
-            return {"body": body}
-
-        if dialect not in DIALECTS:
-            raise StudioError(422, f"the dialect is one of {', '.join(DIALECTS)}", code="unknown_dialect")
-        try:
-            made = await asyncio.to_thread(make)
-        except TavernKitError as error:
-            raise StudioError(422, str(error), code="no_request") from error
-        return {"dialect": dialect, **made, "warnings": list(warnings.messages)}
-
-    async def cache(self, plan: str, profile: str) -> JsonObject:
-        """Return what a provider's cache has of a prompt after the previous turns.
-
-        Args:
-            plan: The id of the prompt.
-            profile: The provider.
-
-        Raises:
-            StudioError: There is no such prompt or profile.
-        """
-        if profile not in PROFILES:
-            raise StudioError(422, f"the profile is one of {', '.join(PROFILES)}", code="unknown_profile")
-        look = self.find(plan)
-        return await asyncio.to_thread(self._cache_now, look, profile)
-
-    def _cache_now(self, look: Look, profile: str) -> JsonObject:
-        builder = self.inputs.builder(look.state)
-        turns = [*(risu_ai.replay(builder) if isinstance(builder, risu_ai.Builder) else silly_tavern.replay(builder))]
-        earlier: Sequence[Plan] = [turn.plan for turn in turns[-MAX_REPLAYED:]]
-        return cache_view(look, earlier, _said_before(earlier), profile)
 
     # The lab, comparisons and playgrounds.
 
@@ -468,7 +341,7 @@ class Studio:
 
     async def lint(self) -> JsonObject:
         """Return what lint finds in the documents."""
-        return await asyncio.to_thread(check, self.workspace.state)
+        return await asyncio.to_thread(_check, self.workspace.state)
 
     def warm_up(self) -> None:
         """Load what the first build needs."""
@@ -476,8 +349,37 @@ class Studio:
             self.inputs.build(self.workspace.state)
 
 
-def _said_before(plans: Sequence[Plan]) -> str:
-    if not plans:
-        return ""
-    said = [message.content for message in plans[-1].messages if message.role == "user"]
-    return said[-1][:80] if said else ""
+def _check(state: State) -> JsonObject:
+    """Return the findings of all active documents."""
+    found: list[Json] = []
+    with tempfile.TemporaryDirectory(prefix="tavernkit-studio-") as folder:
+        for document in state.documents.values():
+            if document.id in state.active and document.kind in _CHECKED:
+                found += _findings(document, Path(folder))
+    return {"findings": found[:MAX_FINDINGS]}
+
+
+def _findings(document: Document, folder: Path) -> list[Json]:
+    if document.format in (JSONL, RISU_CHAT):
+        return []
+    path = folder / f"{document.id}{Path(document.file_name).suffix}"
+    try:
+        path.write_bytes(file_content(document))
+    except StudioError as error:
+        return [_row(document, "", "error", "CANNOT_WRITE", str(error), "")]
+    _, findings = lint_file(path)
+    return [
+        _row(document, each.where if each.where != "/" else "", str(each.severity), each.code, each.message, each.hint)
+        for each in findings
+    ]
+
+
+def _row(document: Document, pointer: str, severity: str, code: str, message: str, hint: str) -> JsonObject:
+    return {
+        "document": document.id,
+        "pointer": pointer,
+        "severity": _SEVERITIES.get(severity, severity),
+        "code": code,
+        "message": message,
+        "hint": hint,
+    }

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from tavernkit._turns import Chat, ToolOutcome, TurnKind
+from tavernkit._turns import Chat, TurnKind
 from tavernkit._turns import Turn as ChatTurn
 from tavernkit._values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object
 from tavernkit.conversation import Conversation, MemoryStore, ReplyStream, ToolInput
 from tavernkit.conversation._formats import chat_name, saved_chat
 from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat
 from tavernkit.conversation._stores import SavedChat
-from tavernkit.conversation._tools import ToolBox
 from tavernkit.errors import TavernKitError, WarningLog
-from tavernkit.models import Model, ScriptedModel
-from tavernkit.models._reply import ToolCall
-from tavernkit.models._script import Answer
 from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._inputs import RisuAIInputs
@@ -26,6 +21,7 @@ from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.studio._document import JSONL, RISU_CHAT, Document, file_content, new_document, read_document
 from tavernkit.studio._patches import Edit
+from tavernkit.studio._talk_models import Event, ModelChoice, ReportingTools, TalkModels
 from tavernkit.studio._turn import RISU_AI, Turn, group_members
 from tavernkit.studio._workspace import Changed, State
 from tavernkit.studio.errors import StudioError
@@ -33,34 +29,13 @@ from tavernkit.studio.errors import StudioError
 if TYPE_CHECKING:
     from tavernkit.studio._studio import Studio
 
-SCRIPTED: Final = "scripted"
-OWN_WORDS: Final = (
-    '*Nods slowly.* "Go on. I am listening."',
-    '*Looks out at the sea for a while.* "That is not how I remember it."',
-    '"And then?" *The kettle begins to sing.*',
-)
-"""The default reply of the scripted model."""
-
 Operation: TypeAlias = Literal[
     "edit", "delete", "delete_from", "hide", "unhide", "swipe_left", "greeting", "branch", "undo"
 ]
-MAX_SCRIPT: Final = 100
 MAX_SEEN: Final = 500
 """How many replies keep their prompts."""
 
-Event: TypeAlias = tuple[str, JsonObject]
-"""The name and data of an event of a stream."""
-
 _KEPT_BY_THE_CHAT: Final = ("history", "message", "generation_type")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoice:
-    """A model that the page may choose. Its key stays here."""
-
-    id: str
-    label: str
-    make: Callable[[], Model]
 
 
 class Talk:
@@ -75,10 +50,8 @@ class Talk:
             tools: Functions that models may call.
         """
         self._studio = studio
-        self._choices = {each.id: each for each in models}
-        self.model_id = models[0].id if models else SCRIPTED
-        self.script: tuple[str, ...] = ()
-        self._tools = _ReportingTools(tools)
+        self.models = TalkModels(models)
+        self._tools = ReportingTools(tools)
         self._conversation: Conversation | None = None
         self._built_from: State | None = None
         self._chat_id = ""
@@ -87,13 +60,7 @@ class Talk:
         self._busy = self._stopped = False
         self._seen: LRUCache[tuple[str, str], str] = LRUCache(MAX_SEEN)
         """Ids of prompts by speaker and text."""
-        self._said = 0
         self._last_look = ""
-
-    def models(self) -> list[Json]:
-        """The models that can be chosen, without their keys."""
-        scripted: JsonObject = {"id": SCRIPTED, "label": "Scripted model (no key needed)"}
-        return [scripted, *({"id": each.id, "label": each.label} for each in self._choices.values())]
 
     def describe(self) -> JsonObject:
         """Return the chat as JSON."""
@@ -104,7 +71,7 @@ class Talk:
         lines: list[Json] = [self._line(number, line) for number, line in enumerate(conversation.chat.lines)]
         return {
             "platform": Turn.of(state).platform,
-            "model": self.model_id,
+            "model": self.models.chosen,
             "busy": self._busy,
             # The page has one undo; Talk offers it if it would undo a change of the chat.
             "can_undo": (self._studio.workspace.undo_label or "").startswith(f"{document.title}: "),
@@ -122,12 +89,9 @@ class Talk:
             model: Its id.
             script: What the scripted model says, in order.
         """
-        if model != SCRIPTED and model not in self._choices:
-            raise StudioError(422, f"there is no model {model!r}", code="unknown_model")
+        self.models.require(model)
         self.check_free()
-        self.model_id = model
-        self.script = tuple(script or ())[:MAX_SCRIPT]
-        self._said = 0
+        self.models.choose(model, script)
         self._conversation = None
 
     async def turn(self, kind: TurnKind, text: str) -> AsyncGenerator[Event]:
@@ -268,7 +232,7 @@ class Talk:
             return self._conversation
         state = self._with_fitting_chat(state)
         document = self._chat_document(state)
-        model = self._make_model()
+        model = self.models.make()
         given = Materials(model=model, tools=self._tools, greeting=Turn.of(state).greeting, warn=WarningLog())
         chat: Chat
         if Turn.of(state).platform == RISU_AI:
@@ -300,19 +264,6 @@ class Talk:
         self._studio.workspace.add(copy)
         return self._studio.workspace.state
 
-    def _make_model(self) -> Model:
-        if self.model_id != SCRIPTED:
-            return self._choices[self.model_id].make()
-        return ScriptedModel(self._next_words, name="", repeat_last=True)
-
-    def _next_words(self, body: JsonObject) -> Answer:
-        """Return the next line of the scripted model; the last one repeats forever."""
-        del body
-        words = self.script or OWN_WORDS
-        at = min(self._said, len(words) - 1) if self.script else self._said % len(words)
-        self._said += 1
-        return scripted_answer(words[at])
-
     def _write_back(self, conversation: Conversation, label: str) -> Changed:
         """Copy the conversation's chat to the chat document, as one undo step."""
         workspace = self._studio.workspace
@@ -334,7 +285,7 @@ class Talk:
         """Record which prompt each reply of a turn saw."""
         state, revision = self._studio.workspace.state, self._studio.workspace.revision
         for exchange in turn.exchanges if turn is not None else ():
-            look = self._studio.look(state, revision, exchange.plan)
+            look = self._studio.prompts.look(state, revision, exchange.plan)
             self._seen.put(("", exchange.reply.text.strip()), look.id)
             self._last_look = look.id
         if turn is not None and turn.exchanges:
@@ -377,37 +328,6 @@ class Talk:
 
     def _after(self, before: State, changed: Changed) -> JsonObject:
         return {"talk": self.describe(), "edit": self._studio.changed(Changed(before, changed.after))}
-
-
-class _ReportingTools(ToolBox):
-    """Tools whose calls the page shows."""
-
-    def __init__(self, tools: Sequence[ToolInput]) -> None:
-        super().__init__(tools)
-        self.report: Callable[[Event], object] | None = None
-
-    async def call(self, call: ToolCall) -> ToolOutcome:
-        """Run a tool, and report it."""
-        outcome = await super().call(call)
-        if self.report is not None:
-            shown_call: JsonObject = {
-                "name": call.name,
-                "arguments": call.arguments,
-                "result": outcome.result,
-                "failed": outcome.failed,
-            }
-            self.report(("tool", shown_call))
-        return outcome
-
-
-def scripted_answer(text: str) -> Answer:
-    """Return a reply word by word; a line such as ``!roll {"sides": 6}`` calls a tool."""
-    if text.startswith("!"):
-        name, _, arguments = text[1:].partition(" ")
-        function: JsonObject = {"name": name, "arguments": arguments or "{}"}
-        return Answer(text="", tool_calls=[{"id": "call_1", "type": "function", "function": function}])
-    words = text.split(" ")
-    return Answer(text=text, deltas=[word if number == 0 else f" {word}" for number, word in enumerate(words)])
 
 
 def _greeting(chat: Chat) -> JsonObject | None:

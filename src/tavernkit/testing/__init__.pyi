@@ -15,9 +15,9 @@ from tavernkit.models._scripted import ScriptExhaustedError as ScriptExhaustedEr
 from tavernkit.testing._loopback import HttpReply as HttpReply
 from tavernkit.testing._loopback import HttpRequest as HttpRequest
 from tavernkit.testing._loopback import LoopbackServer as LoopbackServer
-from tavernkit.testing._scripted_memory import memory_models as memory_models
+from tavernkit.testing._risu_ai import ScriptedTriggerHost as ScriptedTriggerHost
+from tavernkit.testing._risu_ai import memory_models as memory_models
 from tavernkit.testing._scripted_server import serve as serve
 from tavernkit.testing._scripted_server import serve_in_thread as serve_in_thread
-from tavernkit.testing._trigger_host import ScriptedTriggerHost as ScriptedTriggerHost
 
 __all__: list[str]

@@ -8,15 +8,13 @@ from tavernkit.vibe_tavern._directives.model import DirectivesReply as Directive
 from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions as StructuredOutputOptions
 from tavernkit.vibe_tavern._directives.patch_ops import PatchOps as PatchOps
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops as normalize_patch_ops
-from tavernkit.vibe_tavern._directives.payload_validators import (
-    pydantic_payload_validator as pydantic_payload_validator,
-)
 from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition as DirectiveDefinition
 from tavernkit.vibe_tavern._directives.registry import DirectiveRegistry as DirectiveRegistry
 from tavernkit.vibe_tavern._directives.runner import DirectivesResult as DirectivesResult
 from tavernkit.vibe_tavern._directives.runner import DirectivesRunner as DirectivesRunner
-from tavernkit.vibe_tavern._evals.calibration import Calibration as Calibration
-from tavernkit.vibe_tavern._evals.calibration import calibrate as calibrate
+from tavernkit.vibe_tavern._directives.validator import (
+    pydantic_payload_validator as pydantic_payload_validator,
+)
 from tavernkit.vibe_tavern._evals.catalogue import EvalModel as EvalModel
 from tavernkit.vibe_tavern._evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern._evals.harness import EvalProgress as EvalProgress
@@ -43,15 +41,22 @@ from tavernkit.vibe_tavern._section_options import ToggleOptions as ToggleOption
 from tavernkit.vibe_tavern._section_options import TokenEstimationOptions as TokenEstimationOptions
 from tavernkit.vibe_tavern._section_options import ToolCallingOptions as ToolCallingOptions
 from tavernkit.vibe_tavern._telemetry import OpenTelemetryInstrumenter as OpenTelemetryInstrumenter
+from tavernkit.vibe_tavern._token_estimation import AuditedModel as AuditedModel
+from tavernkit.vibe_tavern._token_estimation import Calibration as Calibration
+from tavernkit.vibe_tavern._token_estimation import audit_models as audit_models
+from tavernkit.vibe_tavern._token_estimation import calibrate as calibrate
+from tavernkit.vibe_tavern._tokenizer_files import TokenizerFile as TokenizerFile
+from tavernkit.vibe_tavern._tokenizer_files import check_tokenizers as check_tokenizers
+from tavernkit.vibe_tavern._tokenizer_files import fetch_tokenizers as fetch_tokenizers
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionToolset as FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.loop import ToolLoopRunner as ToolLoopRunner
 from tavernkit.vibe_tavern._tool_calling.mcp import McpToolset as McpToolset
 from tavernkit.vibe_tavern._tool_calling.mcp import connect_mcp as connect_mcp
+from tavernkit.vibe_tavern._tool_calling.registry import CombinedToolset as CombinedToolset
 from tavernkit.vibe_tavern._tool_calling.registry import FilteredToolRegistry as FilteredToolRegistry
 from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition as ToolDefinition
 from tavernkit.vibe_tavern._tool_calling.registry import ToolRegistry as ToolRegistry
 from tavernkit.vibe_tavern._tool_calling.run import ToolLoopResult as ToolLoopResult
-from tavernkit.vibe_tavern._tool_calling.toolset import CombinedToolset as CombinedToolset
 from tavernkit.vibe_tavern.errors import LiquidError as LiquidError
 from tavernkit.vibe_tavern.errors import PreflightError as PreflightError
 from tavernkit.vibe_tavern.errors import ToolArgumentError as ToolArgumentError
@@ -59,8 +64,3 @@ from tavernkit.vibe_tavern.errors import ToolLoopLimitError as ToolLoopLimitErro
 from tavernkit.vibe_tavern.errors import ToolUseError as ToolUseError
 
 __all__: list[str]
-from tavernkit.vibe_tavern._token_estimation import AuditedModel as AuditedModel
-from tavernkit.vibe_tavern._token_estimation import audit_models as audit_models
-from tavernkit.vibe_tavern._tokenizer_files import TokenizerFile as TokenizerFile
-from tavernkit.vibe_tavern._tokenizer_files import check_tokenizers as check_tokenizers
-from tavernkit.vibe_tavern._tokenizer_files import fetch_tokenizers as fetch_tokenizers

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from tavernkit._dataclass import dataclass
+from tavernkit._values import is_mapping
 from tavernkit.cards._character import Participant
+from tavernkit.errors import ConfigError
 from tavernkit.prompt._context import BuildState, Context
 from tavernkit.prompt._inputs import CommonInputs, Estimator
-from tavernkit.stores._history import HistoryLike
+from tavernkit.prompt._message import Message
+from tavernkit.stores._history import HistoryLike, to_message
 
 
 class _Default(Enum):
@@ -69,3 +73,19 @@ class VibeTavernState(BuildState[VibeTavernContext]):
         self.model_hint_source: str | None = "context" if context.model_hint else None
         self.token_estimator: Estimator | None = context.token_estimator
         self.token_estimator_source: str | None = "context" if context.token_estimator else None
+
+
+def history_messages(history: HistoryLike) -> list[Message]:
+    """Read a history; a mapping without a role is the user's."""
+    if history is None:
+        return []
+    if isinstance(history, (str, bytes, Mapping)) or not hasattr(history, "__iter__"):
+        raise ConfigError("history must be a list of messages or a ChatHistory")
+    return [_message(each) for each in cast("Iterable[object]", history)]
+
+
+def _message(value: object) -> Message:
+    if is_mapping(value):
+        content = value.get("content")
+        value = {**value, "role": value.get("role") or "user", "content": "" if content is None else content}
+    return to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what it cannot read

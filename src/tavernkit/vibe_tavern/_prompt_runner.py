@@ -20,12 +20,11 @@ from tavernkit.stores._history import HistoryLike
 from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern import _preflight as preflight
 from tavernkit.vibe_tavern._capabilities import Capabilities
-from tavernkit.vibe_tavern._context import VibeTavernContext
+from tavernkit.vibe_tavern._context import VibeTavernContext, history_messages
 from tavernkit.vibe_tavern._options import is_blank, section
 from tavernkit.vibe_tavern._pipeline import Builder
 from tavernkit.vibe_tavern._preflight import response_format_kind
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
-from tavernkit.vibe_tavern._tool_calling.history import history_messages
 
 PARALLEL = "parallel_tool_calls"
 

@@ -16,7 +16,6 @@ from tavernkit.vibe_tavern._capabilities import Capabilities, CapabilitiesRegist
 from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernState
 from tavernkit.vibe_tavern._directives import presets as directives_presets
 from tavernkit.vibe_tavern._directives.config import DirectivesConfig
-from tavernkit.vibe_tavern._language_policy import LanguagePolicyConfig
 from tavernkit.vibe_tavern._options import OptionReader, section, suggestion
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry, default_sanitizers
@@ -29,6 +28,7 @@ from tavernkit.vibe_tavern._section_options import (
     TokenEstimationOptions,
     ToolCallingOptions,
 )
+from tavernkit.vibe_tavern._steps.language_policy import LanguagePolicyConfig
 from tavernkit.vibe_tavern._tool_calling import presets as tool_presets
 from tavernkit.vibe_tavern._tool_calling.config import ToolCallingConfig
 from tavernkit.vibe_tavern._tool_calling.transforms import (

@@ -12,7 +12,7 @@ from tavernkit._values import FrozenJson
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._memory import MemoryOutcome
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.testing._scripted_memory import letter_counts
+from tavernkit.testing._risu_ai import letter_counts
 from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start
 
 SUPA: Mapping[str, FrozenJson] = {"supaModelType": "subModel"}

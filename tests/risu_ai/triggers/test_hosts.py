@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._triggers import FetchReply, HostRefusedError, InlayData, LLMReply, RefusingHost, TriggerHost
-from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.testing._risu_ai import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, trigger
 
 ASKING: dict[str, tuple[dict[str, Any], Any]] = {

@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tavernkit.risu_ai._triggers.signals import TriggerLimitError
-from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.testing._risu_ai import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import Outcome, run, setvar, trigger, world
 
 LOOP = {"type": "v2Loop", "indent": 0}

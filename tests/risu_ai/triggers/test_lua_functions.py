@@ -11,7 +11,7 @@ import pytest
 from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai._objects import RisuCharacter, RisuModule, RisuSettings
 from tavernkit.risu_ai._triggers import InlayData, LLMReply, TriggerEngine, TriggerLimits
-from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.testing._risu_ai import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, world
 
 

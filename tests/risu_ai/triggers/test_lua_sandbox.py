@@ -9,7 +9,7 @@ import pytest
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tavernkit.risu_ai._triggers.budget import Budget
 from tavernkit.risu_ai._triggers.lua import sandbox
-from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.testing._risu_ai import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
 GONE = [

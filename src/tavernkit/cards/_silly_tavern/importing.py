@@ -14,8 +14,7 @@ from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards._payload import decode_base64
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._silly_tavern.archives import ImportedFile, import_byaf_parts, import_charx_parts
-from tavernkit.cards._silly_tavern.errors import ImportFailedError, ImportRefusedError
-from tavernkit.cards._silly_tavern.names import free_name, sanitize
+from tavernkit.cards._silly_tavern.names import ImportFailedError, ImportRefusedError, free_name, sanitize
 from tavernkit.cards._silly_tavern.png_file import (
     PngChunk,
     read_card_text,

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-from tavernkit.cards._silly_tavern.errors import ImportFailedError, ImportRefusedError
+from tavernkit.errors import InvalidCardError
+
+
+class ImportRefusedError(InvalidCardError):
+    """SillyTavern's importer refuses the file and answers HTTP 400."""
+
+
+class ImportFailedError(InvalidCardError):
+    """SillyTavern's importer throws; it answers HTTP 200 with ``{error: true}``."""
+
 
 MAX_NAME_BYTES = 255
 

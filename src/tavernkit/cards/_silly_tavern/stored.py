@@ -11,7 +11,7 @@ from tavernkit._text.js_values import UNDEFINED, json_parse, to_number, to_strin
 from tavernkit._values import Json, JsonObject, deep_merge, is_object, is_sequence, thaw, thaw_object
 from tavernkit.cards._json_text import check_depth
 from tavernkit.cards._limits import DEFAULT_LIMITS
-from tavernkit.cards._silly_tavern.errors import ImportFailedError
+from tavernkit.cards._silly_tavern.names import ImportFailedError
 from tavernkit.errors import TavernKitError
 
 PLACEHOLDER_NOTES = "Creator's notes go here."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tavernkit.conversation import ToolInput
     from tavernkit.studio import Studio
     from tavernkit.studio._opening import Opened
-    from tavernkit.studio._talk import ModelChoice
+    from tavernkit.studio._talk_models import ModelChoice
 
 FILES = "What is opened"
 FOLDER = "From an installation"

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from tavernkit.budget._tokenization import Tokenization
+
 _LOOKED_AT = 8192
 """How many bytes decide if a file is text."""
+_STYLES = ("black on light_sky_blue1", "black on khaki1", "black on light_pink1", "black on pale_green1")
 
 
 def tokens(
@@ -29,7 +35,6 @@ def tokens(
     """
     from tavernkit.budget import default_estimator
     from tavernkit.cli import terminal
-    from tavernkit.cli.views.token_view import coloured_tokens
 
     estimator = default_estimator()
     how = estimator.describe(model)
@@ -51,9 +56,28 @@ def tokens(
         return
     if show:
         for _, content, tokenized in counted:
-            terminal.show(coloured_tokens(content, tokenized))
+            terminal.show(_coloured(content, tokenized))
     rows = [(name, str(len(content)), str(tokenized.token_count)) for name, content, tokenized in counted]
     terminal.show(terminal.table("text", ">characters", ">tokens", rows=rows))
+
+
+def _coloured(text: str, tokenized: Tokenization) -> Text:
+    """Return the text with coloured tokens, or separated by bars without colour."""
+    from rich.text import Text
+
+    from tavernkit.cli.terminal import visible
+
+    if tokenized.offsets is None:
+        return Text(visible(text))
+    shown = Text()
+    end = 0
+    for number, (start, stop) in enumerate(tokenized.offsets):
+        if start < end:
+            continue  # the remaining bytes of a character that is already shown
+        shown.append("|" if number else "", style="dim")
+        shown.append(visible(text[start:stop]), style=_STYLES[number % len(_STYLES)])
+        end = stop
+    return shown
 
 
 def _texts(files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from tavernkit.studio._build_inputs import Inputs
 from tavernkit.studio._document import JSONL, Document, digest_of, empty_data, new_document, read_document
 from tavernkit.studio._document import Kind as DocumentKind
 from tavernkit.studio._shelf import OpenedShelf, Wanted
-from tavernkit.studio._talk import ModelChoice
+from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import DEFAULT_TURN
 from tavernkit.studio.errors import StudioError
 

@@ -23,18 +23,19 @@ from tavernkit.vibe_tavern._evals.catalogue import (
     shipped_models,
     shipped_profiles,
 )
-from tavernkit.vibe_tavern._evals.categories import (
+from tavernkit.vibe_tavern._evals.directive_scenarios import DIRECTIVE_SCENARIOS
+from tavernkit.vibe_tavern._evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
+from tavernkit.vibe_tavern._evals.language_scenarios import LANGUAGE_SCENARIOS, drifted, language_shape
+from tavernkit.vibe_tavern._evals.report import (
     ASSERTION_FAILED,
     EMPTY_ASSISTANT_TEXT,
     LANGUAGE_DRIFT,
     RETRYABLE,
+    EvalReport,
+    RunRecord,
     error_category,
     http_category,
 )
-from tavernkit.vibe_tavern._evals.directive_scenarios import DIRECTIVE_SCENARIOS
-from tavernkit.vibe_tavern._evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
-from tavernkit.vibe_tavern._evals.language_scenarios import LANGUAGE_SCENARIOS, drifted, language_shape
-from tavernkit.vibe_tavern._evals.report import EvalReport, RunRecord
 from tavernkit.vibe_tavern._evals.tool_scenarios import TOOL_SCENARIOS
 from tavernkit.vibe_tavern._options import is_blank, names
 from tavernkit.vibe_tavern._prompt_runner import PromptRunner, elapsed_ms

@@ -15,7 +15,7 @@ from tavernkit.prompt._message import Message
 from tavernkit.prompt._pipeline import Step
 from tavernkit.prompt._plan import Plan
 from tavernkit.vibe_tavern._context import DEFAULT, Template, VibeTavernState
-from tavernkit.vibe_tavern._liquid_macros.build import render_for
+from tavernkit.vibe_tavern._liquid_macros.render import render_for
 from tavernkit.vibe_tavern._options import is_blank
 
 SystemTextBuilder: TypeAlias = Callable[[VibeTavernState], str]

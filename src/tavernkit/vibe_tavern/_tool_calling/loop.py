@@ -13,12 +13,12 @@ from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike
 from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern import _events as events
+from tavernkit.vibe_tavern._context import history_messages
 from tavernkit.vibe_tavern._limits import MAX_TURNS
 from tavernkit.vibe_tavern._prompt_runner import PromptRunner
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
 from tavernkit.vibe_tavern._tool_calling.dispatcher import AnyExecutor, ToolDispatcher
 from tavernkit.vibe_tavern._tool_calling.execution import ToolExecution
-from tavernkit.vibe_tavern._tool_calling.history import history_messages
 from tavernkit.vibe_tavern._tool_calling.registry import (
     FilteredToolRegistry,
     ToolDefinition,

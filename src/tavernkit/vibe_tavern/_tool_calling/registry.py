@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
@@ -13,6 +14,7 @@ from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._json_schema import json_schema_of, without_empty_required
 from tavernkit.vibe_tavern._options import names
+from tavernkit.vibe_tavern.errors import ToolArgumentError
 
 Expose = Literal["model", "all"]
 """Which tools: those the model may see, or all of them."""
@@ -165,3 +167,57 @@ def _definition(value: object) -> ToolDefinition:
             code="INVALID_TOOL_DEFINITION",
         )
     return value
+
+
+class Toolset(Protocol):
+    """Tools with their executor: a set of functions, an MCP server, or an application's own."""
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Every tool, in order."""
+        ...
+
+    def execute(self, name: str, args: JsonObject) -> object:
+        """Run a tool; may return an awaitable.
+
+        Args:
+            name: The tool's name.
+            args: Its arguments.
+        """
+        ...
+
+
+class CombinedToolset:
+    """The tools of several toolsets, each run by its own set; names must be unique.
+
+    Raises:
+        ConfigError: Two toolsets have a tool with the same name.
+    """
+
+    def __init__(self, *toolsets: Toolset) -> None:
+        self._owners: dict[str, Toolset] = {}
+        for toolset in toolsets:
+            for definition in toolset.definitions:
+                if definition.name in self._owners:
+                    raise ConfigError(f"tool {definition.name!r} is in two toolsets", code="DUPLICATE_TOOL")
+                self._owners[definition.name] = toolset
+        self.definitions = tuple(definition for toolset in toolsets for definition in toolset.definitions)
+
+    def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
+        """Run a tool: the executor of a tool loop.
+
+        Args:
+            name: The tool's name.
+            args: Its arguments.
+            tool_call_id: The id of the call, for toolsets with that parameter.
+
+        Raises:
+            ToolArgumentError: There is no such tool.
+        """
+        owner = self._owners.get(name)
+        if owner is None:
+            raise ToolArgumentError(f"No such tool: {name}")
+        run = cast("Callable[..., object]", owner.execute)
+        if "tool_call_id" in inspect.signature(run).parameters:
+            return run(name, args, tool_call_id=tool_call_id)
+        return run(name, args)

@@ -9,6 +9,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.strict_json import byte_length
 from tavernkit._values import Json, JsonObject, thaw, thaw_object
 from tavernkit.models import HTTPError, Request
+from tavernkit.models._openai_wire import CARRIED_KEYS
 from tavernkit.prompt._message import Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._variables import VariablesStore
@@ -21,7 +22,6 @@ from tavernkit.vibe_tavern._runner_config import RunnerConfig
 from tavernkit.vibe_tavern._tool_calling.calls import call_summary, read_tool_calls, with_unique_ids
 from tavernkit.vibe_tavern._tool_calling.execution import ToolExecution, ToolResult
 from tavernkit.vibe_tavern._tool_calling.final_stream import final_stream, stream_system_text
-from tavernkit.vibe_tavern._tool_calling.history import CARRIED_KEYS
 from tavernkit.vibe_tavern._tool_calling.registry import ToolRegistry
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 

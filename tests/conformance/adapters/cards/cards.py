@@ -11,7 +11,7 @@ from tavernkit._text.js_values import json_parse
 from tavernkit.cards import Limits, load
 from tavernkit.cards._risum import rpack_encode
 from tavernkit.cards._silly_tavern import create, export_card, import_file
-from tavernkit.cards._silly_tavern.errors import ImportRefusedError
+from tavernkit.cards._silly_tavern.names import ImportRefusedError
 from tavernkit.cards._silly_tavern.png_file import read_chunks, write_card_text
 from tavernkit.errors import TavernKitError
 from tavernkit.silly_tavern import check_card

@@ -15,7 +15,7 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuPersona, Ris
 from tavernkit.risu_ai._triggers import FetchReply, InlayData, LLMReply, StoredState, TriggerResult
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.stores._variables import InMemoryVariablesStore
-from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.testing._risu_ai import ScriptedTriggerHost
 
 CHARACTER = {
     "name": "Mira",

@@ -7,8 +7,7 @@ from typing import Any
 from tavernkit.cards._character import Character, User
 from tavernkit.prompt._context import underscore
 from tavernkit.stores._variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern._liquid_macros.build import build_assigns
-from tavernkit.vibe_tavern._liquid_macros.render import preprocess_user_input, render_liquid
+from tavernkit.vibe_tavern._liquid_macros.render import build_assigns, preprocess_user_input, render_liquid
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 

@@ -1,12 +1,14 @@
-"""A host for triggers in tests, which answers from a script and records every call."""
+"""For tests of RisuAI's triggers and memory: a scripted host that records every call, and models without a network."""
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.errors import ConfigError
+from tavernkit.risu_ai._memory.contract import MemoryModels
 from tavernkit.risu_ai._triggers.host import AlertKind, FetchReply, InlayData, LLMReply
 
 DEFAULT_ANSWERS: Mapping[str, object] = {
@@ -109,3 +111,22 @@ class ScriptedTriggerHost:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+
+SUMMARY_WORDS = 4
+
+
+def first_words(messages: Sequence[JsonObject]) -> str:
+    """Summarise a request by the first words of its first message."""
+    text = str(messages[0].get("content", "")) if messages else ""
+    return "Summary: " + " ".join(text.split()[:SUMMARY_WORDS])
+
+
+def letter_counts(texts: Sequence[str]) -> list[list[float]]:
+    """Embed texts by how often they have each letter."""
+    return [[float(text.lower().count(letter)) for letter in string.ascii_lowercase] for text in texts]
+
+
+def memory_models() -> MemoryModels:
+    """A summariser and an embedder for tests."""
+    return MemoryModels(summarize=first_words, embed=letter_counts)
