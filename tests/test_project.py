@@ -38,6 +38,8 @@ def test_addresses_are_those_of_the_package() -> None:
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert (config["site_url"], config["extra"]["social"][0]["link"]) == (pages, source)
     assert {project["urls"][name].startswith(f"{source}/") for name in ("Issues", "Changelog")} == {True}
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["url"], citation["repository-code"]) == (pages, source)
     assert f"]({project['urls']['Changelog']})" in (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
 
 
