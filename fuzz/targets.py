@@ -34,7 +34,7 @@ from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tavernkit.risu_ai._triggers.lua.sandbox import standard_functions
 from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
-from tavernkit.testing._trigger_host import ScriptedTriggerHost
+from tavernkit.testing import ScriptedTriggerHost
 from tavernkit.vibe_tavern._directives.parser import parse_json
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern._directives.validator import validate
