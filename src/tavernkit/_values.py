@@ -195,7 +195,10 @@ def same_start(before: _Items, now: _Items, start: int = 0) -> int:
     Identical objects are not compared, so this is fast for a list that has grown.
     """
     end = min(len(before), len(now))
-    if before[start:end] == now[start:end]:
+    if not start:  # a slice of a long list takes longer than comparing it
+        if (before if len(before) == end else before[:end]) == (now if len(now) == end else now[:end]):
+            return end
+    elif before[start:end] == now[start:end]:
         return end
     while end - start > 1:
         middle = (start + end) // 2
@@ -215,7 +218,7 @@ class GrowingJoin:
         self._count = 0
 
     def join(self, parts: list[bytes], same: int) -> list[bytes]:
-        """Return few parts that are the same when joined with the separator.
+        """Return few parts that put together are the joined list.
 
         Args:
             parts: The list.
@@ -224,7 +227,10 @@ class GrowingJoin:
         if not same >= self._count >= len(parts) - 2 * _OPEN_PARTS:
             self._count = max(len(parts) - _OPEN_PARTS, 0)
             self._joined = self._separator.join(parts[: self._count])
-        return [self._joined, *parts[self._count :]] if self._count else parts
+        shown = [self._joined, *parts[self._count :]] if self._count else parts
+        found = [self._separator] * (2 * len(shown) - 1)
+        found[::2] = shown
+        return found
 
 
 class LRUCache(Generic[K, V]):

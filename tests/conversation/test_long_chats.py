@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tavernkit as tk
 from tavernkit._values import GrowingJoin, JsonObject, same_start
 from tavernkit.cards import Character
+from tavernkit.conversation import FileStore
 from tavernkit.conversation import _undo as undo
 from tavernkit.silly_tavern import Chat, ChatMessage
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
@@ -84,7 +85,7 @@ def test_the_file_has_what_the_chats_own_file_has(tmp_path: Path) -> None:
             await chat.send("Ünïcödé \ud83d?")
             own = own_chat(chat)
             own.state.lines.append({})
-            assert own.state.file_bytes() == own.file.dumps().encode("utf-8", "surrogatepass")
+            assert b"".join(own.state.file_parts()) == own.file.dumps().encode("utf-8", "surrogatepass")
 
     asyncio.run(talk())
 
@@ -124,10 +125,37 @@ def test_known_lines_are_those_of_the_chat_whatever_happened(count: int, played:
             lines.append({"mes": "More."})
             known.see(lines, in_turn=True)
         assert known.copies == lines
-        assert [json.loads(line) for line in b"\n".join(known.written()).split(b"\n") if line] == [
+        assert [json.loads(line) for line in b"".join(known.written()).split(b"\n") if line] == [
             line or ChatMessage().to_json() for line in lines
         ]
         assert [message.mes for message in known.messages()] == [line.get("mes", "") for line in lines]
+
+
+def test_a_turn_copies_no_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+    whole = tk.conversation.SavedChat.file.fget
+    assert whole is not None
+    monkeypatch.setattr(tk.conversation.SavedChat, "file", property(lambda saved: (joined.append(1), whole(saved))[1]))
+    saved: list[tuple[bytes, ...]] = []
+    write = FileStore.save
+
+    def counted(self: FileStore, chat: tk.conversation.SavedChat) -> None:
+        saved.append(chat.parts)
+        write(self, chat)
+
+    monkeypatch.setattr(FileStore, "save", counted)
+
+    async def talk() -> None:
+        async with opened(tmp_path / "chat.jsonl") as chat:
+            await chat.send("First?")
+            joined.clear()
+            await chat.send("Second?")
+
+    asyncio.run(talk())
+    assert joined == []
+    most = [max(parts, key=len) for parts in saved]
+    assert all(part is most[-1] for part in most)
+    assert len(most[-1]) > len(b"".join(saved[-1])) / 2
 
 
 def test_a_tool_may_change_any_line(tmp_path: Path) -> None:
@@ -181,7 +209,7 @@ def test_a_command_may_change_any_line(tmp_path: Path) -> None:
     assert [place for place, line in enumerate(saved) if line.get("is_system")] == [7]
 
 
-parts = st.lists(st.binary(max_size=3), max_size=150)
+parts = st.lists(st.sampled_from([b"", b"a", b"bc", b"d\n", b"\n"]), max_size=150)
 
 
 @given(seen=st.lists(parts, max_size=4), grown=parts)
@@ -189,11 +217,14 @@ def test_what_grows_is_joined_and_hashed_as_a_whole(seen: list[list[bytes]], gro
     join, digest, of_file = GrowingJoin(b","), undo.GrowingDigest(), undo.FileDigest()
     before: list[bytes] = []
     for part in (*seen, grown, [*grown, b"more"], [*grown[:-1], b"other"], grown * 3, []):
-        assert b",".join(join.join(part, same_start(before, part))) == b",".join(part)
-        data, before = b"".join(part) * 700, part
-        assert digest.of(data) == hashlib.sha256(data).hexdigest()
-        assert digest.of(b"other" + data, 5) == hashlib.sha256(data).hexdigest()
-        assert of_file.of(data) == undo.FileDigest().of(data)
+        same, before = same_start(before, part), part
+        joined = join.join(part, same)
+        assert b"".join(joined) == b",".join(part)
+        assert digest.of(part, same) == hashlib.sha256(b"".join(part)).hexdigest()
+        for file in (joined, [b"first", b" line\n", *joined], [b"first line\n", *joined, b"\nlast"]):
+            first, ended, rest = b"".join(file).partition(b"\n")
+            first, rest = (first + ended, rest) if ended else (b"", first)
+            assert of_file.of(file) == hashlib.sha256(first).hexdigest() + hashlib.sha256(rest).hexdigest()
 
 
 def test_contexts_of_the_same_lines_share_their_log(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tavernkit.errors import StrictModeError, WarningLog
+from tavernkit.cards._json_text import parse_json
+from tavernkit.errors import StrictModeError, TavernKitError, Warn, WarningLog
 from tavernkit.prompt import Message
 from tavernkit.silly_tavern import ChatFile, ChatMessage, ChatMetadata
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.silly_tavern._files import chat_file
 
 HEADER = {"user_name": "unused", "character_name": "unused", "chat_metadata": {"note_prompt": "N", "tainted": True}}
 LINES = [
@@ -147,3 +150,37 @@ def test_a_chat_in_another_encoding_is_read_with_a_warning(tmp_path: Path, encod
     assert "chat.jsonl" in warnings.messages[0]
     with pytest.raises(StrictModeError):
         ChatFile.load(path, strict=True)
+
+
+def outcome(read: Callable[[Warn], object]) -> object:
+    log = WarningLog()
+    try:
+        return repr(read(log)), log.messages
+    except TavernKitError as error:
+        return type(error), str(error), log.messages
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"mes": "a", "mes": "b"}', '{"n": NaN}', '{"n": -Infinity}', '{"n": 1e999}', '{"n": 1.5, "m": [1, -2]}',
+        '{"n": 1%s}' % ("0" * 500), '{"n": 1%s}' % ("0" * 5000), '{"mes": "tab\there"}', '{"mes": "a"}\0\0',
+        '\ufeff{"mes": "a"}', '{"mes": "\\ud800"}', '{"extra": {"a": {"a": [{"a": 1, "a": 2}]}}}', "[" * 5000,
+        '{"mes": "[[[[{{{{"}', ' {"mes": "a"} ', '{"mes": "a"} {"mes": "b"}', "[1]", "{", "", '"a"', "7",
+    ],
+)  # fmt: skip
+def test_lines_are_repaired_and_refused_as_other_json(line: str) -> None:
+    def read(warn: Warn) -> object:
+        return chat_file.parse_line(line, "the line", warn)
+
+    def read_as_others(warn: Warn) -> object:
+        return parse_json(line, what="the line", warn=warn)
+
+    assert outcome(read) == outcome(read_as_others)
+
+
+def test_lines_share_their_keys() -> None:
+    lines = [json.dumps({"mes": f"Line {n}.", "mood of the day": n, "extra": {"own key": n}}) for n in range(10)]
+    chat = ChatFile.loads("\n".join(lines))
+    keys = [id(key) for message in chat.messages for key in (*message.source, *message.extra)]
+    assert len(set(keys)) == 4

@@ -40,14 +40,14 @@ def few(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_of_a_million_lines_only_the_last_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "long.jsonl", MILLION)
     parsed = 0
-    read = chat_file.parse_json
+    read = chat_file.parse_line
 
     def counted(*values: object, **more: object) -> object:
         nonlocal parsed
         parsed += 1
         return read(*values, **more)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(chat_file, "parse_json", counted)
+    monkeypatch.setattr(chat_file, "parse_line", counted)
     monkeypatch.setattr(chat_file, "MAX_CHAT_LINES", 1000)
     log = WarningLog()
     chat = ChatFile.load(tmp_path / "long.jsonl", warn=log)

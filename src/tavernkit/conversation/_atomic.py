@@ -13,17 +13,22 @@ PART = ".part"
 """The suffix of temporary files."""
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, *content: bytes) -> None:
     """Write a file atomically: a temporary file next to it replaces it once it is on disk.
 
     Args:
         path: The file. Links are followed; an existing file keeps its mode.
-        content: The new content.
+        content: The new content, which may be in parts.
 
     Raises:
         OSError: It could not be written; the old file is unchanged.
     """
-    replace_atomically(path, lambda part: part.write_bytes(content))
+
+    def write(part: Path) -> None:
+        with part.open("wb") as stream:
+            stream.writelines(content)
+
+    replace_atomically(path, write)
 
 
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:

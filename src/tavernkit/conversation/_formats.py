@@ -37,9 +37,9 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
     if snapshot is None:
         snapshot = chat.snapshot()
     if isinstance(chat, SillyTavernChat):
-        file = chat.state.file_bytes(look=False)
+        file = chat.state.file_parts(look=False)
     elif isinstance(chat, RisuAIChat):
-        file = chat.file_bytes()
+        file = chat.file_parts()
     else:  # the application's own kind of chat
         return SavedChat(file=json.dumps(snapshot, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     skipped = IN_THE_FILE | _NOT_KEPT
@@ -63,7 +63,7 @@ def restore_state(chat: Chat, saved: SavedChat | None) -> None:
     """
     if saved is None or not saved.state:
         return
-    same = saved.state.get(FILE) == FileDigest().of(saved.file)
+    same = saved.state.get(FILE) == FileDigest().of(saved.parts)
     state: dict[str, Json] = {key: value for key, value in saved.state.items() if key == GLOBALS or same}
     for key in (FILE, UNDO):
         state.pop(key, None)

@@ -92,7 +92,7 @@ class SillyTavernStore:
                 _change(self.group, lambda data: _set_group(data, self.path.stem, state.get("muted")))
             self._written = state
         self._undo.save(chat.state)
-        self._file.write(chat.file)
+        self._file.write(*chat.parts)
 
     def names(self) -> Iterable[str]:
         """Return the names of the chats in the same folder."""

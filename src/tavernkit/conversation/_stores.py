@@ -8,13 +8,11 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from tavernkit._arguments import require
-from tavernkit._dataclass import dataclass
-from tavernkit._values import Json, JsonObject, is_object
+from tavernkit._values import JsonObject, is_object
 from tavernkit.cards._silly_tavern.names import sanitize
 from tavernkit.conversation._atomic import remove_parts, write_atomically
 from tavernkit.conversation.errors import StoreConflictError, StoreError
@@ -30,14 +28,44 @@ _SAVE: Final = "INSERT OR REPLACE INTO conversations (name, file, state) VALUES 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedChat:
-    """A chat as stores keep it."""
+    """A chat as stores keep it.
 
-    file: bytes
-    """The chat in its program's own format: what SillyTavern or RisuAI opens."""
-    state: JsonObject = field(default_factory=dict[str, Json])
-    """Data that the format cannot contain, mainly global variables; usually empty."""
+    Args:
+        file: The chat in its program's own format: what SillyTavern or RisuAI opens; whole or in parts.
+        state: Data that the format cannot contain, mainly global variables; usually empty.
+    """
+
+    __slots__ = ("parts", "state")
+
+    def __init__(
+        self, *, file: bytes | bytearray | memoryview | Iterable[bytes], state: JsonObject | None = None
+    ) -> None:
+        self.parts: tuple[bytes, ...] = (
+            (bytes(file),) if isinstance(file, (bytes, bytearray, memoryview)) else tuple(file)
+        )
+        """``file`` in parts: a store that writes them one by one need not copy a long chat."""
+        self.state: JsonObject = {} if state is None else state
+        """Data that the format cannot contain, mainly global variables; usually empty."""
+
+    @property
+    def file(self) -> bytes:
+        """The chat in its program's own format."""
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SavedChat):
+            return NotImplemented
+        return self.state == other.state and (self.parts == other.parts or self._same_file(other))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # the state can change
+
+    def _same_file(self, other: SavedChat) -> bool:
+        return sum(map(len, self.parts)) == sum(map(len, other.parts)) and self.file == other.file
+
+    def __repr__(self) -> str:
+        """Return a one-line summary."""
+        return f"<{type(self).__name__}: {sum(map(len, self.parts)):,} bytes; state: {', '.join(self.state) or 'none'}>"
 
 
 @runtime_checkable
@@ -122,7 +150,7 @@ class FileStore:
         if chat.state != (self._state or {}):
             save_file(self.state, _written_state(chat.state))
             self._state = chat.state
-        self._file.write(chat.file)
+        self._file.write(*chat.parts)
 
     def names(self) -> Iterable[str]:
         """Return the names of the chats in the same folder."""
@@ -159,26 +187,30 @@ class WatchedFile:
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error
 
-    def write(self, content: bytes) -> None:
-        """Replace the file."""
+    def write(self, *content: bytes) -> None:
+        """Replace the file, with content that may be in parts."""
         if not self._watched:
             remove_parts(self.path)
         elif _mark(self.path) != self._mark:
             raise StoreConflictError(
                 f"{self.path} was changed by another program and is not overwritten: open the conversation again"
             )
-        save_file(self.path, content)
+        save_file(self.path, *content)
         self._mark, self._watched = _mark(self.path), True
 
 
-def save_file(path: Path, content: bytes) -> None:
+def save_file(path: Path, *content: bytes) -> None:
     """Replace a file as a whole.
+
+    Args:
+        path: The file.
+        content: What it contains, which may be in parts.
 
     Raises:
         StoreError: It could not be written; the old file is unchanged.
     """
     try:
-        write_atomically(path, content)
+        write_atomically(path, *content)
     except OSError as error:
         raise StoreError(f"{path} cannot be saved: {error.strerror or error}") from error
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tavernkit._turns import Chat
@@ -25,10 +26,8 @@ UNDO: Final = "undo"
 IN_THE_FILE: Final = frozenset(("chat_id", "header", "chat_metadata", "lines", "chat"))
 """Parts of snapshots that are in the chat's file."""
 
-_OPEN_BYTES: Final = 32_768
-"""How much at the end of a chat's file is expected to change."""
-_OPEN_DIGESTS: Final = 32 * hashlib.sha256().digest_size
-"""The same of the digests of its lines."""
+_OPEN_PARTS: Final = 32
+"""How many of the last parts of a digest may still change: turns change no others."""
 
 _SEEN: Final = frozenset(("chat_metadata", "lines", "chat"))
 """Parts that stay the same when a chat is saved and opened again."""
@@ -40,47 +39,83 @@ _VALUE, _KEYS, _GONE, _KEEP, _REST = "value", "keys", "gone", "keep", "rest"
 
 
 class GrowingDigest:
-    """The SHA-256 of data that grows: what begins as it did before is not read again from its start."""
+    """The SHA-256 of parts put together, of which there are more each time: the first ones are hashed once."""
 
-    def __init__(self, open_bytes: int = _OPEN_BYTES) -> None:
-        """Start with no data.
-
-        Args:
-            open_bytes: How much at its end is expected to change.
-        """
-        self._open = open_bytes
-        self._start = b""
+    def __init__(self) -> None:
+        self._count = 0
         self._hash = hashlib.sha256()
 
-    def of(self, data: bytes, begin: int = 0) -> str:
-        """Return the digest of some data.
+    def of(self, parts: Sequence[bytes], same: int) -> str:
+        """Return the digest of some parts.
 
         Args:
-            data: The data.
-            begin: Where it begins.
+            parts: The parts.
+            same: How many of the first ones are those of the call before.
         """
-        if not data.startswith(self._start, begin):
-            self._start, self._hash = b"", hashlib.sha256()
-        known = len(self._start)
-        if len(data) - begin - known > 2 * self._open:
-            self._start = data[begin : -self._open]
-            self._hash.update(memoryview(self._start)[known:])
-            known = len(self._start)
+        if not same >= self._count >= len(parts) - 2 * _OPEN_PARTS:
+            self._count = max(len(parts) - _OPEN_PARTS, 0)
+            self._hash = hashlib.sha256(b"".join(parts[: self._count]))
         found = self._hash.copy()
-        found.update(memoryview(data)[begin + known :])
+        found.update(b"".join(parts[self._count :]))
         return found.hexdigest()
 
 
 class FileDigest:
-    """The digest of a chat's file, of which a turn changes the first line and the last ones."""
+    """The digest of a chat's file: that of the first line, and that of the others."""
 
     def __init__(self) -> None:
-        self._lines = GrowingDigest()
+        self._start: bytes = b""
+        self._most: bytes = b""
+        """The largest part of the last file, after the start."""
+        self._hashes = _LineHashes()
+        """The hashes up to the end of that part."""
 
-    def of(self, file: bytes) -> str:
-        """Return the digest of the file's content."""
-        header = file.find(b"\n") + 1
-        return hashlib.sha256(memoryview(file)[:header]).hexdigest() + self._lines.of(file, header)
+    def of(self, parts: Sequence[bytes]) -> str:
+        """Return the digest of a file; a large part that was in the last file too is not hashed again.
+
+        Args:
+            parts: The content of the file.
+        """
+        most = max(parts, key=len, default=b"")
+        place = next((number for number, part in enumerate(parts) if part is most), 0)
+        start = b"".join(parts[:place])
+        if most is not self._most or start != self._start:
+            if start != self._start or not most.startswith(self._most):
+                self._start, self._most, self._hashes = start, b"", _LineHashes()
+                self._hashes.update(start)
+            self._hashes.update(most[len(self._most) :])
+            self._most = most
+        found = copy.copy(self._hashes)
+        found.update(b"".join(parts[place + 1 :]))
+        return found.hexdigest()
+
+
+class _LineHashes:
+    """Hashes the first line of a text, and the others; a text of one line has no first one."""
+
+    def __init__(self) -> None:
+        self._first, self._rest = hashlib.sha256(), hashlib.sha256()
+        self._ended = False
+
+    def __copy__(self) -> _LineHashes:
+        twin = _LineHashes()
+        twin._first, twin._rest, twin._ended = self._first.copy(), self._rest.copy(), self._ended
+        return twin
+
+    def update(self, data: bytes) -> None:
+        """Add data."""
+        if not self._ended:
+            end = data.find(b"\n") + 1
+            self._first.update(memoryview(data)[: end or None])
+            if not end:
+                return
+            self._ended, data = True, data[end:]
+        self._rest.update(data)
+
+    def hexdigest(self) -> str:
+        """Return both digests."""
+        first, rest = (self._first, self._rest) if self._ended else (self._rest, self._first)
+        return first.hexdigest() + rest.hexdigest()
 
 
 class UndoHistory:
@@ -100,7 +135,7 @@ class UndoHistory:
         self._lines: list[Json] = []
         """The lines of the last snapshot."""
         self._line_digests: list[bytes] = []
-        self._lines_digest = GrowingDigest(_OPEN_DIGESTS)
+        self._lines_digest = GrowingDigest()
         self.file_digest = FileDigest()
         """Makes the digest of the chat's file."""
         self._digests: deque[tuple[Mapping[str, Json], str]] = deque(maxlen=KNOWN_DIGESTS)
@@ -164,7 +199,7 @@ class UndoHistory:
     def _digest(self, snapshot: Mapping[str, Json]) -> str:
         """Return the digest of a snapshot; comparing it with earlier ones is faster than computing it again."""
         for known, digest in self._digests:
-            if known is snapshot or all(known.get(key) == snapshot.get(key) for key in _SEEN):
+            if known is snapshot or all(_is_same(known.get(key), snapshot.get(key)) for key in _SEEN):
                 return digest
         digest = self._made_digest(snapshot)
         self._digests.append((snapshot, digest))
@@ -182,7 +217,7 @@ class UndoHistory:
             same = same_start(self._lines, lines)
             self._lines = lines
             self._line_digests[same:] = [hashlib.sha256(_written(line)).digest() for line in lines[same:]]
-            digest.update(self._lines_digest.of(b"".join(self._line_digests)).encode())
+            digest.update(self._lines_digest.of(self._line_digests, same).encode())
         return digest.hexdigest()
 
     def load(self, saved: Json, chat: Chat) -> None:
@@ -198,6 +233,10 @@ class UndoHistory:
             return
         self._patches.extend(_sized(patch) for patch in patches if is_object(patch))
         self._latest = snapshot
+
+
+def _is_same(left: Json, right: Json) -> bool:
+    return left is right or left == right  # snapshots share long lists
 
 
 def _written(value: Json) -> bytes:

@@ -183,7 +183,7 @@ class SessionStore:
         if shared:
             state[GLOBALS] = shared
         if set(state) - {GLOBALS, UNDO}:
-            state[FILE] = FileDigest().of(content)
+            state[FILE] = FileDigest().of([content])
         return SavedChat(file=content, state=state)
 
     async def _save(self, database: Database, saved: SavedChat) -> None:

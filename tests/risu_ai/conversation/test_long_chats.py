@@ -84,7 +84,7 @@ def test_the_file_is_the_one_that_is_written_of_the_whole_chat(
                 chat.variables.set("n", str(place))
             case _:
                 pass
-        assert chat.file_bytes() == write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
+        assert b"".join(chat.file_parts()) == write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
         assert json.dumps(chat.snapshot()["chat"]) == json.dumps(chat.stored)
 
 

@@ -154,8 +154,8 @@ class ChatState:
         found["message"] = messages
         return found
 
-    def file_bytes(self) -> bytes:
-        """Return the file of the open chat."""
+    def file_parts(self) -> list[bytes]:
+        """Return the file of the open chat in parts."""
         return write_chat(self._stored_with([]), self._stored_messages.written(self.chat.messages))
 
     @property

@@ -43,7 +43,7 @@ class StoredMessages:
         return self._json
 
     def written(self, messages: tuple[RisuMessage, ...]) -> list[bytes]:
-        """Return messages in file format, to be joined by commas; most are already joined."""
+        """Return messages in file format, with commas between them; most are already joined."""
         self._see(messages)
         same = len(self._written)
         self._written += [json_stringify(each).encode("utf-8", "surrogatepass") for each in self._json[same:]]

@@ -128,29 +128,22 @@ def write_chats(file: ChatFile) -> bytes:
     return json_stringify(content).encode("utf-8", "surrogatepass")
 
 
-def write_chat(chat: JsonObject, messages: Sequence[bytes]) -> bytes:
-    """Write the bytes of a file with one chat and already written messages.
+def write_chat(chat: JsonObject, messages: Sequence[bytes]) -> list[bytes]:
+    """Write a file with one chat and already written messages, in parts: a long chat has megabytes.
 
     Args:
         chat: The chat as RisuAI stores it; its ``message`` is ignored.
-        messages: Its messages.
+        messages: Its messages, with commas between them.
     """
     parts: list[bytes] = []
     for key in own_keys(chat):
         parts += b",", quote_json(key).encode("utf-8", "surrogatepass"), b":"
         if key == "message":
-            parts += b"[", *_separated(messages), b"]"
+            parts += b"[", *messages, b"]"
         else:
             parts.append(json_stringify(chat[key]).encode("utf-8", "surrogatepass"))
     start = b'{"type":"%b","ver":%d,"data":{' % (ONE_CHAT.encode(), WRITTEN_VERSION)
-    # Joined once: a long chat has megabytes.
-    return b"".join([start, *parts[1:], b'},"folders":[]}'])
-
-
-def _separated(parts: Sequence[bytes]) -> list[bytes]:
-    found = [b","] * (2 * len(parts) - 1)
-    found[::2] = parts
-    return found
+    return [start, *parts[1:], b'},"folders":[]}']
 
 
 def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> JsonObject:

@@ -59,8 +59,8 @@ class ChatState:
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
         self._known = KnownLines()
-        self._file: tuple[bytes, int, bytes] | None = None
-        """The header and the lines' version that the file was made from, and the file."""
+        self._file: tuple[bytes, int, tuple[bytes, ...]] | None = None
+        """The header and the lines' version that the file was made from, and the file in parts."""
         self._in_turn = False
         self._made_log: tuple[Sequence[ChatMessage], int, ChatLog] | None = None
         """The log of the chat, and the earlier messages and the version of the lines that it was made of."""
@@ -112,8 +112,8 @@ class ChatState:
             earlier=self.earlier,
         )
 
-    def file_bytes(self, *, look: bool = True) -> bytes:
-        """Return the chat's file, without converting each line to a message.
+    def file_parts(self, *, look: bool = True) -> tuple[bytes, ...]:
+        """Return the chat's file in parts, without converting each line to a message.
 
         Args:
             look: Check the lines for changes first; otherwise use those of the last snapshot.
@@ -125,11 +125,10 @@ class ChatState:
         first = header.first_line()
         known = self._known_lines() if look else self._known
         if self._file is None or self._file[:2] != (first, known.version):
-            self._file = (
-                first,
-                known.version,
-                b"\n".join([first, *([self.earlier] if self.earlier else []), *known.written()]),
-            )
+            parts = [first, *((b"\n", self.earlier) if self.earlier else ())]
+            if known.copies:
+                parts += b"\n", *known.written()
+            self._file = first, known.version, tuple(parts)
         return self._file[2]
 
     @contextmanager

@@ -73,7 +73,7 @@ class KnownLines:
         self._unwritten = 0
 
     def written(self) -> list[bytes]:
-        """Return the lines in file format, to be joined by line breaks; most are already joined."""
+        """Return the lines in file format, with line breaks between them; most are already joined."""
         same = self._unwritten
         self._unwritten = _fill(self._bytes, same, self.copies, _written)
         return self._joined.join(cast("list[bytes]", self._bytes), same)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from io import BytesIO
 from os import SEEK_END, PathLike
 from pathlib import Path
+from sys import intern
 from typing import BinaryIO
 
 from tavernkit._dataclass import dataclass
@@ -24,7 +26,8 @@ from tavernkit._values import (
     thaw,
     thaw_object,
 )
-from tavernkit.cards._json_text import decode_text, dump_json, parse_json
+from tavernkit.cards._json_text import MAX_DIGITS, decode_text, dump_json, parse_json
+from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._source import FileContent, called, file_source, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt._message import Message
@@ -327,7 +330,7 @@ def _objects(lines: Iterable[tuple[int, str]], where: str, warn: Warn) -> Iterat
         if not line.strip():
             continue
         try:
-            value: object = parse_json(line, what=f"{where}, line {number}", warn=warn)
+            value = parse_line(line, f"{where}, line {number}", warn)
         except FileFormatError as error:
             warn(f"{error}; the line is skipped")
             continue
@@ -335,6 +338,44 @@ def _objects(lines: Iterable[tuple[int, str]], where: str, warn: Warn) -> Iterat
             yield value
         else:
             warn(f"{where}, line {number} is skipped: a message is a JSON object, not {type(value).__name__}")
+
+
+def parse_line(line: str, what: str, warn: Warn) -> object:
+    """Parse a line. Lines share their keys: tens of thousands that have keys of their own take far more memory."""
+    if line.count("[") + line.count("{") <= DEFAULT_LIMITS.max_json_depth:
+        try:
+            return _PLAIN_LINE.decode(line)
+        except (ValueError, RecursionError):
+            pass
+    return parse_json(line, what=what, warn=warn)
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = {intern(key): value for key, value in pairs}
+    if len(members) < len(pairs):
+        raise ValueError("a key is given twice")
+    return members
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError("a number is too large")
+    return int(digits)
+
+
+def _constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_PLAIN_LINE = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_int=_int, parse_constant=_constant)
+"""Reads lines in which there is nothing to repair or to refuse; others are parsed again."""
 
 
 def _text_or_none(value: object) -> str | None:
