@@ -19,7 +19,7 @@ from tavernkit.examples import example_path
 from tavernkit.risu_ai import Save
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.imports import imports, sources
-from tavernkit.server.imports.records import Progress
+from tavernkit.server.imports.progress import Progress
 from tavernkit.server.limits import MAX_JOB_WARNINGS
 from tavernkit.server.storage import jobs
 from tavernkit.server.storage.tables import Job

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.server.imports import records
+from tavernkit.server.imports import stored_chats
 from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -38,7 +38,7 @@ async def only_session(client: Client) -> str:
 async def test_a_chat_is_stored_in_parts_with_everything_in_it(
     chat: object, start: StartApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "STORED_AT_ONCE", 2)
+    monkeypatch.setattr(stored_chats, "STORED_AT_ONCE", 2)
     model = ScriptedModel("r")
     async with start(model) as client:
         job = await finished(client, {"file": chat(5)})  # type: ignore[operator]
@@ -48,7 +48,7 @@ async def test_a_chat_is_stored_in_parts_with_everything_in_it(
         await client.post(f"/api/sessions/{session}/messages", json={"content": "new"})
         assert await contents(client, session) == [*(f"m{number}" for number in range(5)), "new", "r"]
         async with client.service.database.read() as connection:
-            stored = await records.chats.get_chat(connection, session)
+            stored = await stored_chats.chats.get_chat(connection, session)
     assert list(stored.variables["local"].values()) == ["1"]  # type: ignore[union-attr]
 
 
@@ -56,8 +56,8 @@ async def test_a_chat_is_stored_in_parts_with_everything_in_it(
 async def test_of_a_chat_that_is_too_long_the_end_is_taken_and_told(
     chat: object, start: StartApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "MAX_SESSION_MESSAGES", 6)
-    monkeypatch.setattr(records, "TAKEN_OF_LONGER", 4)
+    monkeypatch.setattr(stored_chats, "MAX_SESSION_MESSAGES", 6)
+    monkeypatch.setattr(stored_chats, "TAKEN_OF_LONGER", 4)
     async with start(ScriptedModel("r")) as client:
         name, data = chat(7)  # type: ignore[operator]
         (told,) = (await finished(client, {"file": (name, data)}))["result"]["warnings"]
@@ -70,14 +70,14 @@ async def test_a_chat_of_more_messages_than_a_turn_reads_is_taken_whole_while_ot
     start: StartApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, served_before_parts = 0, []
-    insert_lines = records.chats.insert_lines
+    insert_lines = stored_chats.chats.insert_lines
 
     async def noting(*arguments: Any, **more: Any) -> None:
         served_before_parts.append(served)
         await insert_lines(*arguments, **more)
 
     async with start(ScriptedModel("r")) as client:
-        monkeypatch.setattr(records.chats, "insert_lines", noting)
+        monkeypatch.setattr(stored_chats.chats, "insert_lines", noting)
         running = asyncio.create_task(finished(client, {"file": silly_tavern_chat(MAX_MESSAGES + 2000)}))
         while not running.done():
             await asyncio.sleep(0)
@@ -87,6 +87,6 @@ async def test_a_chat_of_more_messages_than_a_turn_reads_is_taken_whole_while_ot
         session = await only_session(client)
         reply = (await client.post(f"/api/sessions/{session}/messages", json={"content": "new"})).json()
         page = (await client.get(f"/api/sessions/{session}/messages", params={"limit": 3})).json()
-    assert len(set(served_before_parts)) >= (MAX_MESSAGES + 2000) / records.STORED_AT_ONCE
+    assert len(set(served_before_parts)) >= (MAX_MESSAGES + 2000) / stored_chats.STORED_AT_ONCE
     assert [message["content"] for message in page["data"]] == [f"m{MAX_MESSAGES + 1999}", "new", "r"]
     assert reply["warnings"] == ["the session is long: its first 2000 messages are no longer read for prompts"]

@@ -11,7 +11,7 @@ from typing import Any
 from tavernkit._values import JsonObject
 from tavernkit.risu_ai import Save
 from tavernkit.server import ServerConfig
-from tavernkit.server.imports.records import Progress
+from tavernkit.server.imports.progress import Progress
 from tavernkit.server.imports.served_folders import import_work
 from tavernkit.server.imports.sources import save_work
 from tavernkit.server.operations.backups import export_all, import_save

@@ -11,7 +11,8 @@ import pytest
 from tavernkit import silly_tavern as st
 from tavernkit.conversation import StoreError
 from tavernkit.risu_ai import Save
-from tavernkit.server.imports import records, write_back
+from tavernkit.server.imports import stored_chats, write_back
+from tavernkit.server.imports.progress import Progress
 from tavernkit.server.imports.served_folders import import_work
 from tavernkit.server.imports.sources import save_work
 from tavernkit.testing import ScriptedModel
@@ -160,8 +161,8 @@ async def test_messages_that_the_session_never_had_stay(
 ) -> None:
     many = [{"name": "Ann", "mes": str(number), "is_user": True, "extra": {}} for number in range(12)]
     put(first(folder), chat_text(*many))
-    monkeypatch.setattr(records, "MAX_SESSION_MESSAGES", 10)
-    monkeypatch.setattr(records, "TAKEN_OF_LONGER", 4)
+    monkeypatch.setattr(stored_chats, "MAX_SESSION_MESSAGES", 10)
+    monkeypatch.setattr(stored_chats, "TAKEN_OF_LONGER", 4)
     async with start(ScriptedModel("One."), from_sillytavern=folder, write_back=True) as client:
         session = (await names(client))["folder:bel:first"]
         assert await stored(client, session) == ["8", "9", "10", "11"]
@@ -224,7 +225,7 @@ def said(path: Path, chat: str = "first") -> list[str]:
 
 
 async def import_in(client: Client, path: Path) -> None:
-    progress = records.Progress("job", client.service.write_back.owner, path.parent)
+    progress = Progress("job", client.service.write_back.owner, path.parent)
     await import_work(client.service.database, progress, save_work(path, progress.warn))
 
 

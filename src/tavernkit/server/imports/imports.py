@@ -14,8 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.errors import TavernKitError
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.imports.records import Progress, store
-from tavernkit.server.imports.sources import Found, find_work
+from tavernkit.server.imports.found import Found
+from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports.records import store
+from tavernkit.server.imports.sources import find_work
 from tavernkit.server.storage import jobs
 from tavernkit.server.storage.database import Database
 

@@ -13,8 +13,10 @@ from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.access.keys import ADMIN_OWNER, LOCAL
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.imports.archive import files_below
-from tavernkit.server.imports.records import Progress, store
-from tavernkit.server.imports.sources import Found, work_below
+from tavernkit.server.imports.found import Found
+from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports.records import store
+from tavernkit.server.imports.sources import work_below
 from tavernkit.server.limits import MAX_IMPORT_FILES, WATCH_SECONDS
 from tavernkit.server.storage.database import Database, advisory_lock
 

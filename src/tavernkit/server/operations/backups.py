@@ -23,7 +23,7 @@ from tavernkit.server.access.accounts import Accounts, period, usage_report
 from tavernkit.server.access.keys import ADMIN_OWNER, LOCAL, Allowance, KeyInfo, Keys, Scope
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.imports.records import Progress
+from tavernkit.server.imports.progress import Progress
 from tavernkit.server.imports.served_folders import import_below, import_work
 from tavernkit.server.imports.sources import EXPORT_MARK, find_work, save_work
 from tavernkit.server.limits import MAX_PAGE
