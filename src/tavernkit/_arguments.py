@@ -1,29 +1,31 @@
-"""Checks arguments and fields against their annotations, with messages that say what to pass instead.
+"""Checks values at public entry points against their types, with messages that say what to pass instead.
 
 Only values passed by a program are checked here. Data from files, users and models is read tolerantly elsewhere.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, wraps
-from inspect import Parameter, get_annotations, signature
-from operator import attrgetter
-from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
+from functools import lru_cache
+from inspect import get_annotations
+from typing import Any, NoReturn
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenJson, Json, is_mapping, shown
 from tavernkit.errors import ConfigError
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_MAX_SEEN = 64
+_ANYTHING = (
+    object,
+    Json,
+    FrozenJson,
+    # The same with the names in them resolved: values inside JSON are not checked.
+    bool | int | float | str | list[Any] | dict[str, Any] | None,
+    bool | int | float | str | Sequence[Any] | Mapping[str, Any] | None,
+)
+"""Types that any value has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,46 +75,10 @@ def check_values(
 
 @lru_cache(maxsize=64)
 def _typed_dict_kinds(hints: type) -> Mapping[str, _Kind | None]:
-    return {name: _kind_of(hint) for name, hint in typing.get_type_hints(hints).items()}
-
-
-def check_fields(record: object) -> None:
-    """Refuse a dataclass that has a field of the wrong type; for its ``__post_init__``."""
-    checks, deep, values_of, seen = _fields(type(record))
-    values = values_of(record)
-    classes = tuple(map(type, values))
-    if classes in seen:
-        for at in deep:
-            if values[at]:
-                break
-        else:
-            return
-    elif len(seen) < _MAX_SEEN and all(cls in kind.certain for cls, (_, kind) in zip(classes, checks, strict=True)):
-        seen.add(classes)
-    for (name, kind), value in zip(checks, values, strict=True):
-        if not _is(value, kind):
-            _refuse(f"{type(record).__name__}.{name}", kind, value)
-
-
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function refuse arguments of the wrong type."""
-    parameters: _Parameters | None = None
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        nonlocal parameters
-        if parameters is None:
-            parameters = _parameters(function)
-        for (name, kind), value in zip(parameters.positional, args, strict=False):
-            if kind is not None and (kind.deep or type(value) not in kind.certain) and not _is(value, kind):
-                _refuse(name, kind, value)
-        for name, value in kwargs.items():
-            kind = parameters.by_name.get(name)
-            if kind is not None and (kind.deep or type(value) not in kind.certain) and not _is(value, kind):
-                _refuse(name, kind, value)
-        return function(*args, **kwargs)
-
-    return call
+    return {
+        name: _kind_of(hint)
+        for name, hint in typing.get_type_hints(hints, localns={"Json": Any, "FrozenJson": Any}).items()
+    }
 
 
 def _is(value: object, kind: _Kind) -> bool:
@@ -135,67 +101,10 @@ def _advice(kind: _Kind, value: object) -> str:
     return f": make one with {makers[0]}.{reader}" if makers else ""
 
 
-class _Fields(NamedTuple):
-    """The checked fields of a dataclass, which of them are deep, and classes of values that passed before."""
-
-    checks: tuple[tuple[str, _Kind], ...]
-    deep: tuple[int, ...]
-    values_of: Callable[[object], tuple[object, ...]]
-    seen: set[tuple[type, ...]]
-
-
-@lru_cache(maxsize=256)
-def _fields(cls: type) -> _Fields:
-    kinds: dict[str, _Kind] = {}
-    for each in dataclasses.fields(cls):
-        owner = next(base for base in cls.__mro__ if each.name in get_annotations(base))
-        kind = _kind_of(_resolved(each.type, owner.__module__)) if each.init else None
-        if kind is not None:
-            kinds[each.name] = kind
-    deep = tuple(at for at, kind in enumerate(kinds.values()) if kind.deep)
-    return _Fields(tuple(kinds.items()), deep, _getter(tuple(kinds)), set())
-
-
-def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda record: tuple([getattr(record, name) for name in names])
-
-
-class _Parameters(NamedTuple):
-    """The parameters of a function: those that may be passed by position, and all by name."""
-
-    positional: tuple[tuple[str, _Kind | None], ...]
-    by_name: Mapping[str, _Kind | None]
-
-
-def _parameters(function: Callable[..., object]) -> _Parameters:
-    positional: list[tuple[str, _Kind | None]] = []
-    by_name: dict[str, _Kind | None] = {}
-    for name, parameter in signature(function).parameters.items():
-        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-            continue
-        hint = Any if parameter.annotation is Parameter.empty else parameter.annotation
-        kind = by_name[name] = _kind_of(_resolved(hint, function.__module__))
-        if parameter.kind is not Parameter.KEYWORD_ONLY:
-            positional.append((name, kind))
-    return _Parameters(tuple(positional), by_name)
-
-
-def _resolved(annotation: object, module: str) -> object:
-    """Evaluate an annotation; return None if only type checkers can read it."""
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        return eval(annotation, vars(sys.modules[module]))  # noqa: S307  # source code, not input
-    except (NameError, TypeError):
-        return Any
-
-
 @lru_cache(maxsize=1024)
 def _kind_of(hint: object) -> _Kind | None:
     """Return the kind that a type hint means, or None if any value will do."""
-    if hint in (object, Json, FrozenJson):
+    if hint in _ANYTHING:
         return None
     if hint is None:
         return _PLAIN[types.NoneType]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tavernkit._arguments import checked
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.json_pointer import escape
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw, thaw_object
@@ -63,7 +63,6 @@ class ConversionReport:
         return tuple(note for note in self.notes if note.kept_at is not None)
 
 
-@checked
 def convert(character: Character, version: CardVersion, *, preserve: bool = True) -> tuple[Character, ConversionReport]:
     """Convert a character to another card version.
 
@@ -74,6 +73,7 @@ def convert(character: Character, version: CardVersion, *, preserve: bool = True
         version: ``v1``, ``v2`` or ``v3``.
         preserve: Keep newer fields in ``extensions``.
     """
+    require("version", version, CardVersion)
     if version == character.version:
         return character, ConversionReport(version, version)
     card, notes = convert_card(character.to_card(), character.version, version, preserve=preserve)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
-from tavernkit._arguments import checked
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
 from tavernkit.cards import _jpeg as jpeg
@@ -94,7 +94,6 @@ class _Job:
     """True if the archive is appended to the picture."""
 
 
-@checked
 def save(
     content: Bundle | Character,
     target: Writable,
@@ -120,6 +119,8 @@ def save(
     Raises:
         LimitExceededError: The card is larger or nested more deeply than the limits allow.
     """
+    require("content", content, Bundle | Character)
+    require("target", target, Writable)
     limits = limits or DEFAULT_LIMITS
     bundle = Bundle(card=content) if isinstance(content, Character) else content
     chosen = _choose_format(bundle, target, format)

@@ -12,7 +12,7 @@ from tavernkit._arguments import require, require_choice
 from tavernkit._turns import Chat, OnPiece, Turn, TurnKind
 from tavernkit.cards._character import User
 from tavernkit.conversation._attachments import AttachmentInput, load_attachments, send_with_attachments
-from tavernkit.conversation._formats import chat_name, reserve_names
+from tavernkit.conversation._formats import chat_name, line_count, reserve_names
 from tavernkit.conversation._installations import find_chat, local_time, open_folder_chat, open_save
 from tavernkit.conversation._keeping import ChatKeeper
 from tavernkit.conversation._model_host import ModelHost
@@ -93,7 +93,8 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     def __repr__(self) -> str:
         """Return a one-line summary."""
-        lines = f"{len(self.lines)} line{'' if len(self.lines) == 1 else 's'}"
+        count = line_count(self.chat)
+        lines = f"{count} line{'' if count == 1 else 's'}"
         return f"<{type(self).__name__}: {lines}; chat.lines shows them>"
 
     @classmethod
@@ -303,7 +304,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             ModelError: There is no usable reply. The user's message and a partial reply stay in the chat.
             StoreError: The chat could not be saved. If that was the user's message, no model was asked.
         """
-        require("text", text, str)
         return await self._run("send", text, attachments=load_attachments(attachments))
 
     def stream(
@@ -320,7 +320,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
                 ``speak``.
             attachments: Files sent with the user's message.
         """
-        require("text", text, str)
         require_choice("kind", kind, KINDS)
         loaded = load_attachments(attachments)
         stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece, loaded))
@@ -333,12 +332,10 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe of the last reply; right of the newest one, ask for another."""
-        require_choice("direction", direction, ("left", "right"))
         return await self._turn("swipe", lambda: self.chat.swipe(direction))
 
     async def continue_reply(self, text: str = "") -> Turn:
         """Let the model continue the last message."""
-        require("text", text, str)
         return await self._run("continue", text)
 
     async def impersonate(self) -> Turn:
@@ -347,22 +344,18 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     async def quiet(self, prompt: str) -> Turn:
         """Ask something outside the chat. The answer is returned, not stored."""
-        require("prompt", prompt, str)
         return await self._run("quiet", prompt)
 
     async def speak(self, member: str) -> Turn:
         """Let this member of the group speak next, even if muted."""
-        require("member", member, str)
         return await self._run("speak", member)
 
     def preview(self, text: str = "") -> Plan:
         """Return the prompt that ``send()`` would send. No model is asked, and nothing changes."""
-        require("text", text, str)
         return self.chat.preview(text)
 
     async def choose_greeting(self, index: int) -> None:
         """Show another greeting. 0 is the first message, 1 the first alternate."""
-        require("index", index, int)
         await self._change(lambda: self.chat.choose_greeting(index))
 
     async def edit(self, index: int, text: str) -> None:
@@ -372,7 +365,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             index: The line, from 0; negative ones count from the end.
             text: Its new text.
         """
-        require("text", text, str)
         await self._change(lambda: self.chat.edit(self._place(index), text))
 
     async def delete(self, index: int) -> None:
@@ -441,6 +433,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         on_piece: OnPiece | None = None,
         attachments: Sequence[Attachment] = (),
     ) -> Turn:
+        require("text", text, str)
         chat = self.chat
         if attachments and kind != "send":
             raise ConfigError(f"attachments go with a message that is sent, not with {kind!r}")
@@ -481,8 +474,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     def _place(self, index: int) -> int:
         """Return a line's index counted from the start."""
-        require("index", index, int)
-        count = len(self.chat.lines)
+        count = line_count(self.chat)
         if not -count <= index < count:
             raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")
         return index % count

@@ -167,11 +167,11 @@ def silly_tavern_chat(
         **with_tools,
     )
     restore_state(chat, saved)
-    fresh = not chat.lines
+    fresh = not chat.state.lines
     chat.open()
     if fresh and given.greeting > 0:
         chat.choose_greeting(given.greeting)
-    elif fresh and given.greeting < 0 and chat.lines:
+    elif fresh and given.greeting < 0 and chat.state.lines:
         chat.delete_from(0)
     _take_up_undo(chat, saved, given)
     return chat
@@ -330,7 +330,6 @@ def _world(book: BookInput, warn: Warn) -> WorldBook:
 def _book(book: FileContent | Mapping[str, object], warn: Warn) -> tuple[str, JsonObject]:
     if is_mapping(book):
         return str(book.get("name") or "book"), _plain(book)
-    require("books", book, FileContent, "paths, world books or their JSON")
     assert not isinstance(book, Mapping)
     data = read_file(book, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
     name = "book" if isinstance(book, bytes) else Path(book).stem

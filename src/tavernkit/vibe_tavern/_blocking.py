@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tavernkit._arguments import checked
+from tavernkit._arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.models import ReplyPiece
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
@@ -29,8 +29,8 @@ class BlockingRunner:
     ...     print(blocking.run(tools.run("What is the weather?")).text)
     """
 
-    @checked
     def __init__(self, runner: PromptRunner) -> None:
+        require("runner", runner, PromptRunner)
         self.runner = runner
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-runner", daemon=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, Literal, get_args
 
-from tavernkit._arguments import check_fields, require, require_choice
+from tavernkit._arguments import require, require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, deep_merge, freeze_object, is_mapping
 from tavernkit.errors import ConfigError, log_warning
@@ -67,9 +67,6 @@ class Infrastructure:
     )
     """Functions that change results of tools, by name."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def copy(self) -> Infrastructure:
         """Return separate registries that can be changed without affecting others."""
         return Infrastructure(
@@ -122,9 +119,6 @@ class RunnerConfig:
     infrastructure: Infrastructure
     """The registries of transforms, sanitizers and capabilities."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def build(
         cls,
@@ -169,6 +163,8 @@ class RunnerConfig:
         Raises:
             ConfigError: An option is unknown or has a wrong value; the message says what to pass.
         """
+        require("provider", provider, str)
+        require("model", model, str)
         require("pipeline", pipeline, Pipeline)
         require("step_options", step_options, Mapping[str, Mapping[str, object]] | None)
         require("capabilities_overrides", capabilities_overrides, Mapping[str, object] | None)

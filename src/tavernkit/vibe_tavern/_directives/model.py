@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, freeze_object
 from tavernkit.models import Model, ProviderError, Reply, ReplyPiece, Request
@@ -46,11 +45,11 @@ class DirectivesModel(AsyncContext):
             directives: The allowed directives.
             config: Modes, repairs and other options; by default made for the model.
         """
-        require("model", model, Model)
+        runner = PromptRunner(model)
         self._model = model
         self._directives = StructuredOutputOptions.from_mapping(directives)
         made = config or RunnerConfig.build(provider=model.dialect, model=model.name or model.dialect)
-        self._runner = DirectivesRunner(PromptRunner(model), made)
+        self._runner = DirectivesRunner(runner, made)
 
     @property
     def name(self) -> str:

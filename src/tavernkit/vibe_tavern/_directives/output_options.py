@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 
-from tavernkit._arguments import check_fields
+from tavernkit._arguments import check_values
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_mapping, shown
@@ -39,7 +39,7 @@ class StructuredOutputOptions:
     """JSON schemas of payloads by type; by default those of the registry."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_values({each.name: getattr(self, each.name) for each in fields(self)}, type(self))
         set_field = object.__setattr__
         given = self.registry
         registry = given if isinstance(given, DirectiveRegistry) else DirectiveRegistry(given or ())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_sequence
@@ -32,7 +31,6 @@ class DirectiveDefinition:
     payload: object = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if not trim_blanks(self.type):
             raise ConfigError("a directive definition needs a type such as 'ui.toast'", code="DIRECTIVE_TYPE_REQUIRED")
         json_schema_of(self.payload, "DirectiveDefinition.payload")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
-from tavernkit._arguments import checked
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, deep_merge, is_list, is_object, thaw_object
 from tavernkit.models import HTTPError, ModelError, Request
@@ -87,10 +87,11 @@ class DirectivesRunner:
         clock: Measures how long a run takes, in seconds.
     """
 
-    @checked
     def __init__(
         self, runner: PromptRunner, config: RunnerConfig, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        require("runner", runner, PromptRunner)
+        require("config", config, RunnerConfig)
         self._runner = runner
         self._config = config
         self._clock = clock

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
-from tavernkit._arguments import check_fields
+from tavernkit._arguments import check_values
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
@@ -87,7 +87,7 @@ class EvalOptions:
     """The scenarios to choose from; the shipped ones by default."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_values(vars(self), type(self))
         if self.trials < 1 or self.jobs < 1:
             raise ConfigError("trials and jobs must be 1 or more", code="INVALID_EVAL_OPTIONS")
 

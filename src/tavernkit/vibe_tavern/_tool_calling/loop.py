@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from tavernkit._arguments import checked
+from tavernkit._arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.models import Request
 from tavernkit.prompt._message import Message
@@ -50,7 +50,6 @@ class ToolLoopRunner:
         ConfigError: Tools are enabled, but there is no executor.
     """
 
-    @checked
     def __init__(
         self,
         runner: PromptRunner,
@@ -65,6 +64,8 @@ class ToolLoopRunner:
         aliases: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        require("runner", runner, PromptRunner)
+        require("config", config, RunnerConfig)
         options = config.tool_calling
         source = tools if hasattr(tools, "definitions") else ToolRegistry(tools)  # pyright: ignore[reportArgumentType]  # either has definitions or is a list of them
         registry = FilteredToolRegistry(source, allow=options.tool_allowlist, deny=options.tool_denylist)  # pyright: ignore[reportArgumentType]  # as above

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, cast
 
-from tavernkit._arguments import check_fields
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
@@ -37,7 +36,6 @@ class ToolDefinition:
     exposed_to_model: bool = True
 
     def __post_init__(self) -> None:
-        check_fields(self)
         name = trim_blanks(self.name)
         if not name:
             raise ConfigError("a tool needs a name", code="TOOL_NAME_REQUIRED")
