@@ -338,6 +338,10 @@ def test_doctor_finds_an_installation_at_any_level(tavernkit: Tavernkit, tmp_pat
         "Quick Replies of 'Mine' run by themselves and are not run here: Roll",
         "extension Glow: its code is not run",
     ]
+    off = {"disabledExtensions": ["third-party/Timeline", "third-party/Glow"]}
+    (user / "settings.json").write_text(json.dumps({"extension_settings": off}))
+    [found] = json.loads(tavernkit("doctor", str(user), "--json").out)["found"]
+    assert found["unsupported"] == ["Quick Replies of 'Mine' run by themselves and are not run here: Roll"]
     (user / "characters" / "Broken.png").write_bytes(b"\x89PNG")
     broken = tavernkit("doctor", str(user))
     assert (broken.code, "Broken.png" in broken.err) == (1, True)

@@ -125,7 +125,7 @@ def _silly_tavern(path: Path, follow: Follow) -> Examination:
         problems.append(str(error))
     problems += (f"{name}: {problem}" for name, problem in unreadable.items())
     chats = examine_chats(folder, follow)
-    unsupported = [*folder.unsupported(), *_third_party(path), *chats.unsupported()]
+    unsupported = [*folder.unsupported(), *_third_party(folder), *chats.unsupported()]
     missing = [*_missing_of_settings(folder), *_missing_members(folder, groups), *chats.missing()]
     problems += [*dict.fromkeys(log.messages), *chats.unreadable()]
     return Examination("SillyTavern", path, counts, used, unsupported, problems, missing)
@@ -189,12 +189,12 @@ def _unreadable(folder: DataFolder) -> Iterator[tuple[str, str]]:
                 yield f"{kind} {name}", str(error)
 
 
-def _third_party(user: Path) -> Iterator[str]:
+def _third_party(folder: DataFolder) -> Iterator[str]:
     """Extensions that are installed for all users: they may change prompts, and their code is not run here."""
     from tavernkit.silly_tavern._files.folder_files import unsupported_extensions
 
-    for parent in user.resolve().parents[:2]:
-        yield from unsupported_extensions(parent / _THIRD_PARTY)
+    for parent in folder.path.resolve().parents[:2]:
+        yield from unsupported_extensions(parent / _THIRD_PARTY, folder.settings)
 
 
 def _risu_ai(path: Path) -> Examination:

@@ -255,7 +255,7 @@ class FolderFiles:
 
     def unsupported(self) -> list[str]:
         """List what changes prompts in SillyTavern but is not supported here, because it runs code."""
-        found = [*unsupported_extensions(self.path / EXTENSIONS)]
+        found = [*unsupported_extensions(self.path / EXTENSIONS, self.settings)]
         for name in self.quick_replies():
             try:
                 replies = self.quick_reply_set(name).get("qrList")
@@ -347,10 +347,18 @@ def _inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def unsupported_extensions(folder: Path) -> Iterator[str]:
-    """List the extensions of a folder, which may change prompts; their code is not run here."""
+def unsupported_extensions(folder: Path, settings: Settings) -> Iterator[str]:
+    """List the extensions of a folder that are switched on: they may change prompts, and their code is not run here.
+
+    Args:
+        folder: The folder.
+        settings: The user's settings.
+    """
+    listed = settings.extension_settings.get("disabledExtensions")
+    off = {str(name).rpartition("/")[2] for name in listed} if is_sequence(listed) else set[str]()
     for extension in sorted(_folders(folder)):
-        yield f"extension {_display_name(extension)}: its code is not run"
+        if extension.name not in off:
+            yield f"extension {_display_name(extension)}: its code is not run"
 
 
 def _display_name(extension: Path) -> str:
