@@ -173,7 +173,7 @@ def left_out_sources(uses: Sequence[Use]) -> RenderableType:
         (source_label(use.source), use.reason or ("only parts of it are sent" if use.places else "it is not sent"))
         for use in uses
     ]
-    return table("stands in", "why it is left out", rows=rows)
+    return table("found in", "why it is left out", rows=rows)
 
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
