@@ -79,4 +79,18 @@ async def test_a_chat_searches_before_each_prompt():
     assert isinstance(first.plan, ChatPlan)
     assert isinstance(second.plan, ChatPlan)
     assert "Past events:\nLyra: Bram has the key." in contents(first.plan)
-    assert "Past events:\nLyra: The boat is lost." in contents(second.plan)
+    memory = "Past events:\nLyra: The boat is lost."
+    assert memory in contents(second.plan)
+    # A quiet prompt searches nothing and has what the last prompt found, while the line stays in the chat.
+    chat.restore(json.loads(json.dumps(chat.snapshot())))
+    quiet = await chat.quiet("What happened?")
+    assert isinstance(quiet.plan, ChatPlan)
+    assert searched == ["Who has the key?", "And the boat?"]
+    assert memory in contents(quiet.plan)
+    assert "The boat is lost." in contents(quiet.plan)
+    assert "found for an earlier prompt" in str([block.source for block in quiet.plan.blocks])
+    chat.change(settings=Settings())
+    await chat.send("Hm?")
+    quiet = await chat.quiet("What happened?")
+    assert isinstance(quiet.plan, ChatPlan)
+    assert memory not in contents(quiet.plan)

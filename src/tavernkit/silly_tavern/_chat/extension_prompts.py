@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import UNDEFINED, is_index_key, to_number, to_string, trim, truthy, utf16_sort_key
 from tavernkit._text.json_reader import as_number
-from tavernkit._text.traced import join
-from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
+from tavernkit._text.traced import join, plain
+from tavernkit._values import FrozenJson, FrozenObject, JsonObject, is_mapping, is_sequence
 from tavernkit.errors import Warn
 from tavernkit.prompt._injections import Injection
 from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
@@ -89,6 +89,17 @@ class ExtensionPrompt:
             role=_number(data.get("role"), 0),
             scan=bool(data.get("scan")),
         )
+
+    def to_json(self) -> JsonObject:
+        """Return what ``from_json()`` reads."""
+        return {
+            "key": self.key,
+            "value": plain(self.value),
+            "position": self.position,
+            "depth": self.depth,
+            "role": self.role,
+            "scan": self.scan,
+        }
 
     @property
     def hidden(self) -> str:

@@ -41,6 +41,8 @@ def forced_entry(entry: Entry) -> JsonObject:
 
 
 EXTENSION = "vectors"
+KINDS = {VECTORS_MEMORY: "vectors", VECTORS_DATA_BANK: "data bank"}
+"""Kinds of its texts by their keys in the registry."""
 CHAT_COLLECTION = "chat"
 WORLD_COLLECTION = "world:"
 KILOBYTE = 1024
@@ -199,7 +201,7 @@ class VectorStorage:
             self.number("file_depth_db", 4),
             self.number("file_depth_role_db", 0),
             scan=self.on("include_wi"),
-            kind="data bank",
+            kind=KINDS[VECTORS_DATA_BANK],
             reason=f"found in {', '.join(answered)}",
         )
 
@@ -275,7 +277,7 @@ class VectorStorage:
             self.number("depth", 2),
             0,
             scan=self.on("include_wi"),
-            kind="vectors",
+            kind=KINDS[VECTORS_MEMORY],
             reason=f"{len(found)} messages that Vector Storage found, taken out of the chat",
         )
 

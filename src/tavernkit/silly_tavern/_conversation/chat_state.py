@@ -30,7 +30,7 @@ from tavernkit.stores._variables import InMemoryVariablesStore
 
 T = TypeVar("T")
 
-OF_ONE_RUN = "last_generation_type", "persona_in_chat", "summary"
+OF_ONE_RUN = "last_generation_type", "persona_in_chat", "summary", "vector_texts"
 """Parts of a snapshot that SillyTavern knows only as long as a chat is open: its files do not have them."""
 
 
@@ -183,7 +183,8 @@ class ChatState:
     def run(self) -> JsonObject:
         """Return the parts ``OF_ONE_RUN`` of a snapshot."""
         memory = self.memory
-        found = memory.last_generation_type, memory.persona_in_chat, memory.summary
+        texts: list[Json] = [*memory.vector_texts]
+        found = memory.last_generation_type, memory.persona_in_chat, memory.summary, texts
         return dict(zip(OF_ONE_RUN, found, strict=True))
 
     def find_summary(self) -> None:
@@ -208,7 +209,8 @@ class ChatState:
             last_generation_type=str(saved.get("last_generation_type") or ""),
             persona_in_chat=str(saved.get("persona_in_chat") or ""),
         )
-        summary = saved.get("summary")
+        texts, summary = saved.get("vector_texts"), saved.get("summary")
+        self.memory.vector_texts = tuple(each for each in texts if is_object(each)) if is_list(texts) else ()
         if isinstance(summary, str):
             self.memory.summary = summary
         else:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from tavernkit._dataclass import dataclass, replaced
 from tavernkit._macros import BuildBudget
-from tavernkit._values import FrozenJson, Json
+from tavernkit._values import FrozenJson, Json, JsonObject
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
@@ -79,6 +79,8 @@ class MacroMemory:
     """The persona description that the last build put at a depth: SillyTavern's next build scans it for lore keys."""
     summary: str | None = None
     """The summary that was stored in the chat when it was opened; None if nobody has looked yet."""
+    vector_texts: Sequence[JsonObject] = ()
+    """The texts of Vector Storage in the last prompt: quiet prompts, which search nothing, have them too."""
 
     def copy(self) -> MacroMemory:
         """Return an independent copy."""
@@ -95,6 +97,7 @@ class MacroMemory:
         self.last_generation_type = ""
         self.persona_in_chat = ""
         self.summary = None
+        self.vector_texts = ()
 
 
 def system_clock() -> datetime:

@@ -35,7 +35,7 @@ from tavernkit.silly_tavern._chat.extension_prompts import (
 )
 from tavernkit.silly_tavern._chat.extension_prompts import EXTENSION as MEMORY_EXTENSION
 from tavernkit.silly_tavern._chat.vector_storage import EXTENSION as VECTORS_EXTENSION
-from tavernkit.silly_tavern._chat.vector_storage import VectorResults, VectorStorage, data_bank, forced_entry
+from tavernkit.silly_tavern._chat.vector_storage import KINDS, VectorResults, VectorStorage, data_bank, forced_entry
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern._chat_completion.tools import tools_supported
 from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards
@@ -345,7 +345,16 @@ def _search_vectors(state: SillyTavernState) -> None:
     """Let Vector Storage change the chat and register its results: files, then lore, then the chat."""
     context = state.context
     settings = context.settings.of_extension(VECTORS_EXTENSION)
-    if not settings or context.generation_type == "quiet" or context.dry_run:
+    if context.dry_run:
+        return
+    if settings and context.generation_type == "quiet":
+        for stored in state.memory.vector_texts:
+            prompt = ExtensionPrompt.from_json(stored)
+            kind = KINDS.get(prompt.key, "extension")
+            state.extensions.set(replace(prompt, kind=kind, reason="found for an earlier prompt"))
+        return
+    state.memory.vector_texts = ()
+    if not settings:
         return
     results = context.vectors if context.vectors is not None else VectorResults()
     storage = VectorStorage(settings, results, state.macros, state.macros.with_macros, state.vector_calls)
@@ -367,9 +376,10 @@ def _search_vectors(state: SillyTavernState) -> None:
         if context.vectors is None:
             state.vector_texts = [state.macros(message.text) for message in state.core]
         found.append(storage.take_memories(state.core))
-    for prompt in found:
-        if prompt is not None:
-            state.extensions.set(prompt)
+    registered = [prompt for prompt in found if prompt is not None]
+    for prompt in registered:
+        state.extensions.set(prompt)
+    state.memory.vector_texts = tuple([prompt.to_json() for prompt in registered])
     if state.vector_calls and context.vectors is None:
         reason = "Vector Storage is switched on, and no search results were given (vectors=)"
         state.omit(Omission("vectors", "vectors", reason, "what Vector Storage would find"))
