@@ -146,6 +146,7 @@ def finish(command: object) -> None:
         take_plain_values(parameter)
         if hasattr(parameter, "display_type_rich") and parameter.param_type_name == "argument":
             parameter.display_type_rich = _no_type
+            parameter.metavar = (parameter.metavar or parameter.name).upper()
         described = getattr(parameter, "type_descriptor", None)
         if described is not None and parameter.metavar is None and parameter.param_type_name == "option":
             taken = next(iter(get_args(described.annotation)), described.annotation)
