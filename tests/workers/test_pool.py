@@ -265,6 +265,14 @@ def test_only_so_many_sessions_are_kept(own: WorkerPool, monkeypatch: pytest.Mon
     assert [each.request(b"", 10, bytes.upper)[0] for each in sessions[1:]] == [b"2", b"2"]
 
 
+def test_a_session_used_after_the_pool_was_closed_is_closed_with_it_again(own: WorkerPool, tmp_path: Path) -> None:
+    session = Session(job(tmp_path, "return str(self.n).encode()"))
+    for _ in range(2):
+        assert session.request(b"", 10, bytes.upper)[0] == b"1"
+        own.close()
+        assert not session.is_open
+
+
 def test_warming_up_starts_what_is_kept_and_no_more(own: WorkerPool) -> None:
     warm_up()
     idle = list(own._idle)

@@ -36,6 +36,7 @@ class WorkerPool:
         self._busy: set[Worker] = set()
         self._spares_in_the_making = 0
         self._sessions: OrderedDict[int, weakref.ref[Session]] = OrderedDict()
+        self._newest: weakref.ref[Session] | None = None
         self._jobs: tuple[Job, ...] = ()
 
     def expect(self, job: Job) -> None:
@@ -179,12 +180,12 @@ class WorkerPool:
 
     def note_use(self, session: Session) -> None:
         """Mark the worker of a session as recently used; only a few are kept."""
+        newest = self._newest
+        if newest is not None and newest() is session:
+            return
         with self._lock:
-            newest = next(reversed(self._sessions.values()), None)
-            if newest is not None and newest() is session:
-                return
             self._sessions.pop(id(session), None)
-            self._sessions[id(session)] = weakref.ref(session)
+            self._newest = self._sessions[id(session)] = weakref.ref(session)
             spare = [key for key, found in self._sessions.items() if found() is None]
             for key in spare:
                 del self._sessions[key]
@@ -200,6 +201,7 @@ class WorkerPool:
             idle, self._idle = self._idle, []
             sessions = [found() for found in self._sessions.values()]
             self._sessions.clear()
+            self._newest = None
         for session in sessions:
             if session is not None:
                 session.end_if_idle()

@@ -64,8 +64,8 @@ class Worker:
         assert self._process.stdout is not None
         # It has no work yet, so there is no hurry.
         self._job = _job_object(self._process) if sys.platform == "win32" else None
-        self._input = self._process.stdin
-        self._output = self._process.stdout
+        self._pipes = self._process.stdin, self._process.stdout
+        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
         self._made_at = time.monotonic()
         self._ready = False
         self._deadline = 0.0
@@ -74,15 +74,15 @@ class Worker:
         """Processor seconds of the last request."""
         if sys.platform != "win32":
             # A write larger than the pipe's buffer must return, so that it can be cancelled.
-            os.set_blocking(self._input.fileno(), False)
-            self._poll = _poll(self._output.fileno(), select.POLLIN)
+            os.set_blocking(self._input, False)
+            self._poll = _poll(self._output, select.POLLIN).poll
 
     @property
     def is_alive(self) -> bool:
         """True if the process is running."""
         if self._ready and sys.platform != "win32":
             # Nothing is expected from it now: if there is something to read, it is the end.
-            return not self._poll.poll(0)
+            return not self._poll(0)
         return self._process.poll() is None
 
     @property
@@ -90,7 +90,7 @@ class Worker:
         """True if the process is known to have started."""
         if self._ready or sys.platform == "win32":
             return self._ready
-        return bool(self._poll.poll(0))
+        return bool(self._poll(0))
 
     @property
     def is_overdue(self) -> bool:
@@ -202,11 +202,11 @@ class Worker:
 
     def _write_some(self, data: bytes | memoryview) -> int:
         if sys.platform == "win32":
-            return self._or_kill(lambda: os.write(self._input.fileno(), data))
+            return self._or_kill(lambda: os.write(self._input, data))
         try:
-            return os.write(self._input.fileno(), data)
+            return os.write(self._input, data)
         except BlockingIOError:
-            self._wait_for(self._input.fileno(), select.POLLOUT)
+            self._wait_for(self._input, select.POLLOUT)
             return 0
 
     def _read(self, size: int) -> bytes:
@@ -218,10 +218,10 @@ class Worker:
 
     def _read_some(self, size: int) -> bytes:
         if sys.platform == "win32":
-            return self._or_kill(lambda: os.read(self._output.fileno(), size))
-        if not self._poll.poll(max(self._deadline - time.monotonic(), 0) * 1000):
+            return self._or_kill(lambda: os.read(self._output, size))
+        if not self._poll(max(self._deadline - time.monotonic(), 0) * 1000):
             raise _LateError
-        data = os.read(self._output.fileno(), size)
+        data = os.read(self._output, size)
         if not data:
             raise WorkerError("the worker process ended without an answer")
         return data
@@ -262,7 +262,7 @@ class Worker:
         self._ready = False
         if self._job is not None:
             self._job.close()
-        for pipe in (self._input, self._output):
+        for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.close()
 

@@ -201,6 +201,8 @@ class CBSContext:
     def enabled_modules(self) -> tuple[RisuModule, ...]:
         """The modules enabled by settings, chat and character, in the order of the settings, without duplicates."""
         settings = self.settings
+        if not settings.modules:
+            return ()
         wanted = {*settings.enabled_modules, *self.chat.modules, *settings.integrated_modules}
         if self.character is not None:
             wanted.update(self.character.modules)

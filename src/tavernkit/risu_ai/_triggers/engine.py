@@ -29,7 +29,7 @@ from tavernkit.risu_ai._triggers.result import (
     TriggerEvent,
     TriggerResult,
 )
-from tavernkit.risu_ai._triggers.run import LOCATIONS, Run, RunArguments, run_stored
+from tavernkit.risu_ai._triggers.run import Run, RunArguments, run_stored
 from tavernkit.risu_ai._triggers.signals import RunAbortedError, TriggerFailedError
 from tavernkit.risu_ai._triggers.world import World
 from tavernkit.risu_ai.errors import TriggerError
@@ -167,7 +167,6 @@ class TriggerEngine:
         require_choice("mode", mode, MODES)
         world = self._world(context, options)
         given = additions or PromptAdditions()
-        places = zip(LOCATIONS, (given.start, given.historyend, given.promptend), strict=True)
         arguments = RunArguments(
             mode=mode,
             name=name,
@@ -176,7 +175,12 @@ class TriggerEngine:
             display_mode=mode in {"display", "request"},
             display_data=display_data,
             temp_variables={key: thaw(value) for key, value in (temp_variables or {}).items()},
-            additions={**dict(places), **given.elsewhere},
+            additions={
+                "start": given.start,
+                "historyend": given.historyend,
+                "promptend": given.promptend,
+                **given.elsewhere,
+            },
             stop_sending=stop_sending,
         )
         run = Run(world, arguments, LuaRunner(self._lua, world))

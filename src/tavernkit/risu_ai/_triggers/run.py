@@ -102,7 +102,7 @@ class Run:
         self.low_level = owned.low_level
         if trigger.conditions is None:
             raise TriggerFailedError("its conditions are not a list")
-        if not conditions_hold(self, trigger.conditions):
+        if trigger.conditions and not conditions_hold(self, trigger.conditions):
             world.event("conditions_failed")
             return
         self.counters = {}
@@ -234,9 +234,8 @@ class Run:
 
     def prompt_additions(self) -> PromptAdditions:
         """What was added."""
-        added = self.additions
-        elsewhere = {place: text for place, text in added.items() if place not in LOCATIONS}
-        return PromptAdditions(*[added.get(place, "") for place in LOCATIONS], elsewhere=elsewhere)
+        elsewhere = dict(self.additions)
+        return PromptAdditions(*[elsewhere.pop(place, "") for place in LOCATIONS], elsewhere=elsewhere)
 
     # Other runs
 

@@ -74,7 +74,7 @@ class ScriptState:
 
     def removed(self) -> frozenset[str]:
         """What was removed."""
-        return frozenset(name for name, value in self.changes.items() if value is UNDEFINED)
+        return frozenset([name for name, value in self.changes.items() if value is UNDEFINED])
 
 
 class LocalScopes:

@@ -187,12 +187,9 @@ class World:
         return error
 
     def stored(self) -> StoredState:
-        """What the application has to keep."""
-        return StoredState(
-            context=self._context.replace(variables=self.variables.copy()),
-            variables=self.variables.changed(),
-            removed=self.variables.removed(),
-        )
+        """What the application has to keep when nothing runs any more: its context shares the variables."""
+        variables = self.variables
+        return StoredState(context=self._context, variables=variables.changed(), removed=variables.removed())
 
     def reloads(self) -> Reloads:
         """What would be drawn again."""

@@ -251,8 +251,9 @@ class LuaSandbox:
         """Do what the script has done with variables since its last message."""
         if "reads" in message:
             call.world.budget.step(max(int(message["reads"]), 0))
-        for values in message.get("writes", ()):
-            _called(call, WRITE, values)
+        if "writes" in message:
+            for values in message["writes"]:
+                _called(call, WRITE, values)
 
     def _remember_read(self, name: str) -> None:
         """The variable is sent with the next call of the script."""
@@ -263,8 +264,12 @@ class LuaSandbox:
 
     def _variables(self, call: LuaCall) -> dict[str, str]:
         """Return the variables that the script is likely to read, if they are short."""
-        found = {name: call.get_variable(name) for name in self._read}
-        return {name: whole_text(value) for name, value in found.items() if len(value) <= MAX_SENT_VARIABLE}
+        found: dict[str, str] = {}
+        for name in self._read:
+            value = call.get_variable(name)
+            if len(value) <= MAX_SENT_VARIABLE:
+                found[name] = whole_text(value)
+        return found
 
 
 def _called(call: LuaCall, name: str, values: list[Json]) -> dict[str, object]:
