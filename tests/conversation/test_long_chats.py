@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import tavernkit as tk
@@ -27,7 +27,7 @@ def opened(path: Path) -> tk.Conversation:
     lines = [{"name": "Ann" if n % 2 else "Bel", "is_user": bool(n % 2), "mes": f"Line {n}."} for n in range(LINES)]
     header = {"user_name": "Ann", "character_name": "Bel", "chat_metadata": {}}
     path.write_text("\n".join(json.dumps(each) for each in (header, *lines)), encoding="utf-8")
-    model = tk.model("scripted", replies=["One.", "Two."])
+    model = tk.model("scripted", replies=["One.", "Two."] * 20)
     return tk.Conversation.open(path, card=Character(name="Bel"), user="Ann", model=model)
 
 
@@ -175,7 +175,7 @@ def test_a_tool_may_change_any_line(tmp_path: Path) -> None:
     assert "Changed by a tool." in seen
 
 
-def test_a_turn_compares_all_lines_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_compares_all_lines_once_if_somebody_had_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
     see = known_lines.KnownLines.see
 
@@ -185,13 +185,91 @@ def test_a_turn_compares_all_lines_once(tmp_path: Path, monkeypatch: pytest.Monk
 
     async def talk() -> None:
         async with opened(tmp_path / "chat.jsonl") as chat:
+            compared()
             await chat.send("First?")
-            looks.clear()
+            assert compared() == 1  # opening the chat may have changed any
             await chat.send("Second?")
+            assert compared() == 0
+            await chat.swipe()
+            assert (repr(chat).count("204 lines"), compared()) == (1, 0)
+            await chat.edit(3, "Edited.")
+            compared()
+            await chat.send("Third?")
+            assert compared() == 1
+            await chat.undo()
+            compared()
+            await chat.send("Third?")
+            assert compared() == 1
+            await chat.send("Fourth?")
+            assert compared() == 0
+            assert chat.lines[3]["mes"] == "Edited."
+            for _ in range(2):  # from now on, the application may change lines at any time
+                await chat.send("Fifth?")
+                assert compared() == 1
+
+    def compared() -> int:
+        count = looks.count(False)
+        looks.clear()
+        return count
 
     monkeypatch.setattr(known_lines.KnownLines, "see", counted)
     asyncio.run(talk())
-    assert looks.count(False) == 1
+
+
+def in_file(path: Path) -> list[JsonObject]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][1:]
+
+
+OPERATIONS = st.sampled_from(
+    ["send", "send", "swipe", "edit", "hide", "delete", "undo", "own", "keep", "change kept", "direct", "add", "branch"]
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(done=st.lists(st.tuples(OPERATIONS, st.integers(0, LINES - 50)), min_size=3, max_size=8))
+@example(done=[("send", 0), ("keep", 5), ("send", 0), ("change kept", 0)])
+@example(done=[("add", 0), *[("send", 0)] * 20, ("change kept", 0)])
+@example(done=[("send", 0), ("direct", 5), ("send", 0), ("own", 7), ("branch", 90), ("undo", 0), ("edit", 9)])
+def test_every_change_of_a_line_is_saved_with_the_next_turn(tmp_path: Path, done: list[tuple[str, int]]) -> None:
+    path = tmp_path / "chat.jsonl"
+
+    async def talk() -> None:
+        path.unlink(missing_ok=True)
+        async with opened(path) as chat:
+            own = own_chat(chat)
+            kept: list[JsonObject] = []
+            for number, (what, place) in enumerate(done):
+                text = f"{what} {number}"
+                if what == "swipe":
+                    await chat.swipe()
+                elif what == "edit":
+                    await chat.edit(place, text)
+                elif what == "hide":
+                    await chat.hide(place)
+                elif what == "delete":
+                    await chat.delete(place)
+                elif what == "undo":
+                    await chat.undo()
+                elif what == "own":
+                    own.edit(place, text)
+                elif what == "keep":
+                    kept.append(own.lines[place])
+                elif what == "direct":
+                    own.hide(place, place + 3)
+                    own.state.lines[place]["mes"] = text
+                elif what == "add":
+                    kept.append({"name": "Bel", "mes": text, "extra": {}})
+                    own.add_line(kept[-1])
+                elif what == "branch":
+                    twin = await chat.branch(place, store=tk.conversation.MemoryStore())
+                    await twin.edit(1, text)
+                for line in kept if what == "change kept" else ():
+                    line["extra"] = {"note": text}
+                await chat.send("And then?")
+                assert in_file(path) == own.state.turn_lines
+                assert all(line in own.state.turn_lines for line in kept[-1:] if what == "add")
+
+    asyncio.run(talk())
 
 
 def test_a_command_may_change_any_line(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tavernkit._arguments import require, require_choice
 from tavernkit._turns import Chat, OnPiece, Turn, TurnKind
 from tavernkit.cards._character import User
 from tavernkit.conversation._attachments import AttachmentInput, load_attachments, send_with_attachments
-from tavernkit.conversation._formats import chat_name, reserve_names
+from tavernkit.conversation._formats import chat_name, line_count, reserve_names
 from tavernkit.conversation._installations import find_chat, local_time, open_folder_chat, open_save
 from tavernkit.conversation._keeping import ChatKeeper
 from tavernkit.conversation._model_host import ModelHost
@@ -93,7 +93,8 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     def __repr__(self) -> str:
         """Return a one-line summary."""
-        lines = f"{len(self.lines)} line{'' if len(self.lines) == 1 else 's'}"
+        count = line_count(self.chat)
+        lines = f"{count} line{'' if count == 1 else 's'}"
         return f"<{type(self).__name__}: {lines}; chat.lines shows them>"
 
     @classmethod
@@ -473,7 +474,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     def _place(self, index: int) -> int:
         """Return a line's index counted from the start."""
-        count = len(self.chat.lines)
+        count = line_count(self.chat)
         if not -count <= index < count:
             raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")
         return index % count

@@ -51,6 +51,13 @@ def saved_chat(chat: Chat, undo: UndoHistory | None = None, snapshot: JsonObject
     return SavedChat(file=file, state=state)
 
 
+def line_count(chat: Chat) -> int:
+    """Return how many lines a chat has. Nobody gets them, so none can have changed."""
+    if isinstance(chat, SillyTavernChat):
+        return len(chat.state.turn_lines)
+    return len(chat.chat.messages) if isinstance(chat, RisuAIChat) else len(chat.lines)
+
+
 def turn_of(chat: Chat) -> AbstractContextManager[None]:
     """Run a turn of a chat: lines that it does not change are looked at once."""
     return chat.state.turn() if isinstance(chat, SillyTavernChat) else nullcontext()

@@ -167,11 +167,11 @@ def silly_tavern_chat(
         **with_tools,
     )
     restore_state(chat, saved)
-    fresh = not chat.lines
+    fresh = not chat.state.lines
     chat.open()
     if fresh and given.greeting > 0:
         chat.choose_greeting(given.greeting)
-    elif fresh and given.greeting < 0 and chat.lines:
+    elif fresh and given.greeting < 0 and chat.state.lines:
         chat.delete_from(0)
     _take_up_undo(chat, saved, given)
     return chat

@@ -81,7 +81,7 @@ class Chat:
     @property
     def lines(self) -> Sequence[JsonObject]:
         """The lines, in the format of chat files."""
-        return self.state.lines
+        return self.state.share_lines()
 
     @property
     def metadata(self) -> JsonObject:
@@ -155,8 +155,9 @@ class Chat:
         if trim(text).startswith("/"):
             return await self.run_command(text)
         context = self.state.context()
-        if not text and context.group is None and context.settings.power_user.continue_on_send and self.state.lines:
-            last = self.state.lines[-1]
+        lines = self.state.turn_lines
+        if not text and context.group is None and context.settings.power_user.continue_on_send and lines:
+            last = lines[-1]
             if not chat_lines.is_user(last) and not chat_lines.is_hidden(last):
                 return await self.continue_reply()
         return await self._turn("send", "normal", text, speaker=speaker)
@@ -180,9 +181,10 @@ class Chat:
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe; right of the newest one, ask for another reply."""
         turn = Turn(kind="swipe")
-        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
+        lines = self.state.turn_lines
+        if not lines or not chat_lines.can_swipe(lines[-1]):
             return turn
-        line = self.state.lines[-1]
+        line = lines[-1]
         chat_lines.show(line)
         swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
         untouched = self._is_untouched()
@@ -195,22 +197,23 @@ class Chat:
 
     async def new_swipe(self) -> Turn:
         """Ask for another swipe of the last reply, whichever is shown."""
-        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
+        lines = self.state.turn_lines
+        if not lines or not chat_lines.can_swipe(lines[-1]):
             return Turn(kind="swipe")
-        chat_lines.show(self.state.lines[-1])
+        chat_lines.show(lines[-1])
         return await self._turn("swipe", "swipe")
 
     def _is_untouched(self) -> bool:
         """Return True while there is only an unchanged greeting."""
-        return len(self.state.lines) == 1 and not self.state.header.get("tainted")
+        return len(self.state.turn_lines) == 1 and not self.state.header.get("tainted")
 
     def show_swipe(self, at: int) -> None:
         """Show a swipe of the last line, which must exist."""
-        line = self.state.lines[-1]
+        line = self.state.turn_lines[-1]
         if not self._is_untouched():
             chat_lines.leave_swipe(line)
         chat_lines.arrive_at_swipe(line, at)
-        if len(self.state.lines) == 1:
+        if len(self.state.turn_lines) == 1:
             with self.state.expanding() as state:
                 line["mes"] = state.macros(chat_lines.text_of(line))
 
@@ -295,7 +298,7 @@ class Chat:
     def add_line(self, line: JsonObject) -> None:
         """Add a line in file format at the end, as a slash command does."""
         chat_lines.show(line)
-        self.state.lines.append(line)
+        self.state.share_lines().append(line)
         self.state.header["tainted"] = True
 
     def add_swipe(self, text: str, *, show: bool = False) -> None:
@@ -445,7 +448,7 @@ class Chat:
         name = f"{root} - Branch #{number}"
         self.state.branches.add(name)
         twin = copy.copy(self)
-        twin.state = copy.copy(self.state)
+        twin.state = self.state.twin()
         saved = self.snapshot()
         lines = saved["lines"]
         assert isinstance(lines, list)

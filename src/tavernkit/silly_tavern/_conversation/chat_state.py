@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -57,7 +58,10 @@ class ChatState:
             self.builder = builder.replace(**inputs) if inputs else builder
         self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
         self.user_avatar: str | None = None
-        self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
+        self.turn_lines: list[JsonObject] = [line.to_json() for line in chat.messages]
+        """The lines, for code that changes only the first and the newest ones: those are always looked at."""
+        self._unseen, self._shared = True, False
+        """Any line may have changed since all were looked at; the application has lines, and may change them."""
         self._known = KnownLines()
         self._file: tuple[bytes, int, tuple[bytes, ...]] | None = None
         """The header and the lines' version that the file was made from, and the file in parts."""
@@ -86,9 +90,30 @@ class ChatState:
         """Runs builds and other long work, perhaps in a thread."""
         self.speakers: tuple[str, ...] = ()
         """The speakers of the group's current or last round."""
-        self.round = chat_lines.last_round(self.lines)
+        self.round = chat_lines.last_round(self.turn_lines)
         """Number of the last round of a group."""
         self.find_summary()
+
+    @property
+    def lines(self) -> list[JsonObject]:
+        """The lines. Whoever gets them may change any of them, so the next turn looks at all."""
+        self._unseen = True
+        return self.turn_lines
+
+    @lines.setter
+    def lines(self, lines: list[JsonObject]) -> None:
+        self._unseen, self.turn_lines = True, lines
+
+    def share_lines(self) -> list[JsonObject]:
+        """Return the lines to the application, which may change them whenever it likes."""
+        self._shared = True
+        return self.turn_lines
+
+    def twin(self) -> ChatState:
+        """Return a copy for another chat, which gets its lines by ``restore()``."""
+        made = copy.copy(self)
+        made._known, made._file, made._made_log = KnownLines(), None, None  # noqa: SLF001  # it is one of us
+        return made
 
     @property
     def metadata(self) -> JsonObject:
@@ -105,7 +130,7 @@ class ChatState:
     def file(self) -> ChatFile:
         """The chat as a file."""
         return ChatFile(
-            messages=tuple(ChatMessage.from_json(thaw_object(line)) for line in self.lines),
+            messages=tuple(ChatMessage.from_json(thaw_object(line)) for line in self.turn_lines),
             metadata=ChatMetadata.from_json(self.metadata),
             header=freeze_object(self.file_header),
             name=self.chat_id,
@@ -133,12 +158,16 @@ class ChatState:
 
     @contextmanager
     def turn(self) -> Generator[None]:
-        """Run a turn, which changes only the first and the newest lines: others are not checked."""
+        """Run a turn, which changes only the first and the newest lines.
+
+        Others are checked once, and only if somebody may have changed them.
+        """
         if self._in_turn:
             yield
             return
-        self.look_at_lines()
-        self._in_turn = True
+        if self._unseen or self._shared:
+            self.look_at_lines()
+        self._unseen, self._in_turn = False, True
         try:
             yield
         finally:
@@ -146,10 +175,10 @@ class ChatState:
 
     def look_at_lines(self) -> None:
         """Check every line for changes."""
-        self._known.see(self.lines, in_turn=False)
+        self._known.see(self.turn_lines, in_turn=False)
 
     def _known_lines(self) -> KnownLines:
-        self._known.see(self.lines, in_turn=self._in_turn)
+        self._known.see(self.turn_lines, in_turn=self._in_turn)
         return self._known
 
     def _log(self) -> ChatLog:
@@ -190,7 +219,7 @@ class ChatState:
     def find_summary(self) -> None:
         """Look for a stored summary, as SillyTavern does when it opens a chat; later turns do not look again."""
         newest_first = chain(
-            (object_or_empty(line.get("extra")) for line in reversed(self.lines)),
+            (object_or_empty(line.get("extra")) for line in reversed(self.turn_lines)),
             (message.extra for message in reversed(self.before)),
         )
         self.memory.summary = stored_summary(islice(newest_first, 1, None))
@@ -219,7 +248,7 @@ class ChatState:
         self.ephemeral_injects = {str(key) for key in ephemeral} if is_list(ephemeral) else set()
         names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")
         self.branches = {str(name) for name in names} if is_list(names) else {self.chat_id}
-        self.round = number if isinstance(number, int) else chat_lines.last_round(self.lines)
+        self.round = number if isinstance(number, int) else chat_lines.last_round(self.turn_lines)
         if is_list(muted):
             self.change_group(disabled_members=tuple(str(each) for each in muted))
 
@@ -288,9 +317,9 @@ class ChatState:
 
     def show_first(self) -> None:
         """Permanently expand the first message, as SillyTavern does whenever it is shown."""
-        if not self.lines or chat_lines.is_user(self.lines[0]) or chat_lines.is_hidden(self.lines[0]):
+        if not self.turn_lines or chat_lines.is_user(self.turn_lines[0]) or chat_lines.is_hidden(self.turn_lines[0]):
             return
-        line = self.lines[0]
+        line = self.turn_lines[0]
         with self.expanding() as state:
             line["mes"] = state.macros(chat_lines.text_of(line))
         if len(chat_lines.swipes_of(line)) == 1:

@@ -41,7 +41,7 @@ class _Call:
     @property
     def range(self) -> tuple[int, int] | None:
         """The lines that the text selects: one number, or two with a hyphen."""
-        lines = len(self.chat.lines)
+        lines = len(self.chat.state.turn_lines)
         found = _RANGE.match(trim(self.text))
         if found is None:
             return (lines - 1, lines - 1) if lines and not trim(self.text) else None
@@ -196,7 +196,7 @@ async def _cut(call: _Call) -> str:
     if call.range is None:
         return ""
     start, end = call.range
-    texts = [chat_lines.text_of(line) for line in call.chat.lines[start : end + 1]]
+    texts = [chat_lines.text_of(line) for line in call.chat.state.turn_lines[start : end + 1]]
     call.chat.delete_range(start, end)
     return "".join(f"{text}\n" for text in texts)
 

@@ -80,7 +80,7 @@ class Generation:
             stored = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
             name = workspace.context.user_name
         stored = without_macros(stored) if bias else stored
-        state.lines.append(chat_lines.user_line(name, stored, state.now(), bias=bias, avatar=state.user_avatar))
+        state.turn_lines.append(chat_lines.user_line(name, stored, state.now(), bias=bias, avatar=state.user_avatar))
 
     async def generate(self, generation_type: str, text: str, speaker: str | None, *, depth: int = 0) -> None:
         """Build a prompt, ask for the reply and store it; then run the tools that it calls.
@@ -111,10 +111,10 @@ class Generation:
         self, generation_type: str, text: str, speaker: str | None, options: SillyTavernInputs | None
     ) -> ChatPlan:
         state = self._state
-        if generation_type != "swipe" or not state.lines:
+        if generation_type != "swipe" or not state.turn_lines:
             return state.build(generation_type, text, speaker, options)
         # While a swipe is generated, its number is already set: macros about swipes see it.
-        line = state.lines[-1]
+        line = state.turn_lines[-1]
         shown = line.get("swipe_id")
         chat_lines.leave_swipe(line)
         line["swipe_id"] = len(chat_lines.swipes_of(line))
@@ -125,7 +125,7 @@ class Generation:
 
     def _take(self, plan: ChatPlan, generation_type: str) -> None:
         """Apply the changes of a build: the user's line, the first message, variables, timed lore, the cut."""
-        state, lines = self._state, self._state.lines
+        state, lines = self._state, self._state.turn_lines
         before = len(state.before)
         if generation_type == "regenerate":
             del lines[len(plan.chat) - before :]
@@ -201,7 +201,7 @@ class Generation:
         self, context: SillyTavernContext, plan: ChatPlan, generation_type: str, speaker: str | None
     ) -> None:
         """Swipe or continue the reply automatically, if the settings say so."""
-        power_user, lines = context.settings.power_user, self._state.lines
+        power_user, lines = context.settings.power_user, self._state.turn_lines
         swiping, continuing = power_user.auto_swipe, power_user.auto_continue
         if len(self._exchanges) > MAX_AUTOMATIC or not lines:
             return
@@ -256,18 +256,18 @@ class Generation:
             text, _ = self._cleaned(plan, self._joint(plan) + reply.text, generation_type, speaker, whole=whole)
         elif ran:
             text, _ = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
-        extra = self._extra(reply, speaker)
-        if state.lines:
+        extra, lines = self._extra(reply, speaker), state.turn_lines
+        if lines:
             # SillyTavern sets empty reasoning on the last line before it stores a reply, no matter who wrote it.
-            chat_lines.extra_of(state.lines[-1]).setdefault("reasoning", "")
-        if generation_type == "continue" and state.lines:
+            chat_lines.extra_of(lines[-1]).setdefault("reasoning", "")
+        if generation_type == "continue" and lines:
             line = self._continue_line(text, extra)
-        elif generation_type == "swipe" and "swipe_id" in state.lines[-1] and not chat_lines.is_user(state.lines[-1]):
+        elif generation_type == "swipe" and "swipe_id" in lines[-1] and not chat_lines.is_user(lines[-1]):
             line = self._add_swipe(text, extra)
         else:
             line = self._add_line(text, extra, speaker, whole=whole)
         chat_lines.mark_partial(line, reply.interrupted)
-        if line is state.lines[0]:
+        if line is lines[0]:
             state.show_first()
         if generation_type != "continue":
             state.take_reasoning(line)
@@ -333,11 +333,11 @@ class Generation:
             extra["gen_id"] = state.round
             line |= {"force_avatar": chat_lines.CHARACTER_AVATAR.format(speaker), "original_avatar": speaker}
         chat_lines.show(line)
-        state.lines.append(line)
+        state.turn_lines.append(line)
         return line
 
     def _add_swipe(self, text: str, extra: JsonObject) -> JsonObject:
-        line = self._state.lines[-1]
+        line = self._state.turn_lines[-1]
         line["extra"] = chat_lines.extra_of(line) | extra
         line |= {"mes": text, "send_date": self._state.now(), "swipe_id": len(chat_lines.swipes_of(line))}
         chat_lines.swipes_of(line).append(text)
@@ -345,7 +345,7 @@ class Generation:
         return line
 
     def _continue_line(self, text: str, extra: JsonObject) -> JsonObject:
-        line = self._state.lines[-1]
+        line = self._state.turn_lines[-1]
         line["mes"] = text
         own = chat_lines.extra_of(line)
         before = own.get("reasoning")
@@ -369,10 +369,10 @@ class Generation:
 
     async def _run_tools(self, reply: Reply, generation_type: str, speaker: str | None, depth: int) -> None:
         """Run the tools that a reply calls, store calls and results, and ask again."""
-        state = self._state
+        state, lines = self._state, self._state.turn_lines
         context = state.context()
-        if generation_type != "swipe" and not self._text and not chat_lines.extra_of(state.lines[-1]).get("reasoning"):
-            state.lines.pop()
+        if generation_type != "swipe" and not self._text and not chat_lines.extra_of(lines[-1]).get("reasoning"):
+            lines.pop()
         tools = {tool.name: tool for tool in context.tools}
         invocations: list[JsonObject] = []
         for call in reply.tool_calls:
@@ -394,7 +394,7 @@ class Generation:
         if len(quiet) < len(invocations):
             extra = self._extra(replace(reply, reasoning=""), speaker)
             api, model = str(extra["api"]), str(extra["model"])
-            state.lines.append(chat_lines.tool_line(invocations, state.now(), api=api, model=model))
+            lines.append(chat_lines.tool_line(invocations, state.now(), api=api, model=model))
         await self._host.checkpoint()
         if quiet or depth >= context.active_preset.tool_call_recurse_limit:
             return

@@ -44,11 +44,15 @@ class KnownLines:
                 start = newest
         now, copies = (lines[start:], self.copies[start:]) if start else (lines, self.copies)
         if now == copies:
+            if not start:
+                self._lines = [*lines]
             return
         same = same_start(copies, now)
         most = min(len(copies), len(now)) - same
         end = same_start(copies[::-1][:most], now[::-1][:most]) if most else 0
         self._replace(start + same, len(self.copies) - end, now[same : len(now) - end])
+        if not start:
+            self._lines = [*lines]
 
     def _replace(self, start: int, end: int, lines: Sequence[JsonObject]) -> None:
         self.version += 1
