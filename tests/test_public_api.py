@@ -136,6 +136,7 @@ INNER = {
     "tavernkit.silly_tavern._files.folder_files.CHATS",
     "tavernkit.silly_tavern._files.folder_files.GROUP_CHATS",
     "tavernkit.silly_tavern._files.personas.choose_persona",
+    "tavernkit.silly_tavern._files.personas.read_description",
     "tavernkit.silly_tavern._files.preset.SENSITIVE_KEYS",
     "tavernkit.silly_tavern._macros.environment.CHAT_COMPLETION_API",
     "tavernkit.silly_tavern._macros.seeding.string_hash",

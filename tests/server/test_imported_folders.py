@@ -352,3 +352,30 @@ async def test_tokenizer_files_of_the_served_installation_count(start: StartApp,
         mine = await built(client, (await sessions(client))[made.chat_name(0)]["id"])
     assert mine["plan"]["counting_note"] == ""
     assert mine["payload"] == plan.to_messages("openai")
+
+
+async def test_personas_are_read_as_the_library_reads_them(start: StartApp, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "default-user"
+    shutil.copytree(folder, copy)
+    settings = made.settings()
+    entries: dict[str, dict[str, Any]] = {
+        "zoe.png": {"description": "Zoe dives.", "position": 4, "depth": "1", "role": "2"},
+        "ann.png": {"description": "Ann sings.", "position": 4, "depth": 1.5, "role": 0},
+        "bob.png": {"description": ["no text"], "position": "3", "depth": None, "role": None},
+        "ruth.png": {"description": "Ruth waits.", "position": True},
+    }
+    settings["power_user"] |= {"persona_descriptions": entries, "personas": {**made.PERSONAS, "ruth.png": 5}}
+    (copy / "settings.json").write_text(json.dumps(settings))
+    chats = [made.chat_name(index) for index in range(0, STEP * len(entries), STEP)]
+    names = [made.name_of(index) for index in range(0, STEP * len(entries), STEP)]
+    for name, chat, avatar in zip(names, chats, entries, strict=True):
+        header, *lines = (copy / "chats" / name / f"{chat}.jsonl").read_text().splitlines()
+        locked = json.loads(header)
+        locked["chat_metadata"]["persona"] = avatar
+        (copy / "chats" / name / f"{chat}.jsonl").write_text("\n".join([json.dumps(locked), *lines]))
+    data = DataFolder(copy)
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=copy) as client:
+        known = await sessions(client)
+        for name, chat in zip(names, chats, strict=True):
+            plan = data.builder(name, chat).build(message="Go on.", warn=None)
+            assert (await built(client, known[chat]["id"]))["payload"] == plan.to_messages("openai"), chat

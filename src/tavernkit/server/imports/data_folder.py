@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from tavernkit.server.sessions.file_marks import digest_of
 from tavernkit.server.storage.items import Kind, slug
 from tavernkit.silly_tavern._files.attached_files import AttachedFiles
 from tavernkit.silly_tavern._files.folder_files import CHATS, GROUP_CHATS
+from tavernkit.silly_tavern._files.personas import read_description
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API
 
 
@@ -205,10 +205,23 @@ def _personas(source: st.DataFolder) -> list[tuple[str, StoredPersona]]:
     found: list[tuple[str, StoredPersona]] = []
     for avatar, name in names.items() if is_mapping(names) else ():
         stored = texts.get(avatar) if is_mapping(texts) else None
-        details = stored if is_mapping(stored) else EMPTY_OBJECT
+        persona = read_description(stored if is_mapping(stored) else EMPTY_OBJECT)
         if avatar == source.settings.user_avatar:  # its current copy counts, as in SillyTavern
-            details, name = dataclasses.asdict(source.settings.persona), source.settings.source.get("username") or name
-        book = details.get("lorebook")
-        books = [slug(book)] if isinstance(book, str) and book else []
-        found.append((avatar, read_persona({**details, "name": str(name), "books": books})))
+            persona, name = source.settings.persona, source.settings.source.get("username") or name
+        if not isinstance(name, str) or not name:
+            continue  # without a name, a persona changes the picture only
+        details: JsonObject = {
+            "name": name,
+            "description": persona.description,
+            "position": persona.position,
+            "depth": _whole(persona.depth),
+            "role": _whole(persona.role),
+            "books": [slug(persona.lorebook)] if persona.lorebook else [],
+        }
+        found.append((avatar, read_persona(details)))
     return found
+
+
+def _whole(number: float) -> int:
+    """Return a depth or role as it is stored here: -1 stands for those with which a text is never shown."""
+    return int(number) if float(number).is_integer() else -1

@@ -90,11 +90,12 @@ def _switched(live: ChosenPersona, avatar: str, stored: FrozenObject, reason: st
         # An avatar without a name changes the picture only, as in SillyTavern.
         return _explained(replace(live, avatar=avatar), reason)
     entry = descriptions.get(avatar) if is_mapping(descriptions) else None
-    described = _described(entry if is_mapping(entry) else EMPTY_OBJECT)
+    described = read_description(entry if is_mapping(entry) else EMPTY_OBJECT)
     return _explained(ChosenPersona(avatar, name, described), reason)
 
 
-def _described(entry: Mapping[str, object]) -> Persona:
+def read_description(entry: Mapping[str, object]) -> Persona:
+    """Read an entry of ``persona_descriptions``."""
     description, lorebook = entry.get("description"), entry.get("lorebook")
     return Persona(
         description=description if isinstance(description, str) else "",
