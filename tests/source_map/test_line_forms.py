@@ -14,10 +14,12 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit._text.traced import Origin, added, expanded, pieces_of, plain, replaced, trace, tracing
 from tavernkit.cards import Character, User
-from tavernkit.prompt import InjectionRegistry, Plan, SourceMap, _line_forms
+from tavernkit.prompt import InjectionRegistry, Plan, SourceMap, TextSource, _line_forms
 from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._line_forms import LineForm, form_of
 from tavernkit.prompt._steady_texts import has_one_branch
+from tavernkit.prompt._traced_spans import OpenSpan, finished_spans, source_of, spans_of
+from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services
 from tests.source_map.recorded import RISU_AI, TEXT, plans, problems
 
@@ -30,6 +32,7 @@ def one_by_one() -> Iterator[None]:
     """Lines are built one by one inside the ``with`` block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_line_forms, "FEW_LINES", 10**9)
+        patch.setattr(ChosenScripts, "result", lambda *_, **__: None)
         yield
 
 
@@ -58,15 +61,23 @@ def test_a_line_is_traced_as_the_one_that_shows_its_form() -> None:
         form = form_of(written(*first), len("### Ann:\n"), *first)
         assert form is not None
         text = written(*other)
-        assert shown(form.write(str(text), *other)) == shown(text)
+        made = form.write(str(text), trace(other[0].text, other[0]), other[1])
+        assert shown(made) == shown(text)
+        words, name = map(source_of, other)
+        assert finished_spans(form.spans(0, words, name)) == spans_of(made) == spans_of(text)
+        found = finished_spans(form.spans(5, words, name))
+        assert [(span.start, span.end) for span in found] == [(span.start + 5, span.end + 5) for span in spans_of(text)]
 
 
 def test_a_line_without_anything_around_it_has_a_form() -> None:
     words, name = origins("Hello there.")
     form = form_of(trace(words.text, words), 0, words, name)
     assert form is not None
-    assert form == LineForm([], [], None)
-    assert shown(form.write("Hm.", *origins("Hm.", 3))) == [(0, 3, 0, ("chat", "chat", "/3/mes"), None)]
+    assert not form.before
+    assert not form.after
+    assert form.name is None
+    words, name = origins("Hm.", 3)
+    assert shown(form.write("Hm.", trace("Hm.", words), name)) == [(0, 3, 0, ("chat", "chat", "/3/mes"), None)]
 
 
 LORE = Origin("lore", "weather", "/entries/0/content", "A storm.")
@@ -120,7 +131,7 @@ LINES = hypothesis.lists(
     min_size=12,
     max_size=24,
 )
-SCRIPT = {"scriptName": "calm", "placement": [1, 2], "promptOnly": True, "maxDepth": 3}
+SCRIPT = {"scriptName": "calm", "placement": [1, 2], "promptOnly": True}
 TEMPLATES = hypothesis.fixed_dictionaries(
     {
         **dict.fromkeys(("input_sequence", "input_suffix", "output_sequence", "output_suffix"), SEQUENCES),
@@ -130,22 +141,33 @@ TEMPLATES = hypothesis.fixed_dictionaries(
         "wrap": hypothesis.booleans(),
     }
 )
-SCRIPTS = hypothesis.sampled_from([None, ("/Hi/", "Ho"), ("/^/", "Ann: "), ("/(.*)/s", "$1!"), ("/: /", "")])
+SCRIPTS = hypothesis.lists(
+    hypothesis.tuples(
+        hypothesis.sampled_from(
+            [
+                *(("/Hi/", "Ho"), ("/^/", "Ann: "), ("/(.*)/s", "$1!"), ("/: /", ""), ("/x*/g", "")),
+                *(("/[aeiou]/g", "{{char}}-$0"), ("/Ann|Ho/g", "<$0>"), ("/Aria/", "{{random::a::b}}"), ("/i/", "😀")),
+            ]
+        ),
+        hypothesis.sampled_from([None, None, None, 3]),
+    ),
+    max_size=3,
+)
 
 
-def builder(template: dict[str, Any], script: tuple[str, str] | None, text: bool) -> st.Builder:
+def builder(template: dict[str, Any], scripts: list[tuple[tuple[str, str], int | None]], text: bool) -> st.Builder:
     more: dict[str, Any] = {}
     if text:
         more = {"dialect": "text", "instruct": st.InstructTemplate(name="Waves", **template)}
         more["context_template"] = st.ContextTemplate()
-    if script is not None:
-        found = {**SCRIPT, "findRegex": script[0], "replaceString": script[1]}
-        more["regex_scripts"] = st.RegexScripts.from_settings({"regex": [found]})
+    found = [{**SCRIPT, "findRegex": find, "replaceString": new, "maxDepth": depth} for (find, new), depth in scripts]
+    more["regex_scripts"] = st.RegexScripts.from_settings({"regex": found})
     return st.Builder(
         character=Character(name="Aria", description="Keeps the lamp."),
         user=User(name="Ann"),
         preset=st.Preset.from_json({"names_behavior": 2}),
         context_length=100_000,
+        seed=1,
         **more,
     )
 
@@ -159,21 +181,21 @@ def spans(found: SourceMap) -> list[object]:
 
 
 @given(LINES, TEMPLATES, SCRIPTS, hypothesis.booleans(), WORDS)
-@settings(max_examples=12)
+@settings(max_examples=24)
 def test_maps_are_those_of_lines_that_are_built_one_by_one(
     lines: list[tuple[str, str, bool]],
     template: dict[str, Any],
-    script: tuple[str, str] | None,
+    scripts: list[tuple[tuple[str, str], int | None]],
     text: bool,
     message: str,
 ) -> None:
     history = chat(lines)
-    known = builder(template, script, text)
+    known = builder(template, scripts, text)
     for count in (len(history) - 2, len(history)):
         found = known.build(history=history[:count], message=message).source_map()
         assert found.exact
         with one_by_one():
-            fresh = builder(template, script, text).build(history=history[:count], message=message).source_map()
+            fresh = builder(template, scripts, text).build(history=history[:count], message=message).source_map()
             assert spans(found) == spans(fresh)
 
 
@@ -220,14 +242,14 @@ def test_recorded_builds_have_the_maps_of_lines_that_are_built_one_by_one(
 ) -> None:
     monkeypatch.setattr(_line_forms, "FEW_LINES", 2)
     alike = 0
-    write = LineForm.write
+    write = LineForm.spans
 
-    def count(self: LineForm, content: str, words: Origin, name: Origin) -> str:
+    def count(self: LineForm, at: int, words: TextSource, name: TextSource, said: str) -> list[OpenSpan]:
         nonlocal alike
         alike += 1
-        return write(self, content, words, name)
+        return write(self, at, words, name, said)
 
-    monkeypatch.setattr(LineForm, "write", count)
+    monkeypatch.setattr(LineForm, "spans", count)
     for case, plan in plans(surface, every):
         found = spans(plan.source_map())
         _forget(plan)
@@ -267,18 +289,18 @@ def test_lines_of_another_template_with_the_same_words_are_its_own() -> None:
 
 @pytest.mark.parametrize("special", ["### Q", "### {{char}}", "### Q\n"])
 def test_sequences_that_may_write_the_same_are_found_in_a_build(special: str) -> None:
-    made = builder({"input_sequence": "### Q", "last_input_sequence": special}, None, text=True)
+    made = builder({"input_sequence": "### Q", "last_input_sequence": special}, [], text=True)
     for count in (40, 42, 60):
         found = made.build(history=TALK[:count], message="And?").source_map()
         pointers = [place.spans[0].sources[0].pointer for place in found.where("### ")]
         assert pointers.count("/last_input_sequence") == 1
         with one_by_one():
-            fresh = builder({"input_sequence": "### Q", "last_input_sequence": special}, None, text=True)
+            fresh = builder({"input_sequence": "### Q", "last_input_sequence": special}, [], text=True)
             assert spans(fresh.build(history=TALK[:count], message="And?").source_map()) == spans(found)
 
 
 def test_injections_with_filters_are_told_apart() -> None:
-    made = builder({}, None, text=False)
+    made = builder({}, [], text=False)
     registry = InjectionRegistry()
     turn = 0
     registry.register("one", "{{char}} is cold.", "in_chat", filter=lambda _: turn == 0)

@@ -14,7 +14,6 @@ from tavernkit._text.traced import (
     Origin,
     Traced,
     added,
-    align,
     expanded,
     group,
     join,
@@ -25,6 +24,7 @@ from tavernkit._text.traced import (
     trace,
     tracing,
 )
+from tavernkit._text.traced_changes import align
 
 TEXTS = st.text(alphabet="ab \n{}é", max_size=12)
 

@@ -5,10 +5,11 @@ Only results that do not depend on the context are cached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.js_regex import JSMatch
 from tavernkit._text.regex_time import RegexTime
 from tavernkit._text.traced import plain
 from tavernkit._values import LRUCache
@@ -17,8 +18,11 @@ from tavernkit.errors import Warn
 _OVERHEAD = 256
 """The size of an entry without its texts."""
 
-RunScript: TypeAlias = Callable[[int, str], tuple[str, bool]]
-"""Runs the script at an index on a text; also returns whether the result depends on the context."""
+Edit: TypeAlias = tuple[int, Sequence[JSMatch]]
+"""A script that found something, by its index, and its matches."""
+
+RunScript: TypeAlias = Callable[[int, str], tuple[str, bool, Sequence[JSMatch]]]
+"""Runs the script at an index on a text; also returns whether the result depends on the context, and the matches."""
 MAX_SCRIPT_WORK = 6_000_000
 """Runs of regex scripts over texts in one build (500 scripts, 5,000 messages: 2,500,000); a long text counts one more
 for every 1024 characters."""
@@ -101,13 +105,13 @@ class ScriptBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class Stretch:
     """The result of several scripts in a row, and the index of the script after them."""
 
     text: str
     end: int
-    finding: tuple[int, ...]
-    """The indices of those that found something; the others leave every copy of the text as it is."""
+    finding: tuple[Edit, ...]
+    """What found something; the other scripts leave every copy of the text as it is."""
 
 
 class ScriptStretches:
@@ -117,9 +121,20 @@ class ScriptStretches:
     """
 
     def __init__(self, max_characters: int) -> None:
-        self._known: LRUCache[tuple[Hashable, int, str], _Stretch] = LRUCache(
-            max_characters, lambda key, stretch: len(key[2]) + len(stretch.text) + _OVERHEAD
+        self._known: LRUCache[tuple[Hashable, int, str], Stretch] = LRUCache(
+            max_characters, lambda key, stretch: len(key[2]) + _size_of(stretch)
         )
+
+    def known(self, scripts: Hashable, count: int, text: str) -> Stretch | None:
+        """Return the result of all scripts for a text, if it is cached.
+
+        Args:
+            scripts: Identifies their list.
+            count: How many there are.
+            text: The text.
+        """
+        stretch = self._known.get((scripts, 0, text))
+        return stretch if stretch is not None and stretch.end == count else None
 
     def run(
         self,
@@ -167,7 +182,7 @@ class ScriptStretches:
         while place < count and not budget.spent:
             stretch = self._known.get((scripts, place, plain(text)))
             if stretch is not None:
-                for each in stretch.finding:
+                for each, _ in stretch.finding:
                     text = run_script(each, text)[0]
                 place = stretch.end
             if place < count:
@@ -177,15 +192,22 @@ class ScriptStretches:
         return text
 
 
-def _run_stretch(start: int, count: int, text: str, run_script: RunScript) -> tuple[_Stretch, str | None]:
+def _size_of(stretch: Stretch) -> int:
+    # Matches keep the text that they were found in.
+    return len(stretch.text) * (1 + len(stretch.finding)) + _OVERHEAD * (
+        1 + sum(len(each) for _, each in stretch.finding)
+    )
+
+
+def _run_stretch(start: int, count: int, text: str, run_script: RunScript) -> tuple[Stretch, str | None]:
     """Run scripts up to and including the first one whose result depends on the context."""
-    finding: list[int] = []
+    finding: list[Edit] = []
     for place in range(start, count):
-        made, varies = run_script(place, text)
+        made, varies, matches = run_script(place, text)
         if varies:
-            return _Stretch(text, place, tuple(finding)), made
+            return Stretch(text, place, tuple(finding)), made
         # Python has one object for each text of one character, also for a new one.
         if made is not text or len(text) < 2:
-            finding.append(place)
+            finding.append((place, matches))
         text = made
-    return _Stretch(text, count, tuple(finding)), None
+    return Stretch(text, count, tuple(finding)), None

@@ -20,9 +20,6 @@ from typing import Literal, SupportsIndex, TypeAlias
 
 from tavernkit._dataclass import dataclass
 
-MAX_ALIGNED_WORDS = 4000
-"""Texts with more words than this are not compared with their originals."""
-
 
 @dataclass(slots=True, eq=False)
 class Origin:
@@ -64,9 +61,6 @@ class Via:
 
 Piece: TypeAlias = tuple[int, int, Origin | None, int, Via | None]
 """Start and end in the text; the origin, if known, and the offset in it; the changes on the way."""
-
-ALIGNED = Change("aligned", "", "")
-"""The change of pieces that were found by comparing a text with its original."""
 
 _end = itemgetter(1)
 _given: ContextVar[list[Origin] | None] = ContextVar("given", default=None)
@@ -307,12 +301,12 @@ def added(text: str, setting: str) -> str:
 
 def expanded(text: str, name: str, call: str) -> str:
     """Return the result of a macro, with the macro as it was written."""
-    return _changed(text, Change("expanded", name, call)) if _builds else text
+    return changed(text, Change("expanded", name, call)) if _builds else text
 
 
 def replaced(text: str, name: str, before: str) -> str:
     """Return the replacement of a script, with the text before."""
-    return _changed(text, Change("replaced", name, before)) if _builds else text
+    return changed(text, Change("replaced", name, before)) if _builds else text
 
 
 def substitute(
@@ -331,7 +325,7 @@ def substitute(
     for found in pattern.finditer(text):
         new = replacement if isinstance(replacement, str) else replacement(found)
         old = text[found.start() : found.end()]
-        parts += (text[at : found.start()], old if new == old else _changed(new, Change(kind, name, old)))
+        parts += (text[at : found.start()], old if new == old else changed(new, Change(kind, name, old)))
         at = found.end()
     parts.append(text[at:])
     return _concatenated(parts)
@@ -354,38 +348,6 @@ def group(found: re.Match[str], number: int, text: str) -> str:
     return found[number] if type(text) is str else text[found.start(number) : found.end(number)]
 
 
-def rewritten(new: str, old: str, name: str) -> str:
-    """Return a text that other code made from an original; common parts are found by comparing."""
-    if not _builds or isinstance(new, Traced) or not new:
-        return new
-    return old if new == old else _changed(align(new, old), Change("replaced", name, old))
-
-
-def align(new: str, *old: str) -> str:
-    """Find the parts of texts that remain in a text made from them by untraced code."""
-    if not _builds or isinstance(new, Traced) or not any(isinstance(each, Traced) for each in old):
-        return new
-    from difflib import SequenceMatcher
-
-    parts: list[str] = []
-    before = _concatenated(old)
-    words, known = _WORD.findall(new), _WORD.findall(before)
-    if len(words) > MAX_ALIGNED_WORDS or len(known) > MAX_ALIGNED_WORDS:
-        return new
-    starts = [0]
-    for word in known:
-        starts.append(starts[-1] + len(word))
-    at = 0
-    for block in SequenceMatcher(None, known, words, autojunk=False).get_matching_blocks():
-        parts.append("".join(words[at : block.b]))
-        parts.append(_changed(before[starts[block.a] : starts[block.a + block.size]], ALIGNED))
-        at = block.b + block.size
-    return _concatenated(parts)
-
-
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
-
-
 def _made(text: str, pieces: tuple[Piece, ...]) -> Traced:
     made = str.__new__(Traced, text)
     made.pieces = pieces
@@ -395,7 +357,8 @@ def _made(text: str, pieces: tuple[Piece, ...]) -> Traced:
     return made
 
 
-def _changed(text: str, change: Change) -> str:
+def changed(text: str, change: Change) -> str:
+    """Return a text that was made from another."""
     if not text:
         return text
     return _made(

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.regex_scripts import Stretch
 from tavernkit._text.traced import Origin, give, pieces_of
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import Context
@@ -18,6 +19,9 @@ from tavernkit.prompt._steady_texts import SHORT_TEXT, STEADY_KINDS, has_one_bra
 
 Blocks: TypeAlias = Sequence[tuple[int, Block, object]]
 """Some blocks of a plan: the index of each in it, the block, and its line, or the slot that it shares with others."""
+
+MakeReplay: TypeAlias = Callable[[bool], Callable[[str, Stretch], str]]
+"""Returns what repeats regex scripts in traced messages: in the user's, or in others."""
 
 MAX_TEXTS = 1000
 """Of so many texts, only those of the last map are kept."""
@@ -87,6 +91,7 @@ class _LastMap:
     forms: Mapping[object, LineForm]
     slots: set[object]
     given: Sequence[Origin]
+    scripts: MakeReplay | None
 
 
 class KnownTexts:
@@ -99,6 +104,10 @@ class KnownTexts:
         """Lines that were in the plan of the last map, by the ids of their blocks."""
         self.formless: set[object] = set()
         """Kinds of lines that have no form."""
+
+    def has(self, inputs: TurnInputs | None) -> bool:
+        """Return True if the last map was made from these inputs."""
+        return inputs is not None and self._last_with(inputs) is not None
 
     def forms(self, inputs: TurnInputs | None) -> Mapping[object, LineForm]:
         """Return the forms of lines that are known, by the kinds of lines that they are for.
@@ -144,8 +153,10 @@ class KnownTexts:
 
     def without_build(
         self, plan: Plan, blocks: Blocks, known: Mapping[int, KnownText]
-    ) -> tuple[Plan, Sequence[str]] | None:
-        """Return the traced plan of the last map, and the texts of all blocks of this one; None if some are unknown.
+    ) -> tuple[Plan, Sequence[str], MakeReplay | None] | None:
+        """Return the traced plan of the last map, the texts of all blocks of this one, and the scripts of that map.
+
+        None if some texts are unknown.
 
         Args:
             plan: The plan.
@@ -155,7 +166,8 @@ class KnownTexts:
         if self._last is None or len(known) < len(blocks):
             return None
         give(self._last.given)
-        return self._last.plan, all_texts(plan, blocks, [known[id(block)].text for _, block, _ in blocks])
+        texts = all_texts(plan, blocks, [known[id(block)].text for _, block, _ in blocks])
+        return self._last.plan, texts, self._last.scripts
 
     def keep(
         self,
@@ -166,6 +178,7 @@ class KnownTexts:
         before: Mapping[int, KnownText],
         forms: Mapping[object, LineForm],
         given: Iterable[Origin],
+        scripts: MakeReplay | None = None,
     ) -> None:
         """Keep the texts of a map.
 
@@ -177,6 +190,7 @@ class KnownTexts:
             before: Texts that were known before, by the ids of their blocks.
             forms: The forms of lines.
             given: The origins of all inputs.
+            scripts: Repeats what regex scripts did to messages.
         """
         texts: dict[tuple[object, str], KnownText | None] = {}
         for index, block, place in blocks:
@@ -195,7 +209,7 @@ class KnownTexts:
             # What has no room in one turn may come back in another.
             others = [(key, known) for key, known in last.texts.items() if not isinstance(key[0], int)]
             found = {key: known for key, known in others if key not in texts and not known.depends} | found
-        self._last = _LastMap(inputs, traced, found, forms, _slots(blocks), kept)
+        self._last = _LastMap(inputs, traced, found, forms, _slots(blocks), kept, scripts)
 
 
 def all_texts(plan: Plan, blocks: Blocks, texts: Iterable[str]) -> list[str]:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
+from tavernkit._text.regex_scripts import Stretch
 from tavernkit._text.traced import Origin, Piece, pieces_of, with_pieces
 from tavernkit.prompt._block import Block
+from tavernkit.prompt._source_spans import Span, TextSource
 from tavernkit.prompt._steady_texts import is_steady
+from tavernkit.prompt._traced_spans import (
+    OpenSpan,
+    finished_spans,
+    moved_spans,
+    open_span,
+    source_of,
+    spans_of,
+    spans_of_pieces,
+)
 
 FEW_LINES = 6
 """Fewer lines of a kind are built one by one: it is not certain that they have a form."""
@@ -16,26 +27,39 @@ MAX_FORMS = 256
 """How many forms are kept from map to map."""
 
 
-class LineForm(NamedTuple):
-    """What is written before and after the words of a line."""
+class LineForm:
+    """What is written before and after the words of a line.
 
-    before: Sequence[Piece]
-    after: Sequence[Piece]
-    """With offsets from the end of the words."""
-    name: Origin | None
-    """The name in the line that this was found in; each line has its own."""
+    Args:
+        before: The pieces before the words.
+        after: Those after them, with offsets from the end of the words.
+        name: The name in the line that this was found in; each line has its own.
+    """
 
-    def write(self, content: str, words: Origin, name: Origin) -> str:
+    __slots__ = ("_spans", "after", "before", "first", "last", "name")
+
+    def __init__(self, before: Sequence[Piece], after: Sequence[Piece], name: Origin | None) -> None:
+        self.before = before
+        self.after = after
+        self.name = name
+        self.first = before[0] if before else None
+        self.last = after[-1] if after else None
+        """The pieces that may belong to the text around the line; its words do not."""
+        self._spans: tuple[Sequence[Span], Sequence[Span], TextSource] | None = None
+
+    def write(self, content: str, words: str, name: Origin) -> str:
         """Trace a line.
 
         Args:
             content: The line as it is sent.
-            words: The place of its words.
+            words: Its words, traced.
             name: The place of its name.
         """
         start = self.before[-1][1] if self.before else 0
-        end = start + len(words.text)
-        pieces: list[Piece] = [*self.before, (start, end, words, 0, None)]
+        end = start + len(words)
+        pieces: list[Piece] = [*self.before]
+        for low, high, origin, offset, via in pieces_of(words):
+            pieces.append((start + low, start + high, origin, offset, via))
         for low, high, origin, offset, via in self.after:
             pieces.append((end + low, end + high, origin, offset, via))
         if self.name is not None:
@@ -43,6 +67,30 @@ class LineForm(NamedTuple):
                 if origin is self.name:
                     pieces[index] = low, high, name, offset, via
         return with_pieces(content, tuple(pieces))
+
+    def spans(self, at: int, words: TextSource, name: TextSource, said: str = "") -> list[OpenSpan]:
+        """Return the spans of a line: those that ``write`` gives, without its traced text.
+
+        Args:
+            at: Where the line begins in the whole text.
+            words: The source of its words.
+            name: The source of its name.
+            said: The words as scripts wrote them, if they did.
+        """
+        if self._spans is None:
+            before = spans_of_pieces(self.before)
+            start = before[-1].end if before else 0
+            own = source_of(self.name) if self.name is not None else words
+            self._spans = (*before, Span(start, start, "verbatim")), spans_of_pieces(self.after), own
+        before, after, own = self._spans
+        found = moved_spans(before, at, own, name)
+        spoken = found[-1]
+        if said:
+            found[-1:] = moved_spans(spans_of(said), spoken.start)
+        else:
+            spoken.source = words
+            spoken.end += len(words.text)
+        return found + moved_spans(after, found[-1].end, own, name) if after else found
 
 
 def form_of(text: str, start: int, words: Origin, name: Origin) -> LineForm | None:
@@ -87,21 +135,97 @@ def _same(one: Origin, other: Origin) -> bool:
 class KnownLine:
     """A line of the chat that is a block of a plan. Blocks of a chat are the same objects in the next plan."""
 
-    __slots__ = ("block", "chat", "form", "kind", "line", "place", "text", "whole")
+    __slots__ = (
+        "_at",
+        "_placed",
+        "block",
+        "chat",
+        "edited",
+        "edits",
+        "form",
+        "kind",
+        "line",
+        "place",
+        "sources",
+        "spans",
+        "text",
+        "whole",
+    )
 
-    def __init__(self, block: Block, place: int, line: object, chat: str, *, whole: bool, kind: object = None) -> None:
+    def __init__(
+        self,
+        block: Block,
+        place: int,
+        line: object,
+        chat: str,
+        *,
+        whole: bool,
+        kind: object = None,
+        edits: Stretch | None = None,
+    ) -> None:
         self.block = block
         self.place = place
         self.line = line
         self.chat = chat
         self.whole = whole
-        """True if the block is the unchanged line."""
+        """True if the block is the line, as it is stored or as regex scripts changed it."""
+        self.edits = edits
+        """What regex scripts changed, if they did."""
+        self.edited = ""
+        """The traced words that they made."""
         self.kind = kind
         """What decides how it is written, if that may be as other lines are."""
         self.form: LineForm | None = None
         """How it is written, if it is not whole; it never changes once it is found."""
         self.text = ""
         """The traced line; empty until it is asked for."""
+        self.sources: tuple[TextSource, TextSource] | None = None
+        """Where its words and its name are; None until it is asked for."""
+        self.spans: tuple[Span, ...] | None = None
+        """Its spans as a text of its own; None until they are asked for."""
+        self._placed: list[OpenSpan] | None = None
+        """Its spans in the last text that it was a part of, and where it began there."""
+        self._at = 0
+
+    def own_spans(self, sources_of: SourcesOf) -> tuple[Span, ...]:
+        """Return the spans of the line as a text of its own.
+
+        Args:
+            sources_of: Returns its sources.
+        """
+        if self.spans is None:
+            self.spans = finished_spans(self._made_spans(0, sources_of))
+        return self.spans
+
+    def spans_at(self, at: int, sources_of: SourcesOf) -> list[OpenSpan]:
+        """Return the spans of the line in a longer text; they may be those of another text.
+
+        Args:
+            at: Where the line begins there.
+            sources_of: Returns its sources.
+        """
+        if self._placed is None:
+            self._placed, self._at = self._made_spans(at, sources_of), at
+        return self._placed if at == self._at else moved_spans(self._placed, at - self._at)
+
+    def _made_spans(self, at: int, sources_of: SourcesOf) -> list[OpenSpan]:
+        if self.sources is None:
+            self.sources = sources_of(self)
+        words, name = self.sources
+        if self.form is not None:
+            return self.form.spans(at, words, name, self.edited)
+        if self.edited:
+            return moved_spans(spans_of(self.edited), at)
+        return [open_span(at, at + len(words.text), "verbatim", words)] if words.text else []
+
+
+SourcesOf: TypeAlias = Callable[[KnownLine], tuple[TextSource, TextSource]]
+"""Returns the sources of a line's words and of its name."""
+
+
+def no_sources(line: KnownLine) -> tuple[TextSource, TextSource]:
+    """Raise an error: the build said that it has no such lines."""
+    raise LookupError(f"line {line.place} has no sources")
 
 
 class WrittenLines:
@@ -128,13 +252,14 @@ class WrittenLines:
         for number, line in lines:
             kinds.setdefault(line.kind, []).append((number, line))
         for kind, members in kinds.items():
+            shown = next((each for each in reversed(members) if each[1].edits is None), None)
             if kind in self.forms:
                 self.alike += [line for _, line in members]
-            elif kind in formless or 1 < len(members) < FEW_LINES:
+            elif shown is None or kind in formless or 1 < len(members) < FEW_LINES:
                 self.single += members
             else:
-                self.examples.append(members[-1])
-                self.alike += [line for _, line in members[:-1]]
+                self.examples.append(shown)
+                self.alike += [line for _, line in members if line is not shown[1]]
         self._fill()
 
     def learn(self, contents: Sequence[str], origins: Callable[[KnownLine], tuple[Origin, Origin]]) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property
+from operator import is_, itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import (
-    Change,
     Origin,
     Piece,
-    Traced,
-    align,
     follows,
     pieces_of,
     plain,
@@ -20,21 +19,16 @@ from tavernkit._text.traced import (
     tracing,
     unknown_parts,
 )
+from tavernkit._text.traced_changes import align
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Block, with_field
 from tavernkit.prompt._known_texts import Blocks, KnownText, all_texts
+from tavernkit.prompt._line_forms import KnownLine, SourcesOf, no_sources
 from tavernkit.prompt._source_map import SourceMap
-from tavernkit.prompt._source_spans import (
-    MappedText,
-    OpenSpan,
-    Span,
-    TextSource,
-    finished_spans,
-    moved_spans,
-    open_span,
-)
+from tavernkit.prompt._source_spans import MappedText, Span, TextSource
 from tavernkit.prompt._steady_texts import SHORT_TEXT
+from tavernkit.prompt._traced_spans import OpenSpan, finished_spans, moved_spans, source_of, spans_of
 
 if TYPE_CHECKING:
     from tavernkit.prompt._plan import Plan
@@ -53,6 +47,10 @@ class TracedBuild:
     plan: Plan
     text_of: Callable[[Block], str] | None = None
     """Returns the traced text of a block, if some texts were left untraced because they are a whole input."""
+    lines: Mapping[int, KnownLine] = field(default_factory=dict[int, KnownLine])
+    """Lines of the chat whose spans are known without their traced texts, by the ids of their blocks."""
+    sources_of: SourcesOf = no_sources
+    """Returns the sources of such a line."""
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Traced input texts that the build did not use, each with the reason."""
     contents: Sequence[str] | None = None
@@ -157,23 +155,22 @@ class TracedTexts:
         if self._parts is not None:
             return [self._plan.rendered.text if self._plan.rendered is not None else ""]
         if self._plain_blocks is not None:
-            return [text for _, text in self._plain_blocks]
+            return [block.content for block, _ in self._plain_blocks]
         if self._build.contents is not None:
             return [text for _, _, text in self._sent[1]]
         return [text.traced for text in self.messages]
 
     @cached_property
-    def _parts(self) -> Sequence[str] | None:
-        """The traced texts of a text prompt; None if it contains others."""
+    def _parts(self) -> Sequence[str | KnownLine] | None:
+        """The traced texts and lines of a text prompt; None if it contains others."""
         contents, rendered, text_of = self._build.contents, self._plan.rendered, self._build.text_of
         if contents is None or rendered is None or text_of is None or self._payload is not None:
             return None
-        parts = [
-            text_of(block) if type(text) is str else text
-            for block, text in zip(self._plan.blocks, contents, strict=True)
-            if block.enabled
-        ]
-        return parts if "".join(parts) == rendered.text else None
+        lines = self._build.lines
+        sent = [(block, text) for block, text in zip(self._plan.blocks, contents, strict=True) if block.enabled]
+        if "".join([block.content for block, _ in sent]) != rendered.text:
+            return None
+        return [lines.get(id(block)) or text_of(block) if type(text) is str else text for block, text in sent]
 
     @cached_property
     def _plain_blocks(self) -> Sequence[tuple[Block, str]] | None:
@@ -181,9 +178,8 @@ class TracedTexts:
         contents, blocks = self._build.contents, self._plan.plain_blocks
         if contents is None or blocks is None or self._build.text_of is None or self._payload is not None:
             return None
-        texts = {id(block): text for block, text in zip(self._plan.blocks, contents, strict=True)}
-        found = [(block, texts[id(block)]) for block in blocks if id(block) in texts]
-        return found if len(found) == len(blocks) else None
+        found = [each for each in zip(self._plan.blocks, contents, strict=True) if each[0].enabled]
+        return found if len(found) == len(blocks) and all(map(is_, blocks, map(itemgetter(0), found))) else None
 
     @cached_property
     def _traced(self) -> Plan:
@@ -257,24 +253,22 @@ class TracedTexts:
         """Return a message with its spans."""
         if self._build.contents is None:
             return self._mapped(self.messages[index])
-        spans = _spans_of_parts(self._parts) if self._parts is not None else None
+        spans = _joined_spans(self._parts, self._build.sources_of) if self._parts is not None else None
         if spans is not None:
             return MappedText(self.words[index], spans, "", "0")
-        text_of = self._build.text_of
         if self._plain_blocks is not None:
             block, traced = self._plain_blocks[index]
             place, role = str(index), block.role
-            if type(traced) is str and text_of is not None:
-                traced = text_of(block)
         else:
             _, sent, whole = self._sent
             place, role, traced = sent[index]
             block = whole[index]
-            if block is not None and text_of is not None:
-                traced = text_of(block)
-        if type(traced) is Traced and traced.spans is not None:
-            return MappedText(traced.plain, traced.spans, role, place)  # pyright: ignore[reportArgumentType]  # spans
-        return MappedText(plain(traced), _spans_of(traced), role, place)
+        if block is not None and type(traced) is str:
+            line, text_of = self._build.lines.get(id(block)), self._build.text_of
+            if line is not None:
+                return MappedText(traced, line.spans or line.own_spans(self._build.sources_of), role, place)
+            traced = text_of(block) if text_of is not None else traced
+        return MappedText(plain(traced), spans_of(traced), role, place)
 
     def block(self, index: int) -> MappedText:
         """Return a block with its spans."""
@@ -282,12 +276,12 @@ class TracedTexts:
 
     def given(self) -> Iterator[TextSource]:
         """Return the inputs of the build; a source may occur twice."""
-        return map(_source, self._given)
+        return map(source_of, self._given)
 
     def unused(self) -> dict[TextSource, str]:
         """Return what the build did not use, with the reason."""
         return {
-            _source(origin): plain(reason)
+            source_of(origin): plain(reason)
             for text, reason in self._build.unused()
             for _, _, origin, _, _ in pieces_of(text)
             if origin is not None
@@ -298,7 +292,7 @@ class TracedTexts:
         text_of = self._build.text_of
         if block is not None and text_of is not None:
             traced = text_of(block)
-        return MappedText(plain(traced), _spans_of(traced), role, place, tokens)
+        return MappedText(plain(traced), spans_of(traced), role, place, tokens)
 
 
 def _whole_blocks(traced: Plan, sent: Sequence[tuple[str, str, str]]) -> Sequence[Block] | None:
@@ -362,77 +356,30 @@ def _tokens(plan: Plan, block: Block) -> int:
     return plan.count_tokens(block.content) if plan.count_tokens is not None else len(block.content)
 
 
-def _spans_of(text: str) -> tuple[Span, ...]:
-    """Return the spans of a text, cached: many texts are in every prompt of a chat."""
-    if not isinstance(text, Traced):
-        return (Span(0, len(text), "added"),) if text else ()
-    if text.spans is None:
-        text.spans = _spans(text.pieces)
-    return text.spans  # pyright: ignore[reportReturnType]  # set here only; that module knows no spans
-
-
-def _spans_of_parts(parts: Iterable[str]) -> tuple[Span, ...] | None:
+def _joined_spans(parts: Iterable[str | KnownLine], sources_of: SourcesOf) -> tuple[Span, ...] | None:
     """Return the spans of joined texts; None if a change spans two of them."""
     found: list[OpenSpan] = []
     at = 0
     last: Piece | None = None
-    for text in parts:
-        if not text:
+    for part in parts:
+        if isinstance(part, KnownLine):
+            spans, form = part.spans_at(at, sources_of), part.form
+            first, end = (form.first, form.last) if form is not None else (None, None)
+        else:
+            spans = moved_spans(spans_of(part), at)
+            pieces = pieces_of(part)
+            first, end = (pieces[0], pieces[-1]) if pieces else (None, None)
+        if not spans:
             continue
-        pieces = text.pieces if type(text) is Traced else pieces_of(text)
-        spans = moved_spans(_spans_of(text), at)
-        if last is not None:
-            first, before, after = pieces[0], last[4], pieces[0][4]
+        at = spans[-1].end
+        if last is not None and first is not None:
+            before, after = last[4], first[4]
             if before is not None and after is not None and before.change is after.change:
                 return None
             if last[2] is first[2] and follows(last, first):
-                found[-1].end = spans.pop(0).end
+                (joined,) = moved_spans(found[-1:], 0)
+                joined.end = spans[0].end
+                found[-1], spans = joined, spans[1:]
         found += spans
-        last = pieces[-1]
-        at += len(text)
+        last = end
     return finished_spans(found)
-
-
-def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
-    found = [
-        open_span(start, end, "added", None, 0, "" if origin is None else origin.name)
-        if origin is None or origin.kind == "added"
-        else open_span(start, end, "verbatim", origin.source or _source(origin), offset)
-        for start, end, origin, offset, _ in pieces
-    ]
-    end = len(pieces)
-    for first in range(end - 1, -1, -1):
-        via = pieces[first][4]
-        if via is None:
-            end = first
-            continue
-        before = pieces[first - 1][4] if first else None
-        if before is None or before.change is not via.change:
-            found[first:end] = [_changed_span(via.change, pieces[first:end])]
-            end = first
-    return finished_spans(found)
-
-
-def _changed_span(change: Change, pieces: Sequence[Piece]) -> OpenSpan:
-    inner = _spans(
-        [
-            (start, end, origin, offset, via.before if via is not None else None)
-            for start, end, origin, offset, via in pieces
-        ]
-    )
-    if not [span for span in inner if span.kind != "added" or span.name]:
-        inner = ()
-    name = change.name if type(change.name) is str else plain(change.name)
-    made = open_span(pieces[0][0], pieces[-1][1], change.kind, None, 0, name)
-    made.inner, made.written = inner, _spans_of(change.text)
-    return made
-
-
-def _source(origin: Origin) -> TextSource:
-    """Return the source of an origin: one for all its pieces."""
-    made = origin.source
-    if not isinstance(made, TextSource):
-        made = origin.source = TextSource(
-            origin.kind, plain(origin.name), origin.pointer, plain(origin.text), plain(origin.title)
-        )
-    return made

@@ -146,7 +146,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         known = known_texts.find(inputs, texts.others) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
-            return TracedBuild(found[0], texts.of_block, partial(unused, found[0]), found[1])
+            return TracedBuild(
+                found[0], texts.of_block, texts.whole, texts.sources_of, partial(unused, found[0]), found[1]
+            )
         kept = texts.kept(plan, known) if steady else range(len(chat.messages))
         traced = build(kept, texts.changed)
         same = with_traced_texts(plan, traced, partial(place_of, messages=kept), texts.others, known)
@@ -158,13 +160,13 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         ):
             if inputs is not None:
                 known_texts.keep(inputs, traced, same, texts.others, known, texts.written.forms, given())
-            return TracedBuild(traced, texts.of_block, partial(unused, traced), same)
+            return TracedBuild(traced, texts.of_block, texts.whole, texts.sources_of, partial(unused, traced), same)
         every = range(len(chat.messages))
         if texts.forget_forms() or len(kept) < len(every):
             traced = build(every, texts.changed)
         if has_lost_messages((block, block.content) for block in traced.blocks):
             traced = build(every, every)
-        return TracedBuild(traced, texts.of_block, partial(unused, traced))
+        return TracedBuild(traced, texts.of_block, unused=partial(unused, traced))
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled data is shared."""

@@ -9,7 +9,9 @@ from tavernkit._values import is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._known_texts import KnownTexts, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
+from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._traced_inputs import traced_text
+from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.risu_ai._budget.trimming import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
 from tavernkit.risu_ai._chat.chat_memory import ChatMemory
@@ -137,16 +139,21 @@ class MessageTexts:
         self.changed.update(places)
         return bool(places)
 
-    def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
+    def sources_of(self, known: KnownLine) -> tuple[TextSource, TextSource]:
         """Return the places of a message's words and of its name, which RisuAI does not store with it."""
         if known.place == len(self.chat.messages):
-            return Origin("message", "", "", self._message), Origin("message", "", "/name", "")
+            return TextSource("message", "", "", self._message), TextSource("message", "", "/name", "")
         message = self.chat.messages[known.place]
         pointer = f"/message/{known.place}"
         return (
-            Origin("chat", self._name, f"{pointer}/data", message.data, message.role),
-            Origin("chat", self._name, f"{pointer}/name", ""),
+            TextSource("chat", self._name, f"{pointer}/data", message.data, message.role),
+            TextSource("chat", self._name, f"{pointer}/name", ""),
         )
+
+    def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
+        """Return the same for a traced text."""
+        words, name = known.sources or self.sources_of(known)
+        return origin_of(words), origin_of(name)
 
     def kept(self, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the messages of a prompt, without those that are known, unchanged or left out.
@@ -177,10 +184,8 @@ class MessageTexts:
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
-                form = known.form
-                known.text = (
-                    self._text(known.place) if form is None else form.write(block.content, *self._origins(known))
-                )
+                words, form = self._text(known.place), known.form
+                known.text = words if form is None else form.write(block.content, words, self._origins(known)[1])
             return known.text
         if type(block.content) is not str or not self.has(block):
             return block.content

@@ -22,6 +22,7 @@ from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._groups.speakers import decide, with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE
+from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts, PromptScripts
 from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._state import Half, SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
@@ -112,7 +113,17 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         known_texts = self.services.known_texts
         steady = has_own_chat(context, built)
         inputs = turn_inputs(built, plan, lines) if steady else None
-        texts = LineTexts(context, built, lines, plan, known_texts, known_texts.forms(inputs))
+        texts = LineTexts(
+            context,
+            built,
+            lines,
+            plan,
+            known_texts,
+            known_texts.forms(inputs),
+            self._scripts_of_lines(built),
+            same=known_texts.has(inputs),
+        )
+        scripts: PromptScripts | None = None
         entries = EntryTexts(context, self.services)
         known_texts.lines = texts.known
 
@@ -125,6 +136,8 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             state.read_entry, state.reports, state.half = entries, False, half
             text = context.text_completion and not self._own_pipeline
             (TEXT_PIPELINE if text else self.pipeline).run(state)
+            nonlocal scripts
+            scripts = state.scripts
             return finished_plan(state)
 
         def unused() -> Iterator[tuple[str, str]]:
@@ -134,12 +147,13 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         def has_lost_lines(blocks: Iterable[tuple[Block, str]]) -> bool:
             texts_of_others = [text for block, text in blocks if id(block) not in texts.whole and not texts.has(block)]
-            return has_words_of(texts_of_others, [line.mes for line in lines])
+            return has_words_of(texts_of_others, texts.words)
 
         known = known_texts.find(inputs, texts.steady) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
-            return TracedBuild(found[0], texts.of_block, unused, texts.with_known_lines(found[1]))
+            texts.repeat_scripts(found[2])
+            return TracedBuild(found[0], texts.of_block, texts.whole, texts.sources_of, unused, found[1])
         kept = texts.kept(built, plan, known) if steady else range(len(lines))
         slots = texts.known_slots(known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
@@ -159,15 +173,24 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             and not has_lost_lines((block, same[index]) for index, block in fresh)
             and texts.learn_forms(same)
         ):
+            replay = scripts.replay if scripts is not None else None
+            texts.repeat_scripts(replay)
             if inputs is not None:
-                known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given())
-            return TracedBuild(traced, texts.of_block, unused, texts.with_known_lines(same))
+                known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given(), replay)
+            return TracedBuild(traced, texts.of_block, texts.whole, texts.sources_of, unused, same)
         every = range(len(lines))
         if texts.forget_forms() or slots or half is not None or len(kept) < len(lines):
             traced = run(every, texts.changed)
         if has_lost_lines((block, block.content) for block in traced.blocks):
             traced = run(every, every)
-        return TracedBuild(traced, texts.of_block, unused)
+        return TracedBuild(traced, texts.of_block, unused=unused)
+
+    def _scripts_of_lines(self, context: SillyTavernContext) -> ChosenScripts | None:
+        """Return the regex scripts whose results for lines may be used; vectors may have texts of these elsewhere."""
+        scripts = context.regex_scripts
+        if scripts is None or not scripts.active or context.vectors is not None:
+            return None
+        return ChosenScripts(scripts, (context.user_name, context.character_name), self.services.scripts)
 
     def with_pipeline(self, pipeline: Pipeline[SillyTavernState]) -> Self:
         """Return a builder that runs another pipeline, for both chat and text completion."""

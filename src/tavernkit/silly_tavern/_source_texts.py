@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+from tavernkit._text.regex_scripts import Stretch
 from tavernkit._text.traced import Origin, collected, give, trace
 from tavernkit._values import is_mapping
 from tavernkit.cards._character import fields_home
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import TAIL
-from tavernkit.prompt._known_texts import KnownTexts, TurnInputs
+from tavernkit.prompt._known_texts import KnownTexts, MakeReplay, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
 from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._steady_texts import has_pure_macros_only
 from tavernkit.prompt._traced_inputs import escaped, traced_text
+from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services, selected_books
 from tavernkit.silly_tavern._state import Half
 from tavernkit.silly_tavern._world_info.book import WorldBook
@@ -57,6 +61,9 @@ class LineTexts:
         plan: ChatPlan,
         known_texts: KnownTexts,
         forms: Mapping[object, LineForm],
+        scripts: ChosenScripts | None,
+        *,
+        same: bool,
     ) -> None:
         """Find the lines that are in a plan unchanged, and those that are written alike.
 
@@ -67,6 +74,8 @@ class LineTexts:
             plan: The plan.
             known_texts: What the last map left.
             forms: Forms of lines that are known.
+            scripts: The regex scripts, if their results for lines may be used.
+            same: True if the last map was made from the same inputs.
         """
         self.lines = lines
         self._message = context.message
@@ -75,9 +84,8 @@ class LineTexts:
         """Lines that are in the plan, by the ids of their blocks."""
         self.whole: dict[int, KnownLine] = {}
         """Those that need not be built: they are blocks unchanged, or written as others are."""
-        self._known_numbers: dict[int, KnownLine] = {}
-        """Those that the last map had, by the numbers of their blocks in the plan."""
         self._as_text = plan.rendered is not None
+        self._scripts = scripts
         count = len(lines)
         # In a text prompt, the first message that is shown and the newest ones may be written in another way.
         self._first = next((index for index, line in enumerate(lines) if not line.is_system), 0)
@@ -103,6 +111,7 @@ class LineTexts:
                 or line.line is not lines[line.place]
                 or line.chat != self._chat
                 or not (line.whole or (line.form is not None and line.form is forms.get(line.kind)))
+                or (line.edits is not None and not same)
             ):
                 index = line_of_block(block)
                 if index is None or index > count:
@@ -117,7 +126,6 @@ class LineTexts:
                 self._among += self._among > 0
             if line.whole or (line.form is not None and line.place in usual):
                 self.whole[key] = line
-                self._known_numbers[number] = line
             elif block.enabled and line.kind is not None and line.place in usual:
                 written.append((number, line))
             else:
@@ -136,6 +144,7 @@ class LineTexts:
     def _found_line(self, block: Block, index: int) -> KnownLine:
         """Return the line of a block; the user's new message comes after the last line."""
         kind: object = None
+        edits: Stretch | None = None
         if index == len(self.lines):
             line, words = None, self._message
             whole = not self._as_text and block.content == words and "{" not in words
@@ -143,12 +152,18 @@ class LineTexts:
         else:
             line = self.lines[index]
             words = line.mes
+            if self._scripts is not None and block.content != words:
+                edits = self._scripts.result(words, is_user=line.is_user)
+                if edits is not None and edits.finding:
+                    words = edits.text
+                else:
+                    edits = None
             whole = not self._as_text and block.content == words
             written = line.name, line.is_user, bool(line.force_avatar)
         if not whole and words and words in block.content and (line is None or line.extra.keys() <= PLAIN_EXTRA):
             before, _, after = block.content.partition(words)
             kind = written, before, after
-        return KnownLine(block, index, line, self._chat, whole=whole, kind=kind)
+        return KnownLine(block, index, line, self._chat, whole=whole, kind=kind, edits=edits)
 
     def kept(self, context: SillyTavernContext, plan: ChatPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the lines of a prompt, without those that are known, unchanged or left out.
@@ -205,29 +220,40 @@ class LineTexts:
             return id(block) in self.whole
         return block.content == self.lines[index].mes
 
-    def with_known_lines(self, contents: Iterable[str]) -> list[str]:
-        """Return the texts of all blocks, with those lines traced that the last map had."""
-        found = list(contents)
-        for number, line in self._known_numbers.items():
-            if line.text:
-                found[number] = line.text
-        return found
-
     def of_block(self, block: Block) -> str:
         """Return the text of a block; for an unchanged line of the chat, with its place."""
         known = self.whole.get(id(block))
         if known is not None:
             if not known.text:
+                words = known.edited or self._line(known.place)
                 form = known.form
-                known.text = (
-                    self._line(known.place) if form is None else form.write(block.content, *self._origins(known))
-                )
+                known.text = words if form is None else form.write(block.content, words, self._origins(known)[1])
             return known.text
         if type(block.content) is not str or not self.has(block):
             return block.content
         index = line_of_block(block)
         assert index is not None
         return self._line(index)
+
+    @property
+    def words(self) -> list[str]:
+        """What the lines say, as they are stored and as regex scripts changed them."""
+        edits = [line.edits.text for line in self.whole.values() if line.edits is not None]
+        return [*[line.mes for line in self.lines], *edits]
+
+    def repeat_scripts(self, scripts: MakeReplay | None) -> None:
+        """Repeat what regex scripts did to lines that need not be built.
+
+        Args:
+            scripts: The scripts with traced macros.
+        """
+        again: dict[bool, Callable[[str, Stretch], str]] = {}
+        for known in self.whole.values():
+            if known.edits is None or known.edited or scripts is None:
+                continue
+            is_user = self.lines[known.place].is_user
+            replay = again.get(is_user) or again.setdefault(is_user, scripts(is_user))
+            known.edited = replay(self._line(known.place), known.edits)
 
     def unused(self, plan: Plan) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not in a plan, each with the reason."""
@@ -252,16 +278,21 @@ class LineTexts:
         self.changed.update(places)
         return bool(places)
 
-    def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
+    def sources_of(self, known: KnownLine) -> tuple[TextSource, TextSource]:
         """Return the places of a line's words and of its name."""
         index = known.place
         if index == len(self.lines):
-            return Origin("message", "", "", self._message), Origin("message", "", "/name", "")
+            return TextSource("message", "", "", self._message), TextSource("message", "", "/name", "")
         line = self.lines[index]
         return (
-            Origin("chat", self._chat, f"/{index}/mes", line.mes, line.name),
-            Origin("chat", self._chat, f"/{index}/name", line.name, line.name),
+            TextSource("chat", self._chat, f"/{index}/mes", line.mes, line.name),
+            TextSource("chat", self._chat, f"/{index}/name", line.name, line.name),
         )
+
+    def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
+        """Return the same for a traced text."""
+        words, name = known.sources or self.sources_of(known)
+        return origin_of(words), origin_of(name)
 
     def _line(self, index: int) -> str:
         if index == len(self.lines):

@@ -11,8 +11,8 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import parse_int, trim
 from tavernkit._text.regex_scripts import ScriptBudget
-from tavernkit._text.traced import join, rewritten
-from tavernkit._text.traced_regex import replace_traced
+from tavernkit._text.traced import join
+from tavernkit._text.traced_changes import replace_traced, rewritten
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.delimited import replace_delimited
@@ -113,7 +113,7 @@ class RegexScriptRunner:
             (chosen, version),
             len(ready),
             expanded,
-            lambda place, given: call.run_telling(ready[place], given),
+            lambda place, given: (*call.run_telling(ready[place], given), ()),
             call.budget,
             keep_all=call.varied > 0,
         )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tavernkit._text.js_values import to_string
-from tavernkit._text.traced import is_tracing, rewritten
+from tavernkit._text.traced import is_tracing
+from tavernkit._text.traced_changes import rewritten
 from tavernkit._values import Json, is_object
 from tavernkit.risu_ai._budget.trimming import Dropped, omissions_of
 from tavernkit.risu_ai._cbs.context import CBSContext

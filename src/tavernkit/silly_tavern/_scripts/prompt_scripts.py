@@ -6,12 +6,13 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 
-from tavernkit._text.regex_scripts import ScriptBudget, ScriptStretches
+from tavernkit._text.js_regex import JSMatch
+from tavernkit._text.regex_scripts import ScriptBudget, ScriptStretches, Stretch
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS, CACHED_SCRIPT_TEXTS
 from tavernkit.silly_tavern._macros.substitution import Substitution
-from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts, run_script
+from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts, Replay, run_script
 
 
 class ScriptMemory:
@@ -30,6 +31,57 @@ def _what_it_does(script: RegexScript) -> Hashable:
     return script.disabled, script.find_regex, script.macro_mode, script.replace_string, script.trim_strings
 
 
+class ChosenScripts:
+    """The prompt-stage scripts of a build by what a text is, and their keys in the cache of results."""
+
+    def __init__(self, scripts: RegexScripts, names: tuple[str, str], memory: ScriptMemory) -> None:
+        self._scripts = scripts
+        self._names = names
+        self._memory = memory
+        self._min_depths = sorted({each.min_depth for each in scripts.active if each.min_depth is not None})
+        self._max_depths = sorted({each.max_depth for each in scripts.active if each.max_depth is not None})
+        self._chosen: dict[Hashable, tuple[Sequence[RegexScript], object]] = {}
+
+    def of(self, placement: RegexPlacement, depth: float | None) -> tuple[Sequence[RegexScript], object]:
+        """Return the scripts for a text and their key; depths between two limits are equivalent.
+
+        Args:
+            placement: What the text is.
+            depth: How far it is from the last message.
+        """
+        alike = (
+            placement,
+            None if depth is None else (bisect_right(self._min_depths, depth), bisect_left(self._max_depths, depth)),
+        )
+        chosen = self._chosen.get(alike)
+        if chosen is None:
+            scripts = [each for each in self._scripts.active if each.applies_to(placement, is_prompt=True, depth=depth)]
+            chosen = self._chosen[alike] = scripts, self._memory.list_of(scripts, self._names)
+        return chosen
+
+    @property
+    def deepest(self) -> float:
+        """The greatest depth that a script checks; -1 if none does."""
+        return max((*self._min_depths, *self._max_depths), default=-1)
+
+    def result(self, text: str, *, is_user: bool) -> Stretch | None:
+        """Return the cached result of all scripts for a message, if none of them checks depths.
+
+        Args:
+            text: The message.
+            is_user: True if it is the user's.
+        """
+        if self.deepest >= 0:
+            return None
+        scripts, key = self.of(placement_of(is_user=is_user), math.inf)
+        return self._memory.stretches.known(key, len(scripts), text)
+
+
+def placement_of(*, is_user: bool) -> RegexPlacement:
+    """Return what a message is to scripts."""
+    return RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
+
+
 class PromptScripts:
     """Regex scripts bound to a build's macros, by what a text is. ``memory`` caches earlier results."""
 
@@ -39,11 +91,9 @@ class PromptScripts:
         self._warn = warn
         self._memory = memory
         self._budget = ScriptBudget()
-        self._min_depths = sorted({each.min_depth for each in scripts.active if each.min_depth is not None})
-        self._max_depths = sorted({each.max_depth for each in scripts.active if each.max_depth is not None})
-        self._chosen: dict[Hashable, tuple[Sequence[RegexScript], object]] = {}
         self._varied = 0
         self._names = macros.names
+        self._chosen = ChosenScripts(scripts, self._names, memory)
         self._expanded: dict[str, str] = {}
         """Texts of scripts that depend only on the names, expanded."""
 
@@ -63,7 +113,7 @@ class PromptScripts:
     def oldest(self) -> Hashable:
         """The key of the scripts for the oldest messages."""
         placements = (RegexPlacement.USER_INPUT, RegexPlacement.AI_OUTPUT)
-        return tuple(self._scripts_for(each, math.inf)[1] for each in placements)
+        return tuple(self._chosen.of(each, math.inf)[1] for each in placements)
 
     def count_settled(self, count: int, newest_depth: int) -> int:
         """Return how many messages are deeper than any script checks, and stay so while the chat grows.
@@ -72,7 +122,7 @@ class PromptScripts:
             count: How many messages there are.
             newest_depth: The depth of the newest one.
         """
-        deepest = max((*self._min_depths, *self._max_depths), default=-1)
+        deepest = self._chosen.deepest
         return math.floor(max(count - 1 + newest_depth - deepest, 0)) if math.isfinite(deepest) else 0
 
     def user_input(self, text: str) -> str:
@@ -81,12 +131,20 @@ class PromptScripts:
 
     def reply(self, text: str, *, is_user: bool) -> str:
         """Apply the scripts that change a reply before it is stored."""
-        placement = RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
+        placement = placement_of(is_user=is_user)
         return self._scripts.apply(text, placement, expand=self._macros.in_script, warn=self._warn, budget=self._budget)
 
     def message(self, text: str, *, is_user: bool, depth: int) -> str:
         """Apply the prompt-stage scripts for a message."""
-        return self._prompt(text, RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT, depth)
+        return self._prompt(text, placement_of(is_user=is_user), depth)
+
+    def replay(self, is_user: bool) -> Replay:
+        """Return what makes traced results of scripts for messages.
+
+        Args:
+            is_user: True if the messages are the user's.
+        """
+        return Replay(self._chosen.of(placement_of(is_user=is_user), math.inf)[0], self._expand)
 
     def reasoning(self, text: str, *, depth: int) -> str:
         """Apply the prompt-stage scripts for reasoning."""
@@ -97,30 +155,21 @@ class PromptScripts:
         return self._prompt(text, RegexPlacement.WORLD_INFO, depth)
 
     def _prompt(self, text: str, placement: RegexPlacement, depth: float | None) -> str:
-        scripts, same = self._scripts_for(placement, depth)
+        scripts, same = self._chosen.of(placement, depth)
 
-        def run(place: int, given: str) -> tuple[str, bool]:
+        def run(place: int, given: str) -> tuple[str, bool, Sequence[JSMatch]]:
             before = self.variations
-            made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
-            return made, self.variations != before
+            matches: list[JSMatch] = []
+            made = run_script(
+                scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget, matches=matches
+            )
+            return made, self.variations != before, matches
 
         if not text or not scripts:
             return text
         stretches = self._memory.stretches
         run_all = stretches.run if type(text) is str else stretches.run_traced
         return run_all(same, len(scripts), text, run, self._budget)
-
-    def _scripts_for(self, placement: RegexPlacement, depth: float | None) -> tuple[Sequence[RegexScript], object]:
-        """Return the prompt-stage scripts for a text and their cache key; depths between two limits are equivalent."""
-        alike = (
-            placement,
-            None if depth is None else (bisect_right(self._min_depths, depth), bisect_left(self._max_depths, depth)),
-        )
-        chosen = self._chosen.get(alike)
-        if chosen is None:
-            scripts = [each for each in self._scripts.active if each.applies_to(placement, is_prompt=True, depth=depth)]
-            chosen = self._chosen[alike] = scripts, self._memory.list_of(scripts, self._names)
-        return chosen
 
     def _expand(self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None) -> str:
         macros = self._macros

@@ -10,7 +10,7 @@ from typing import Protocol
 from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import number_to_string
 from tavernkit._text.traced import join, plain
-from tavernkit._text.traced_regex import groups_of
+from tavernkit._text.traced_changes import groups_of
 from tavernkit.errors import TavernKitError
 
 MAX_RESULT_CHARACTERS = 10_000_000
@@ -92,17 +92,29 @@ class Replacement:
         self._character = character
         self._size = 0
         self.work = 0
+        self.matches: list[JSMatch] = []
+        """The matches so far."""
         self.searched: str = ""
         """The text that is searched, if its parts are traced."""
 
+    def again(self, searched: str) -> None:
+        """Forget what was done for another text.
+
+        Args:
+            searched: The traced text that is searched now.
+        """
+        self.searched = searched
+        self.work = self._size = 0
+        self.matches.clear()
+
     def __call__(self, match: JSMatch) -> str:
         """The text for a match."""
-        pieces, groups = self._pieces, (match.text, *match.groups)
-        if self.searched:
-            groups = groups_of(match, self.searched)
+        pieces = self._pieces
+        self.matches.append(match)
         self._take(2 * len(pieces))
         filled = pieces[0] or ""
         if len(pieces) > 1:
+            groups = groups_of(match, self.searched) if self.searched else (match.text, *match.groups)
             values = [
                 (self._value(pieces[index], pieces[index + 1], match, groups), pieces[index + 2] or "")
                 for index in range(1, len(pieces), 3)

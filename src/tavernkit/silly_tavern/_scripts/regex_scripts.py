@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.js_regex import JSMatch
 from tavernkit._text.js_values import UNDEFINED, to_number, truthy
-from tavernkit._text.regex_scripts import ScriptBudget
-from tavernkit._text.traced_regex import replace_traced
+from tavernkit._text.regex_scripts import ScriptBudget, Stretch
+from tavernkit._text.traced_changes import edited, replace_traced, same_or_aligned
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern._scripts.regex_replacement import (
@@ -181,8 +182,9 @@ def run_script(
     warn: Warn,
     strict: bool = False,
     budget: ScriptBudget | None,
+    matches: list[JSMatch] | None = None,
 ) -> str:
-    """Apply a script to a text, like ``RegexScript.run()``, but without checks."""
+    """Apply a script to a text, like ``RegexScript.run()``, but without checks; ``matches`` collects what it found."""
     if script.disabled or not script.find_regex or not text:
         return text
     budget = ScriptBudget() if budget is None else budget
@@ -215,7 +217,42 @@ def run_script(
         warn(f"regex script {script.name!r} is not applied: {error}")
         return text
     finally:
+        if matches is not None:
+            matches += made.matches
         budget.spend(made.work // WORK_OF_A_RUN, warn)
+
+
+class Replay:
+    """Replaces what scripts found in plain texts in traced copies of these, without searching again.
+
+    Args:
+        scripts: The scripts.
+        expand: Expands their texts.
+    """
+
+    def __init__(self, scripts: Sequence[RegexScript], expand: ExpandScriptText) -> None:
+        self._scripts = scripts
+        self._expand = expand
+        self._made: dict[int, Replacement] = {}
+
+    def __call__(self, text: str, result: Stretch) -> str:
+        """Return the traced result of all scripts.
+
+        Args:
+            text: The traced text.
+            result: Their result for its words.
+        """
+        made = text
+        for place, matches in result.finding:
+            script = self._scripts[place]
+            replacement = self._made.get(place)
+            if replacement is None:
+                replacement = self._made[place] = Replacement(
+                    script.replace_string, script.trim_strings, expand=self._expand, character=None
+                )
+            replacement.again(made)
+            made = edited(made, [(match.start, match.end, replacement(match)) for match in matches], script.name)
+        return same_or_aligned(made, result.text, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,11 @@ NO_STRIP = Strip()
 
 @dataclass(slots=True)
 class Content:
-    """Literal text. ``value`` is ``original`` without the white space that tags remove."""
+    """Literal text. ``value`` is ``original`` without the white space that tags remove, and begins at ``position``."""
 
     original: str
     value: str
+    position: int
     stripped_before: bool = False
     stripped_after: bool = False
 

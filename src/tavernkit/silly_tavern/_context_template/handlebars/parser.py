@@ -6,6 +6,7 @@ import re
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import number_to_string
+from tavernkit._text.traced import plain
 from tavernkit.silly_tavern._context_template.handlebars.lexer import Token, template_error, tokens
 from tavernkit.silly_tavern._context_template.handlebars.limits import MAX_NESTING, MAX_TEMPLATE_CHARS
 from tavernkit.silly_tavern._context_template.handlebars.nodes import (
@@ -31,7 +32,11 @@ _ESCAPE_IN_SEGMENT = re.compile(r"\\([\\\]])")
 
 
 def parse(template: str) -> Program:
-    """Parse a template; one that Handlebars refuses raises an error with its line and column."""
+    """Parse a template; one that Handlebars refuses raises an error with its line and column.
+
+    The tree of a traced template is that of its plain text, with the positions of literal texts.
+    """
+    template = plain(template)
     if len(template) > MAX_TEMPLATE_CHARS:
         raise template_error(f"the template is longer than {MAX_TEMPLATE_CHARS} characters", template, 0)
     parser = _Parser(template)
@@ -104,7 +109,7 @@ class _Parser:
         match token.kind:
             case "content":
                 self._take()
-                return Content(token.text, token.text)
+                return Content(token.text, token.text, token.position)
             case "comment":
                 self._take()
                 return Comment(Strip(token.text[2] == "~", token.text[-3] == "~"))
@@ -157,7 +162,7 @@ class _Parser:
         close = self._take("end_raw")
         if close.text.strip() != call.path.original:
             raise self._error(f"{call.path.original} is closed by {close.text!r}", close)
-        body: list[Statement] = [Content(content.text, content.text)] if content.text else []
+        body: list[Statement] = [Content(content.text, content.text, content.position)] if content.text else []
         return Block(call, Program(body), None, NO_STRIP, NO_STRIP, NO_STRIP)
 
     def _opening(self, kind: str) -> _Opening:

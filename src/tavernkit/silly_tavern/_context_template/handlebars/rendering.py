@@ -7,8 +7,8 @@ from dataclasses import field, replace
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_string
-from tavernkit._text.traced import expanded
-from tavernkit._values import IdentityCache, LRUCache
+from tavernkit._text.traced import expanded, plain
+from tavernkit._values import LRUCache
 from tavernkit.silly_tavern._context_template.handlebars.helpers import HELPERS, Helper, HelperCall
 from tavernkit.silly_tavern._context_template.handlebars.lexer import template_error
 from tavernkit.silly_tavern._context_template.handlebars.limits import (
@@ -78,6 +78,7 @@ class Rendering:
 
     def __init__(self, template: str, names: Names) -> None:
         self._template = template
+        self._is_plain = type(template) is str
         self._names = names
         self._steps = 0
         self._length = 0
@@ -97,7 +98,8 @@ class Rendering:
         for statement in program.body:
             match statement:
                 case Content():
-                    self._write(statement.value, 0)
+                    value, start = statement.value, statement.position
+                    self._write(value if self._is_plain else self._template[start : start + len(value)], 0)
                 case Mustache():
                     value = self._value_of_call(statement.call, frame)
                     self._write(value, statement.call.position, statement.call.path.original)
@@ -116,7 +118,7 @@ class Rendering:
         if text:
             parameter = value.parameter if isinstance(value, ParameterText) else None
             written = value.text if isinstance(value, ParameterText) else str(text)
-            if name and type(self._template) is not str:
+            if name and not self._is_plain:
                 closing = "}}}" if self._template.startswith("{{{", position) else "}}"
                 end = self._template.find(closing, position) + len(closing)
                 written = expanded(written, name, self._template[position:end])
@@ -237,8 +239,8 @@ class Template:
         """Parse a template, or return the cached one; a malformed one raises ``InvalidContextTemplateError``."""
         if len(text) > MAX_CACHED_CHARS:
             return cls(text, parse(text))
-        if type(text) is not str:  # traced templates are not shared with equal texts
-            return _TRACED.get(text) or _TRACED.put(cls(text, parse(text)), text)
+        if type(text) is not str:  # traced templates share the tree of equal texts, and write their own text
+            return cls(text, cls.compile(plain(text)).program)
         return _CACHE.get_or_make(text, lambda: cls(text, parse(text)))
 
     def render(self, texts: Mapping[str, str], missing: Callable[[str], str]) -> list[Piece]:
@@ -247,4 +249,3 @@ class Template:
 
 
 _CACHE: LRUCache[str, Template] = LRUCache(MAX_CACHED_TEMPLATES)
-_TRACED: IdentityCache[Template] = IdentityCache(MAX_CACHED_TEMPLATES)

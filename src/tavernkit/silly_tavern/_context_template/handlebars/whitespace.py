@@ -160,6 +160,7 @@ def _cut_start(body: Sequence[Statement], index: int, *, everything: bool = Fals
         return
     value = trim_start(text.value) if everything else _without_rest_of_line(text.value)
     text.stripped_before = value != text.value
+    text.position += len(text.value) - len(value)
     text.value = value
 
 
