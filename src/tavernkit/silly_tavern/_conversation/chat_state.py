@@ -186,7 +186,7 @@ class ChatState:
         known = self._known_lines()
         made = self._made_log
         if made is None or made[0] is not self.before or made[1] != known.version:
-            made = self._made_log = self.before, known.version, ChatLog([*self.before, *known.messages()])
+            made = self._made_log = self.before, known.version, ChatLog.of(self.before, known.messages())
         return made[2]
 
     def snapshot(self) -> JsonObject:

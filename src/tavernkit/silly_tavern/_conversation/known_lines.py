@@ -57,7 +57,9 @@ class KnownLines:
     def _replace(self, start: int, end: int, lines: Sequence[JsonObject]) -> None:
         self.version += 1
         self._lines[start:end] = lines
-        self.copies = [*self.copies[:start], *map(thaw_object, lines), *self.copies[end:]]
+        copies = self.copies.copy()
+        copies[start:end] = map(thaw_object, lines)
+        self.copies = copies
         self._bytes[start:end] = [None] * len(lines)
         self._messages[start:end] = [None] * len(lines)
         self._unwritten, self._unread = min(self._unwritten, start), min(self._unread, start)
