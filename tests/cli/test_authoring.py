@@ -15,6 +15,7 @@ from tavernkit.cli import input_files
 from tavernkit.cli.commands import lore
 from tavernkit.cli.commands.test import wait_for_change
 from tavernkit.cli.input_files import read_book
+from tests.budget.tokenizer_files import write_tokenizer
 from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit
 
 PASSES = f"""
@@ -345,6 +346,23 @@ def test_doctor_finds_an_installation_at_any_level(tavernkit: Tavernkit, tmp_pat
     (user / "characters" / "Broken.png").write_bytes(b"\x89PNG")
     broken = tavernkit("doctor", str(user))
     assert (broken.code, "Broken.png" in broken.err) == (1, True)
+
+
+def test_doctor_says_which_tokenizer_stands_in(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    user = silly_tavern(tmp_path)
+
+    def unsupported(**settings: object) -> str:
+        (user / "settings.json").write_text(json.dumps(settings))
+        [found] = json.loads(tavernkit("doctor", str(user), "--json").out)["found"]
+        return "\n".join(found["unsupported"])
+
+    claude = {"main_api": "openai", "oai_settings": {"chat_completion_source": "claude", "claude_model": "claude-3"}}
+    assert "token counts: cl100k_base is used instead of claude" in unsupported(**claude)
+    assert "token counts" not in unsupported(main_api="openai", oai_settings={"openai_model": "gpt-4o"})
+    assert "token counts: SillyTavern lets ooba count" in unsupported(main_api="textgenerationwebui")
+    (user.parent / "_cache").mkdir()
+    write_tokenizer(user.parent / "_cache" / "claude.json")
+    assert "token counts" not in unsupported(**claude)
 
 
 def test_doctor_reads_every_kind_of_file_and_counts_it(tavernkit: Tavernkit, tmp_path: Path) -> None:

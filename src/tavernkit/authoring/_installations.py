@@ -125,10 +125,25 @@ def _silly_tavern(path: Path, follow: Follow) -> Examination:
         problems.append(str(error))
     problems += (f"{name}: {problem}" for name, problem in unreadable.items())
     chats = examine_chats(folder, follow)
-    unsupported = [*folder.unsupported(), *_third_party(folder), *chats.unsupported()]
+    unsupported = [*folder.unsupported(), *_third_party(folder), *_counting(folder), *chats.unsupported()]
     missing = [*_missing_of_settings(folder), *_missing_members(folder, groups), *chats.missing()]
     problems += [*dict.fromkeys(log.messages), *chats.unreadable()]
     return Examination("SillyTavern", path, counts, used, unsupported, problems, missing)
+
+
+def _counting(folder: DataFolder) -> Iterator[str]:
+    """Say how far token counts may be off: they decide what fits into a prompt."""
+    from tavernkit.cards import Character
+    from tavernkit.silly_tavern import Builder
+
+    settings = folder.settings
+    builder = Builder(settings=settings, tokenizers=folder.tokenizers, character=Character(name="Anyone"), warn=None)
+    try:
+        note = builder.build(dialect=None if settings.main_api == "openai" else "text").counting_note
+    except TavernKitError:
+        return  # the settings leave no room for a prompt
+    if note:
+        yield f"token counts: {note}"
 
 
 def _missing_of_settings(folder: DataFolder) -> Iterator[str]:
