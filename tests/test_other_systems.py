@@ -5,9 +5,11 @@ These tests hide all of it. They do not show that Windows works, only that nothi
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,24 @@ if __name__ == "__main__":
     from tavernkit.cli.app import run
     sys.exit(run(sys.argv[1:]))
 """
+
+
+POSIX = {"resource", "fcntl", "termios", "pwd", "grp", "pty", "tty"}
+
+
+def test_modules_of_tests_can_be_collected() -> None:
+    """Tests that need such a module skip themselves: `pytest.importorskip`."""
+    found = {file: POSIX & set(_imports(file)) for file in Path(__file__).parent.rglob("*.py")}
+    assert not {file: names for file, names in found.items() if names}
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Modules that are imported when a file is."""
+    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module is not None:
+            yield statement.module
 
 
 def run_hidden(code: str, *arguments: str, folder: Path) -> str:

@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import io
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -16,6 +15,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tavernkit.cli.app import run
 
@@ -56,6 +57,11 @@ def in_process(*arguments: str, stdin: str | None = None) -> Outcome:
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
+def new_terminal() -> tuple[int, int]:
+    """Open a pseudo-terminal; skip the test where there is none."""
+    return pytest.importorskip("pty", reason="there are no pseudo-terminals").openpty()
+
+
 def heed_interrupts() -> None:
     """Let a new process heed Ctrl+C, which one that is started in the background of a shell does not."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -63,7 +69,7 @@ def heed_interrupts() -> None:
 
 def in_terminal(*arguments: str) -> Outcome:
     """Run the command in this process, with a pseudo-terminal for what it prints."""
-    master, slave = pty.openpty()
+    master, slave = new_terminal()
     printed: list[bytes] = []
 
     def read() -> None:
@@ -91,7 +97,7 @@ class Terminal:
     """A real process in a pseudo-terminal, with somebody typing."""
 
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
-        self._master, slave = pty.openpty()
+        self._master, slave = new_terminal()
         settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40", **(environment or {})}
         settings.pop("NO_COLOR", None)
         self._process = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +150,7 @@ async def test_several_processes_share_one_studio(
 async def test_processes_that_cannot_find_each_other_say_so(
     start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="the lock of a file is another one here")
     async with start(workers=2) as client:
         refused = await client.get(f"{API}/workspace")
         assert refused.status_code == 501
