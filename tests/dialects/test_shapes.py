@@ -12,10 +12,6 @@ from tavernkit._values import Json
 from tavernkit.dialects import _shapes as shapes
 from tavernkit.dialects import convert
 from tavernkit.dialects._shapes import (
-    ANTHROPIC_BLOCKS,
-    GOOGLE_EXTRA_KEYS,
-    GOOGLE_PARTS,
-    OPENAI_PARTS,
     camel_case,
     google_part,
     openai_part,
@@ -23,6 +19,36 @@ from tavernkit.dialects._shapes import (
     split_data_url,
 )
 from tavernkit.prompt._message import Message
+
+ANTHROPIC_BLOCKS = {
+    "text": ("text",),
+    "image": ("source",),
+    "document": ("source", "title"),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id", "content", "is_error"),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+}
+"""Blocks of Anthropic's messages and their fields, besides ``type`` and ``cache_control``."""
+GOOGLE_PARTS = {
+    "text": (),
+    "inlineData": ("mimeType", "data"),
+    "fileData": ("mimeType", "fileUri"),
+    "functionCall": ("name", "args"),
+    "functionResponse": ("name", "response"),
+}
+"""Parts of Google's contents and the fields of their values; a text has none."""
+GOOGLE_EXTRA_KEYS = ("thought", "thoughtSignature", "mediaResolution")
+"""Other keys that a part may have besides its value."""
+OPENAI_PARTS = {
+    "text": (),
+    "image_url": ("url", "detail"),
+    "video_url": ("url",),
+    "audio_url": ("url",),
+    "input_audio": ("data", "format"),
+    "file": ("file_id", "filename", "file_data"),
+}
+"""Parts of a message's content in OpenAI's shape and the fields of their values; a text has none."""
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 PICTURE = {"type": "image", "data": "QUJD", "media_type": "image/png"}

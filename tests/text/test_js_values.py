@@ -309,8 +309,6 @@ class TestStrings:
         assert js.utf16_substring(text, -5) == text
         assert js.utf16_at(text, 1) == "\ud83d"
         assert js.utf16_at(text, -1) == ""
-        assert js.utf16_code_at(text, 3) == ord("b")
-        assert js.utf16_code_at(text, 4) is None
         assert js.utf16_find(text, "b") == 3
         assert js.utf16_find(text, "\ude00") == 2
         assert js.utf16_find(text, "") == 0

@@ -185,14 +185,13 @@ def test_presets_merge_deeply_and_openrouter_asks_for_parameters() -> None:
     merged = loose(
         presets.merge(
             presets.preset_for("Open-Router"),
-            presets.directives(structured_request_overrides={"provider": {"only": ["x"]}}, message_transforms=["a"]),
+            {"structured_request_overrides": {"provider": {"only": ["x"]}}, "message_transforms": ["a"]},
             {"message_transforms": ["b", "a"]},
         )
     )
     assert merged["structured_request_overrides"]["provider"] == {"require_parameters": True, "only": ["x"]}
     assert merged["message_transforms"] == ["a", "b"]
     assert "structured_request_overrides" not in presets.preset_for("openai")
-    assert presets.provider_defaults("openrouter", require_parameters=False) == {}
 
 
 def test_output_instructions_are_trimmed() -> None:

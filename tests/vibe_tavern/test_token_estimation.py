@@ -79,14 +79,9 @@ def test_files_are_fetched_checked_and_used(tmp_path: Path) -> None:
     assert source["date"] == "2026-01-02T00:00:00+00:00"
     assert [result.status for result in fetch_tokenizers(root=tmp_path, only=["deepseek-v3"], fetch=fetch)] == ["ok"]
     assert len(asked) == 3
-    token_estimation.configure(tmp_path)
-    try:
-        assert token_estimation.estimator().estimate("hello brave world", "deepseek-v3") == 3
-        found = {
-            each.model: each.status for each in audit_models(["deepseek/deepseek-chat-v3-0324", "z-ai/glm-4.7", "x/y"])
-        }
-    finally:
-        token_estimation.configure(None)
+    assert token_estimation.estimator(tmp_path).estimate("hello brave world", "deepseek-v3") == 3
+    models = ["deepseek/deepseek-chat-v3-0324", "z-ai/glm-4.7", "x/y"]
+    found = {each.model: each.status for each in audit_models(models, tokenizer_root=tmp_path)}
     assert found == {"deepseek/deepseek-chat-v3-0324": "hit", "z-ai/glm-4.7": "missing_file", "x/y": "miss"}
 
 

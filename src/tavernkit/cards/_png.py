@@ -21,11 +21,10 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 CARD_KEYWORDS = ("ccv3", "chara")
 """In order of preference."""
 ASSET_PREFIX = "chara-ext-asset_"
-MAX_KEYWORD_BYTES = 79
-"""PNG's own limit; asset paths of other programs may be longer and are read up to `_PEEK_BYTES`."""
 
 _TEXT_KINDS = (b"tEXt", b"zTXt", b"iTXt")
 _PEEK_BYTES = 1100
+"""How much of a text chunk is read to find its keyword: PNG allows 79 bytes, and other programs write more."""
 _COPY_BYTES = 1 << 18
 
 

@@ -6,7 +6,7 @@ provider's, and is defined here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
@@ -15,43 +15,14 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 AnthropicKind: TypeAlias = Literal[
     "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"
 ]
-ANTHROPIC_BLOCKS: Final[Mapping[AnthropicKind, tuple[str, ...]]] = {
-    "text": ("text",),
-    "image": ("source",),
-    "document": ("source", "title"),
-    "tool_use": ("id", "name", "input"),
-    "tool_result": ("tool_use_id", "content", "is_error"),
-    "thinking": ("thinking", "signature"),
-    "redacted_thinking": ("data",),
-}
-"""Blocks of Anthropic's messages and their fields, besides ``type`` and ``cache_control``."""
 ANTHROPIC_THINKING: Final = ("thinking", "redacted_thinking")
 """Blocks that must be sent back unchanged."""
 
 GoogleKind: TypeAlias = Literal["text", "inlineData", "fileData", "functionCall", "functionResponse"]
-GOOGLE_PARTS: Final[Mapping[GoogleKind, tuple[str, ...]]] = {
-    "text": (),
-    "inlineData": ("mimeType", "data"),
-    "fileData": ("mimeType", "fileUri"),
-    "functionCall": ("name", "args"),
-    "functionResponse": ("name", "response"),
-}
-"""Parts of Google's contents and the fields of their values; a text has none."""
-GOOGLE_EXTRA_KEYS: Final = ("thought", "thoughtSignature", "mediaResolution")
-"""Other keys that a part may have besides its value."""
 _OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
 """Google's fields with the caller's own JSON."""
 
 OpenAIKind: TypeAlias = Literal["text", "image_url", "video_url", "audio_url", "input_audio", "file"]
-OPENAI_PARTS: Final[Mapping[OpenAIKind, tuple[str, ...]]] = {
-    "text": (),
-    "image_url": ("url", "detail"),
-    "video_url": ("url",),
-    "audio_url": ("url",),
-    "input_audio": ("data", "format"),
-    "file": ("file_id", "filename", "file_data"),
-}
-"""Parts of a message's content in OpenAI's shape and the fields of their values; a text has none."""
 
 
 def anthropic_block(kind: AnthropicKind, **fields: Json) -> JsonObject:
@@ -62,7 +33,7 @@ def anthropic_block(kind: AnthropicKind, **fields: Json) -> JsonObject:
 
     Args:
         kind: The kind of block.
-        fields: Its fields, as in ``ANTHROPIC_BLOCKS``.
+        fields: Its fields.
     """
     return {"type": kind, **fields}
 
@@ -80,8 +51,8 @@ def google_part(kind: GoogleKind, value: Json, **extra: Json) -> JsonObject:
 
     Args:
         kind: The kind of part.
-        value: The text, or an object with the fields of ``GOOGLE_PARTS``.
-        extra: Other keys of the part, as in ``GOOGLE_EXTRA_KEYS``.
+        value: The text, or an object with the fields of this kind.
+        extra: Other keys of the part, such as ``thoughtSignature``.
     """
     return {kind: value, **extra}
 
@@ -94,7 +65,7 @@ def openai_part(kind: OpenAIKind, value: Json) -> JsonObject:
 
     Args:
         kind: The kind of part.
-        value: The text, or an object with the fields of ``OPENAI_PARTS``.
+        value: The text, or an object with the fields of this kind.
     """
     return {"type": kind, kind: value}
 

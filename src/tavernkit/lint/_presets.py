@@ -15,7 +15,6 @@ from tavernkit.lint._texts import lint_head_text, lint_text
 if TYPE_CHECKING:
     from tavernkit.silly_tavern._files.preset import Preset
 
-_FORMATS = ("wi_format", "scenario_format", "personality_format")
 _INSTRUCT_TEXTS = ("input_sequence", "output_sequence", "system_sequence", "stop_sequence", "story_string_prefix")
 
 

@@ -76,16 +76,6 @@ def first_choice(body: Mapping[str, object]) -> JsonObject:
     return thaw_object(first) if is_mapping(first) else {}
 
 
-def assistant_message(body: Mapping[str, object]) -> JsonObject:
-    """Return the assistant's message, or an empty one; ``choices[0].text`` of text servers is its content."""
-    choice = first_choice(body)
-    message = choice.get("message")
-    if is_object(message):
-        return message
-    text = choice.get("text")
-    return {"role": "assistant", "content": text} if isinstance(text, str) else {}
-
-
 def content_text(content: object) -> str:
     """Return the text of a message's content: text, a part, or a list of parts (only those with text)."""
     if isinstance(content, str):

@@ -138,7 +138,6 @@ ASKING_SECONDS: Final = 3.0
 """How long a turn waits for the answer."""
 
 MAX_RETRIES: Final = 2
-RETRY_BASE_SECONDS: Final = 0.5
 RETRY_CAP_SECONDS: Final = 8.0
 BREAKER_FAILURES: Final = 5
 """Failures in a row after which an upstream is paused."""

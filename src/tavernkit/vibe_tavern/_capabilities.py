@@ -180,10 +180,6 @@ def _is_integer(value: object) -> bool:
 default_registry = CapabilitiesRegistry()
 """The default registry."""
 
-resolve = default_registry.resolve
-configure_default_overrides = default_registry.configure_default_overrides
-
-
 ALIASES = {"open_router": "openrouter", "volcanoengine": "volcano_engine", "volcano": "volcano_engine"}
 """Other spellings of providers with their own defaults."""
 

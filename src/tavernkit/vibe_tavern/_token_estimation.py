@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,8 @@ from tavernkit.prompt._inputs import Estimator
 
 TOKENIZER_ROOT_VARIABLE: Final = "TAVERNKIT_TOKENIZER_ROOT"
 TOKENIZER_FILE: Final = "tokenizer.json"
+MAX_ROOTS: Final = 8
+"""How many folders of tokenizer files stay loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,34 +102,14 @@ def registry(root: Path | None = None) -> dict[str, Mapping[str, object]]:
     return entries
 
 
-class _Estimators:
-    """One estimator per root, made on demand."""
-
-    def __init__(self) -> None:
-        self._root: Path | None = None
-        self._made: dict[Path, TokenEstimator] = {}
-        self._lock = threading.Lock()
-
-    def configure(self, tokenizer_root: Path | str | None) -> None:
-        """Set the folder of tokenizer files; drops files loaded from elsewhere."""
-        with self._lock:
-            self._root = None if tokenizer_root is None else Path(tokenizer_root).expanduser()
-            self._made.clear()
-
-    def get(self, tokenizer_root: Path | str | None = None) -> TokenEstimator:
-        """Return the estimator of a root."""
-        with self._lock:
-            root = Path(tokenizer_root).expanduser() if tokenizer_root is not None else self._root
-            root = root or default_tokenizer_root()
-            if root not in self._made:
-                self._made[root] = TokenEstimator(registry=registry(root))
-            return self._made[root]
+def estimator(tokenizer_root: Path | str | None = None) -> TokenEstimator:
+    """Return the estimator with the tokenizer files of a folder; it keeps what it has loaded."""
+    return _estimator_of(Path(tokenizer_root).expanduser() if tokenizer_root is not None else default_tokenizer_root())
 
 
-_estimators = _Estimators()
-
-configure = _estimators.configure
-estimator = _estimators.get
+@lru_cache(maxsize=MAX_ROOTS)
+def _estimator_of(root: Path) -> TokenEstimator:
+    return TokenEstimator(registry=registry(root))
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,12 +135,6 @@ def utf16_at(text: str, index: int) -> str:
     return utf16_slice(text, index, index + 1) if index >= 0 else ""
 
 
-def utf16_code_at(text: str, index: int) -> int | None:
-    """Return the number of the code unit at a JavaScript offset (``String#charCodeAt``; ``NaN`` there is ``None``)."""
-    unit = utf16_at(text, index)
-    return ord(unit) if unit else None
-
-
 def utf16_find(text: str, needle: str, start: int = 0) -> int:
     """Return the JavaScript offset of the first occurrence at or after an offset, or -1 (``String#indexOf``)."""
     if is_basic(text):

@@ -30,23 +30,17 @@ def merge(*parts: Mapping[str, object] | None) -> Options:
     return merged
 
 
-def directives(**options: object) -> Options:
-    """Make a preset from the given options only."""
-    return merge(options)
-
-
 def default_directives() -> Options:
     """Return the preset for every provider."""
     return {"modes": list(MODES), "repair_retry_count": DEFAULT_REPAIRS}
 
 
-def provider_defaults(provider: str, *, require_parameters: bool = True) -> Options:
-    """The preset of a provider; empty for an unknown one.
+def provider_defaults(provider: str) -> Options:
+    """Return the preset of a provider; empty for an unknown one.
 
-    OpenRouter is asked to use only providers that support the parameters, if the answer's format depends on them,
-    unless ``require_parameters`` is false.
+    OpenRouter is asked to use only providers that support the parameters, if the answer's format depends on them.
     """
-    if provider_id(provider) != "openrouter" or not require_parameters:
+    if provider_id(provider) != "openrouter":
         return {}
     return {
         "structured_request_overrides": {"provider": {"require_parameters": True}},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern import _capabilities as capabilities
 from tavernkit.vibe_tavern import _preflight as preflight
+from tavernkit.vibe_tavern._capabilities import default_registry
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 
@@ -11,7 +11,7 @@ from tests.conformance.runner import Case
 def run(case: Case) -> object:
     given = case.input
     try:
-        found = capabilities.resolve(given["provider"], given["model"], given.get("capabilities_overrides"))
+        found = default_registry.resolve(given["provider"], given["model"], given.get("capabilities_overrides"))
         preflight.validate_request(
             found,
             stream=given.get("stream", False),
