@@ -50,8 +50,9 @@ LANGUAGES: Final = ("zh-CN", "ja-JP")
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions:
-    """What to evaluate. Filters are comma-separated names with ``*`` and ``!``; see ``catalogue.matches``.
+    """What to evaluate.
 
+    Filters are comma-separated names: ``*`` is a wildcard, ``!`` excludes, ``all`` matches everything.
     ``languages`` adds the language policy to every run, once for each language; the language suite always has some.
     """
 
