@@ -128,5 +128,5 @@ def letter_counts(texts: Sequence[str]) -> list[list[float]]:
 
 
 def memory_models() -> MemoryModels:
-    """A summariser and an embedder for tests."""
+    """Make a summariser and an embedder for tests."""
     return MemoryModels(summarize=first_words, embed=letter_counts)

@@ -166,7 +166,7 @@ def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> Js
 
 
 def chat_variables(chat: RisuChat) -> dict[str, Json]:
-    """The variables stored in a chat, by their bare names."""
+    """Return the variables stored in a chat, by their bare names."""
     state = chat.raw.get("scriptstate")
     if not is_mapping(state):
         return {}

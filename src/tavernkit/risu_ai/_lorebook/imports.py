@@ -39,7 +39,7 @@ def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObje
 
 
 def export_lorebook(entries: Sequence[Mapping[str, object]]) -> JsonObject:
-    """Entries as RisuAI's export file."""
+    """Write entries as RisuAI's export file."""
     return {"type": FILE_TYPE, "ver": FILE_VERSION, "data": [thaw_object(entry) for entry in entries]}
 
 

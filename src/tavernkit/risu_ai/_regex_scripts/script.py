@@ -154,13 +154,13 @@ def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[Re
 
 
 def write_scripts(scripts: Iterable[RegexScript]) -> JsonObject:
-    """Scripts as RisuAI's export file."""
+    """Write scripts as RisuAI's export file."""
     listed = tuple(scripts)
     return {"type": FILE_TYPE, "data": [script.to_json() for script in listed]}
 
 
 def scripts_of(context: CBSContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
-    """The scripts in force: the preset's (its ``regex``), the character's, those of enabled modules.
+    """Return the scripts in force: the preset's (its ``regex``), the character's, those of enabled modules.
 
     Args:
         context: The character and the enabled modules.
@@ -171,7 +171,7 @@ def scripts_of(context: CBSContext, preset: object = (), *, warn: Warn | None = 
 
 
 def translation_scripts_of(context: CBSContext, *, warn: Warn | None = None) -> list[RegexScript]:
-    """The scripts for translated texts: those of enabled modules, then the character's; none without a character.
+    """Return the scripts for translated texts: those of enabled modules, then the character's; none without one.
 
     Args:
         context: The character and the enabled modules.
