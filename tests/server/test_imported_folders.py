@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tavernkit.conversation import Conversation
 from tavernkit.silly_tavern import DataFolder, TextPlan
@@ -379,3 +380,27 @@ async def test_personas_are_read_as_the_library_reads_them(start: StartApp, fold
         for name, chat in zip(names, chats, strict=True):
             plan = data.builder(name, chat).build(message="Go on.", warn=None)
             assert (await built(client, known[chat]["id"]))["payload"] == plan.to_messages("openai"), chat
+
+
+def packed(folder: Path) -> bytes:
+    return Path(shutil.make_archive(str(folder), "zip", folder)).read_bytes()
+
+
+async def test_an_installation_is_served_and_imported_as_the_folder_of_its_user(
+    start: StartApp, folder: Path, tmp_path: Path
+) -> None:
+    model = ScriptedModel("Aye.", name="gpt-4o", repeat_last=True)
+    shutil.copytree(folder, tmp_path / "inst" / "data" / "default-user")
+    async with start(model, from_sillytavern=tmp_path / "inst", write_back=True) as client:
+        base = f"/api/sessions/{(await sessions(client))[made.chat_name(0)]['id']}"
+        assert (await client.post(f"{base}/messages", json={"content": "Go on."})).status_code == 200
+    chat = tmp_path / "inst" / "data" / "default-user" / "chats" / made.name_of(0) / f"{made.chat_name(0)}.jsonl"
+    assert "Aye." in chat.read_text()
+    assert [path.name for path in (tmp_path / "inst").iterdir()] == ["data"]
+    made.write_json(tmp_path / "inst" / "data" / "second" / "settings.json", {})
+    with pytest.raises(ValidationError, match="pass one of"):
+        start(model, from_sillytavern=tmp_path / "inst")
+    async with start(model, data=tmp_path / "other", db=f"sqlite:///{tmp_path / 'other.db'}") as client:
+        job = await finished(client, {"file": ("inst.zip", packed(tmp_path / "inst"))})
+    warning = "only the user default-user is imported: import the folders of the others: second"
+    assert warning in job["result"]["warnings"]

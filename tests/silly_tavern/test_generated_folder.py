@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tavernkit._values import is_mapping
-from tavernkit.errors import WarningLog
+from tavernkit.errors import ConfigError, WarningLog
 from tavernkit.silly_tavern import ChatPlan, DataFolder, TextPlan
 from tests.conformance.adapters.silly_tavern.folder_inputs import write_bytes
 from tests.silly_tavern import generated_folder as made
@@ -36,6 +36,16 @@ def test_everything_is_found(folder: Path):
     assert data.personas() == made.PERSONAS
     assert data.group_chats("g1") == ["group 1 chat 0", "group 1 chat 1"]
     assert DataFolder.users(folder.parent) == DataFolder.users(folder.parents[1]) == [folder]
+
+
+def test_an_installation_is_the_folder_of_its_only_user(folder: Path, tmp_path: Path):
+    for path in (folder, folder.parent, folder.parents[1]):
+        assert DataFolder(path).path == folder
+    for user in ("one", "two"):
+        (tmp_path / "data" / user / "characters").mkdir(parents=True)
+    for path in (tmp_path, tmp_path / "data"):
+        with pytest.raises(ConfigError, match=r"a folder for each user: pass one of .*one, .*two"):
+            DataFolder(path)
 
 
 def test_every_kind_of_preset_is_read(folder: Path):

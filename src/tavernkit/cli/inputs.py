@@ -94,9 +94,8 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         inputs["speaker"] = options.speaker
     if options.from_sillytavern is not None:
         folder = st.DataFolder(options.from_sillytavern)
-        _refuse_installation(folder)
         if options.character is None and options.group is None and options.card is None:
-            raise typer.BadParameter(f"choose --character from {_listed(folder.characters())}, or a --group")
+            raise typer.BadParameter(f"choose --character from {_list_names(folder.characters())}, or a --group")
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         group = None if options.group is None else _group(folder, options.group)
         chat = options.chat
@@ -122,7 +121,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     if options.persona is not None:
         inputs["persona"] = None  # the given text replaces the folder's persona
-    inputs["preset"] = _limited(preset, options)
+    inputs["preset"] = _with_limits(preset, options)
     if options.dialect == TEXT:
         inputs |= _text_inputs(options)
     ready = builder.replace(**inputs)
@@ -140,22 +139,8 @@ def _character(folder: DataFolder, wanted: str | None) -> str | None:
     found = [name for name in names if wanted == Path(name).stem]
     found = found or [name for name in names if wanted.casefold() in (name.casefold(), Path(name).stem.casefold())]
     if not found:
-        raise typer.BadParameter(f"there is no {wanted!r}: choose --character from {_listed(names)}")
+        raise typer.BadParameter(f"there is no {wanted!r}: choose --character from {_list_names(names)}")
     return found[0]
-
-
-def _refuse_installation(folder: DataFolder) -> None:
-    """Say which folder to pass instead of the installation: every user has one."""
-    if (folder.path / "settings.json").exists() or (folder.path / "characters").exists():
-        return
-    users = [
-        path.parent for pattern in ("*/settings.json", "data/*/settings.json") for path in folder.path.glob(pattern)
-    ]
-    if users:
-        found = _listed([str(path) for path in sorted(users)])
-        raise typer.BadParameter(
-            f"{folder.path} has a folder for each user: use --from-sillytavern with one of {found}"
-        )
 
 
 def _group(folder: DataFolder, wanted: str) -> str:
@@ -282,7 +267,7 @@ def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:
         return Preset.load(readable(path))
 
 
-def _limited(preset: Preset, options: BuildOptions) -> Preset:
+def _with_limits(preset: Preset, options: BuildOptions) -> Preset:
     changes: dict[str, object] = {}
     if options.context_length is not None:
         changes["openai_max_context"] = options.context_length
@@ -319,7 +304,7 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
         preset = None if options.preset is None else load_risu_preset(options.preset)
     if options.user is not None or options.persona is not None or options.from_risuai is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
-    inputs["preset"] = _risu_limited(preset, options)
+    inputs["preset"] = _with_risu_limits(preset, options)
     inputs["modules"] = [_module(path) for path in options.module or ()]
     inputs["books"] = [load_lorebook(path) for path in options.book or ()]
     inputs["regex_scripts"] = [script for path in options.regex_script or () for script in _risu_scripts(path)]
@@ -359,7 +344,7 @@ def load_risu_preset(path: str) -> RisuPreset:
         return Preset.load(readable(path))
 
 
-def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
+def _with_risu_limits(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
     from tavernkit.risu_ai._files.preset import Preset
 
     changes: dict[str, object] = {}
@@ -389,6 +374,6 @@ def _risu_scripts(path: Path) -> list[RegexScript]:
     return read_scripts([value] if single else value, shown(path), log_warning)
 
 
-def _listed(names: list[str], most: int = 12) -> str:
+def _list_names(names: list[str], most: int = 12) -> str:
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "(there are none)"

@@ -236,6 +236,19 @@ class ServerConfig(BaseModel):
     usage_days: float = Field(default=limits.USAGE_DAYS, ge=0, le=limits.MAX_DAYS)
     """How long the usage of keys is kept; 0 for forever."""
 
+    @field_validator("from_sillytavern")
+    @classmethod
+    def _of_user(cls, value: Path | None) -> Path | None:
+        """Return the folder of the only user of an installation."""
+        if value is None or not value.is_dir():
+            return value
+        from tavernkit.silly_tavern import DataFolder
+
+        try:
+            return DataFolder(value).path
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
     @field_validator("upstreams")
     @classmethod
     def _some_upstream(cls, value: dict[str, UpstreamConfig]) -> dict[str, UpstreamConfig]:

@@ -77,6 +77,9 @@ def work_below(content: Path, warn: Warn, *, served: bool = False) -> list[Work]
         return list(_export(content, warn))
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
+        others = [path.name for path in st.DataFolder.users(root.parent) if path.parent == root.parent and path != root]
+        if others and root != content:
+            warn(f"only the user {root.name} is imported: import the folders of the others: {', '.join(others)}")
         return list(data_folder_work(st.DataFolder(root, warn=warn), warn, served=served))
     files = (path for path in files_below(content) if not served or _may_be_item(path))
     paths = sorted(files, key=lambda path: (_may_be_chat(path), path))

@@ -38,12 +38,18 @@ class _Opened:
 class DataFolder(FolderFiles):
     """``data/<user>`` of a SillyTavern installation: settings, characters, chats, groups, worlds and presets.
 
+    An installation or its ``data`` is accepted too if it has only one user.
+
     Nothing is written. Names cannot escape the folder. Files are read on demand; world books are read once, so that
     builders can reuse compiled data.
 
     Args:
         path: The folder.
         warn: Called with each warning; by default they are logged.
+
+    Raises:
+        ConfigError: The path is an installation with several users; the message lists their folders.
+        FileFormatError: It is not a folder.
     """
 
     _named = False

@@ -15,7 +15,7 @@ from tavernkit.cards import load
 from tavernkit.cards._character import Character
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._source import called, read_file
-from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
+from tavernkit.errors import ConfigError, FileFormatError, TavernKitError, Warn, log_warning
 from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._files.attached_files import media_type
@@ -81,17 +81,16 @@ class FolderFiles:
     """The files of a folder: settings, characters, chats, groups, worlds, presets and templates.
 
     Nothing is written. Names cannot escape the folder. Files are read on demand; world books are read once, so that
-    builders can reuse compiled data. Each warning is given once.
+    builders can reuse compiled data. Each warning is given once. Given an installation or its ``data``, the folder is
+    that of its only user.
     """
 
     def __init__(self, path: str | PathLike[str], *, warn: Warn = log_warning) -> None:
-        self.path = Path(path)
         self._warn = Once(warn)
         self._worlds: dict[str, WorldBook] = {}
-        if not self.path.is_dir():
-            raise FileFormatError(
-                f"{self.path} is not a folder: pass a SillyTavern data folder such as data/default-user"
-            )
+        if not Path(path).is_dir():
+            raise FileFormatError(f"{path} is not a folder: pass a SillyTavern data folder such as data/default-user")
+        self.path = self._of_user(Path(path))
 
     @cached_property
     def settings(self) -> Settings:
@@ -245,7 +244,16 @@ class FolderFiles:
         """Return the users' folders below a data root (``data``) or an installation, sorted."""
         places = (Path(root), Path(root) / "data")
         folders = (path for place in places if place.is_dir() for path in place.iterdir() if path.is_dir())
-        return sorted(path for path in folders if (path / "settings.json").is_file() or (path / CHARACTERS).is_dir())
+        return sorted(path for path in folders if _is_of_user(path))
+
+    @classmethod
+    def _of_user(cls, path: Path) -> Path:
+        """Return the folder of the only user of an installation; another folder as it is."""
+        users = [] if _is_of_user(path) else cls.users(path)
+        if len(users) > 1:
+            found = ", ".join(map(str, users))
+            raise ConfigError(f"{path} has a folder for each user: pass one of {found}", code="SEVERAL_USERS")
+        return users[0] if users else path
 
     @cached_property
     def tokenizers(self) -> TokenizerFiles:
@@ -320,6 +328,10 @@ class FolderFiles:
             return None
         self._warn(f"there is no {path.name!r} in {path.parent}: {found[0].name!r} is used")
         return found[0]
+
+
+def _is_of_user(path: Path) -> bool:
+    return (path / "settings.json").is_file() or (path / CHARACTERS).is_dir()
 
 
 def folded(name: str) -> str:
