@@ -16,7 +16,7 @@ from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
 from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, ScanInput
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings
+from tavernkit.risu_ai._prompt_template.cards import PromptSettings
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tests.risu_ai.building.scene import preset
 from tests.risu_ai.sending.test_sending import Model, send, texts

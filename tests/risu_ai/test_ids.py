@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.cards import load
 from tavernkit.risu_ai import build
-from tavernkit.risu_ai._chat.ids import made_id
+from tavernkit.risu_ai._objects import made_id
 
 
 def test_ids_are_the_same_for_the_same_texts_and_differ_otherwise() -> None:

@@ -3,8 +3,7 @@
 There is one pool and one protocol; other packages define the ``Job`` that runs in them.
 """
 
-from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, StuckError, WorkerError
-from tavernkit._workers.job import Job
+from tavernkit._workers.job import BusyError, Job, JobFailedError, OutOfTimeError, StuckError, WorkerError
 from tavernkit.errors import note_degraded, noting_degraded
 
 __all__ = [

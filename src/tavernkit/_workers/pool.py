@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 from tavernkit._workers import limits
 from tavernkit._workers.clock import waited
-from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, WorkerError
-from tavernkit._workers.job import Job
+from tavernkit._workers.job import BusyError, Job, JobFailedError, OutOfTimeError, RetiredError, WorkerError
 from tavernkit._workers.worker import Answer, Worker
 
 

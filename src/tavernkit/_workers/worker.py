@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tavernkit._workers import limits, process
-from tavernkit._workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, StuckError, WorkerError
-from tavernkit._workers.job import Job
+from tavernkit._workers.job import BusyError, Job, JobFailedError, OutOfTimeError, RetiredError, StuckError, WorkerError
 
 if TYPE_CHECKING:
     from tavernkit._workers.windows_job import JobObject

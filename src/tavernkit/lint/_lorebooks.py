@@ -18,7 +18,7 @@ from tavernkit.lint._texts import lint_text
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._lorebook import LorebookEntry
-    from tavernkit.risu_ai._lorebook.decorators import Decorator
+    from tavernkit.risu_ai._lorebook.entry import Decorator
 
 DEFAULT_LORE_BUDGET = 2048
 
@@ -89,7 +89,7 @@ def lint_lorebook(entries: object, where: str = "", *, budget: int = DEFAULT_LOR
 
 
 def _entry(entry: LorebookEntry, place: str) -> Iterator[Finding]:
-    from tavernkit.risu_ai._lorebook.decorators import parse_content
+    from tavernkit.risu_ai._lorebook.entry import parse_content
 
     parsed = parse_content(entry.content)
     forced = any(each.name == "activate" for each in parsed.decorators)

@@ -61,7 +61,7 @@ from tavernkit.risu_ai._objects import RisuModule as RisuModule
 from tavernkit.risu_ai._objects import RisuPersona as RisuPersona
 from tavernkit.risu_ai._pipeline import PIPELINE as PIPELINE
 from tavernkit.risu_ai._plan import RisuPlan as RisuPlan
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings as PromptSettings
+from tavernkit.risu_ai._prompt_template.cards import PromptSettings as PromptSettings
 from tavernkit.risu_ai._regex_scripts import RegexScript as RegexScript
 from tavernkit.risu_ai._regex_scripts import RegexScriptRunner as RegexScriptRunner
 from tavernkit.risu_ai._regex_scripts import ScriptResult as ScriptResult

@@ -1,4 +1,4 @@
-"""JavaScript's sorting by a number, and ``String#replace`` with a plain text.
+"""JavaScript's sorting by a number, indexes of arrays, and ``String#replace`` with a plain text.
 
 In the new text of a replacement ``$$``, ``$&``, ``$` `` and ``$'`` act, as in RisuAI. A few nested replacements could
 fill all memory: a text that would become too long stays unchanged.
@@ -55,3 +55,29 @@ def replace_all(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -
 def _too_long(text: str, wanted: str, warn: Warn) -> str:
     warn(f"{wanted!r:.80} is not replaced: the text would have more than {MAX_FILLED_TEXT} characters")
     return text
+
+
+def exact_index(number: float, length: int) -> int | None:
+    """Return the index for plain indexing: only a whole number inside the range is valid."""
+    if 0 <= number < length and number == (index := int(number)):
+        return index
+    return None
+
+
+def slice_index(number: float, length: int) -> int:
+    """Return a bound of ``slice`` or ``splice``: truncated, negative from the end, inside the range."""
+    if math.isnan(number):
+        return 0
+    if math.isinf(number):
+        return length if number > 0 else 0
+    index = int(number)
+    return max(index + length, 0) if index < 0 else min(index, length)
+
+
+def at_index(number: float, length: int) -> int | None:
+    """Return the index for ``at``: truncated, negative from the end."""
+    if math.isinf(number):
+        return None
+    index = 0 if math.isnan(number) else int(number)
+    index = index + length if index < 0 else index
+    return index if 0 <= index < length else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
+from hashlib import sha1
 from typing import NamedTuple
 
 from tavernkit._dataclass import dataclass
@@ -337,3 +338,18 @@ def _assets(value: Mapping[str, object], key: str) -> tuple[Asset, ...] | None:
         return None
     rows = (tuple(str(cell) for cell in row) for row in found if is_sequence(row) and len(row) >= 2)
     return tuple(Asset(row[0], row[1], row[2] if len(row) > 2 else "") for row in rows)
+
+
+_NAMESPACE = bytes.fromhex("0d2d4f3c0f4f4d518a376a4d0f0f9b7e")
+
+
+def made_id(kind: str, *parts: object) -> str:
+    """Make an id for an object without one, the same in each build: a UUID of version 5 of distinguishing values.
+
+    A chat has thousands of messages, and ``uuid.uuid5()`` takes three times as long.
+    """
+    text = "\n".join([kind, *map(str, parts)])
+    # A text may contain a lone surrogate, which cannot be hashed.
+    found = sha1(_NAMESPACE + text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(found[16], 16) & 3]
+    return f"{found[:8]}-{found[8:12]}-5{found[13:16]}-{variant}{found[17:20]}-{found[20:32]}"

@@ -22,8 +22,7 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai._requests.parameters import HELPER_MODE, MAIN_MODE
 from tavernkit.risu_ai._requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequest, reference_request
-from tavernkit.risu_ai._requests.text_completion import cut_reply, stop_texts
-from tavernkit.risu_ai._requests.text_prompt import TextRules, write_text
+from tavernkit.risu_ai._requests.text_completion import TextRules, cut_reply, stop_texts, write_text
 from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 
 if TYPE_CHECKING:

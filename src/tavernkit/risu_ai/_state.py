@@ -23,9 +23,8 @@ from tavernkit.risu_ai._memory import uses_memory
 from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._prompt_template.card_writer import CardWriter
-from tavernkit.risu_ai._prompt_template.cards import TemplateCard
+from tavernkit.risu_ai._prompt_template.cards import PromptSettings, TemplateCard
 from tavernkit.risu_ai._prompt_template.lore_places import Positions
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings
 from tavernkit.risu_ai._prompt_template.slots import Slots
 from tavernkit.risu_ai._prompt_template.texts import Texts
 from tavernkit.risu_ai._regex_scripts.runner import RememberedTexts

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai import Settings
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings
+from tavernkit.risu_ai._prompt_template.cards import PromptSettings
 from tests.risu_ai.building.scene import build, character, contents, lore, preset
 
 WHOLE = {"type": "chat", "rangeStart": 0, "rangeEnd": "end"}

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai._triggers.budget import Budget
+from tavernkit.risu_ai._triggers.limits import Budget
 from tavernkit.risu_ai._triggers.lua import sandbox
 from tavernkit.testing._risu_ai import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world

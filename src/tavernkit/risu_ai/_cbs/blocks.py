@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from tavernkit._text.js_values import join_surrogates, trim, trim_start
 from tavernkit._text.traced import join
 from tavernkit.risu_ai._cbs.conditions import Variables, evaluate_when, is_true
+from tavernkit.risu_ai._cbs.escapes import escape_braces
 from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS, MAX_CHARACTERS, SHORT_TAG
 from tavernkit.risu_ai._cbs.lists import parse_array, replace_all, stringify
 from tavernkit.risu_ai.errors import CBSLimitError
@@ -113,14 +114,11 @@ def close_block(block: Block, body: str) -> str:
         case "pure_display":
             return trim(body).replace("{{", r"\{\{").replace("}}", r"\}\}")
         case "escape":
-            return trim(body).translate(_ESCAPES)
+            return escape_braces(trim(body))
         case "code":
             return _code_body(body)
         case _:
             return ""
-
-
-_ESCAPES = str.maketrans("{}()", "\ue9b8\ue9b9\ue9ba\ue9bb")
 
 
 def _dedented(body: str) -> str:

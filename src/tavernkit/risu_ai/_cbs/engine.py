@@ -11,7 +11,6 @@ from tavernkit._values import LRUCache
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._cbs.compiler import Compiler, Program
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, CBSResult, Report
 from tavernkit.risu_ai._cbs.folding import Folder
 from tavernkit.risu_ai._cbs.functions import standard_registry
 from tavernkit.risu_ai._cbs.limits import (
@@ -23,7 +22,7 @@ from tavernkit.risu_ai._cbs.limits import (
 )
 from tavernkit.risu_ai._cbs.nodes import Takeover, fill
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
-from tavernkit.risu_ai._cbs.run import ParseArguments, Run, Session
+from tavernkit.risu_ai._cbs.run import CBSDiagnostic, CBSResult, ParseArguments, Report, Run, Session
 from tavernkit.risu_ai._cbs.scanner import Level, LevelKind, Scanner
 from tavernkit.risu_ai._cbs.signals import FunctionFailure
 from tavernkit.risu_ai._cbs.source import joined, prepare

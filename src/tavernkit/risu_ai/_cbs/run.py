@@ -1,14 +1,15 @@
-"""The state of an expansion: one session per call of the engine, one run per text inside it."""
+"""The state of an expansion: one session per call of the engine, one run per text inside it, and their diagnostics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import is_index_key, to_string, trim, truthy
 from tavernkit._values import Json, is_list, is_object
 from tavernkit.risu_ai._cbs.blocks import Block
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.diagnostics import CBSDiagnostic, Report
 from tavernkit.risu_ai._cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS
 from tavernkit.risu_ai._cbs.lists import replace_all
 from tavernkit.risu_ai._cbs.signals import FunctionFailure, Returned
@@ -17,6 +18,35 @@ from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowEr
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._cbs.engine import CBSEngine
+
+
+DiagnosticKind: TypeAlias = Literal["kept", "unclosed", "limit", "failure", "more"]
+"""A tag that stays in the text; an unclosed one; a limit that was hit; a text at which RisuAI's parser throws; or too
+many diagnostics."""
+
+
+@dataclass(frozen=True, slots=True)
+class CBSDiagnostic:
+    """One problem; ``position`` is an index into the original text."""
+
+    kind: DiagnosticKind
+    message: str
+    position: int | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.position is None else f"{self.message} (at {self.position})"
+
+
+Report: TypeAlias = Callable[[CBSDiagnostic], None]
+"""Receives the diagnostics of an expansion."""
+
+
+@dataclass(frozen=True, slots=True)
+class CBSResult:
+    """An expanded text and its diagnostics."""
+
+    text: str
+    diagnostics: tuple[CBSDiagnostic, ...] = ()
 
 
 CALL_LIMIT_TEXT = "ERROR: Call stack limit reached"

@@ -17,10 +17,9 @@ from tavernkit._text.js_values import join_surrogates
 from tavernkit._text.traced import plain
 from tavernkit.risu_ai._cbs.blocks import Block
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.diagnostics import CBSResult
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
-from tavernkit.risu_ai._cbs.run import Run
+from tavernkit.risu_ai._cbs.run import CBSResult, Run
 from tavernkit.risu_ai._cbs.scanner import Level, LevelKind, Scanner
 from tavernkit.risu_ai._cbs.source import LEGACY_CLOSE, Origins, prepare
 

@@ -16,7 +16,6 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import random_numbers
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._chat.groups import group_members
-from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._chat.send_steps import (
     TRANSLATION_MODE,
     read_suggestions,
@@ -30,6 +29,7 @@ from tavernkit.risu_ai._conversation.chat_state import ChatState
 from tavernkit.risu_ai._conversation.rerolls import taken_back
 from tavernkit.risu_ai._conversation.streams import receive
 from tavernkit.risu_ai._inputs import RisuAIInputs
+from tavernkit.risu_ai._objects import made_id
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
 from tavernkit.risu_ai._requests.parameters import HELPER_MODE

@@ -16,7 +16,6 @@ from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._builder import Builder
 from tavernkit.risu_ai._chat.chat_log import chat_id, with_messages, with_text
-from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._chat.inlays import Inlay
 from tavernkit.risu_ai._conversation.asking import Work
 from tavernkit.risu_ai._conversation.opening import ChatVariables, NoHost, first_variables, opened_chats, with_user
@@ -26,7 +25,7 @@ from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables, write_
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._inputs import RisuAIInputs
-from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, made_id
 from tavernkit.risu_ai._sending.result import SendError
 from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._triggers.host import RefusingHost

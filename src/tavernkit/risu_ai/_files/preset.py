@@ -25,8 +25,7 @@ from tavernkit.cards._source import FileContent, read_file
 from tavernkit.errors import Warn, log_warning, refuse_warning
 from tavernkit.risu_ai._files.json_reader import JsonReader
 from tavernkit.risu_ai._limits import MAX_PRESET_BYTES
-from tavernkit.risu_ai._prompt_template.cards import TemplateCard, read_cards, write_card
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings
+from tavernkit.risu_ai._prompt_template.cards import PromptSettings, TemplateCard, read_cards, write_card
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT
 from tavernkit.risu_ai._requests.text_completion import OobaFormat
 

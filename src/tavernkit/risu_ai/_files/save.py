@@ -18,8 +18,8 @@ from tavernkit.risu_ai._files.backup_file import write_backup
 from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai._files.database_codec import Decoder, encode_database
 from tavernkit.risu_ai._files.message_pack import Packed, as_json
-from tavernkit.risu_ai._files.preset import Preset, preset_from_database, preset_in_database
-from tavernkit.risu_ai._files.save_changes import changed_database
+from tavernkit.risu_ai._files.preset import Preset
+from tavernkit.risu_ai._files.save_changes import changed_database, packed, with_persona, with_preset
 from tavernkit.risu_ai._files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
 from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai._files.start_up import Stored, open_character, start_up
@@ -141,7 +141,7 @@ class Save:
             warn(message)
 
         stored = thaw_object(json_object(data, "the database"))
-        database: Stored = {key: _packed(value) for key, value in stored.items()}
+        database: Stored = {key: packed(value) for key, value in stored.items()}
         start_up(database, now=_milliseconds(now), texts=texts or BuiltInTexts(), warn=report)
         return cls(database, kind="json", texts=texts, warnings=warnings, warn=report)
 
@@ -258,9 +258,9 @@ class Save:
         """
         database = self.database
         if persona is not None:
-            database = _with_persona(database, persona)
+            database = with_persona(database, persona)
         if preset is not None:
-            database = _with_preset(database, preset)
+            database = with_preset(database, preset)
         opened = self.character(character)
         members = tuple(each for each in self.characters if not each.is_group) if opened.is_group else ()
         return {
@@ -281,8 +281,8 @@ class Save:
         """
         index = self._index(which)
         characters: list[Packed] = [*self._stored]
-        written: Packed = _packed(chat_json(chat, variables))
-        chats: list[Packed] = [_packed(thaw_object(each.raw)) for each in self.chats(which)]
+        written: Packed = packed(chat_json(chat, variables))
+        chats: list[Packed] = [packed(thaw_object(each.raw)) for each in self.chats(which)]
         places = [place for place, each in enumerate(chats) if isinstance(each, dict) and each.get("id") == chat.id]
         if places:
             chats[places[0]] = written
@@ -395,50 +395,6 @@ def _chosen_chat(character: RisuCharacter, which: str | int | None) -> RisuChat:
                 return chat
     names = ", ".join(chat.name for chat in chats[:12]) or "(there are none)"
     raise ConfigError(f"{character.name} has no chat {which!r}: choose one of {names}")
-
-
-def _place(items: Packed, which: str | int, what: str) -> tuple[int, Stored]:
-    """Find an object of a list by its name, id or index."""
-    listed = items if isinstance(items, list) else []
-    for index, item in enumerate(listed):
-        if isinstance(item, dict) and which in (index, item.get("name"), item.get("id")):
-            return index, item
-    names = ", ".join(str(item.get("name")) for item in listed[:12] if isinstance(item, dict)) or "(there are none)"
-    raise ConfigError(f"there is no {what} {which!r}: choose one of {names}")
-
-
-def _with_persona(database: Stored, which: str | int) -> Stored:
-    """Switch personas: active values are stored in the old one first."""
-    index, persona = _place(database.get("personas"), which, "persona")
-    pairs = (("username", "name"), ("personaPrompt", "personaPrompt"), ("userIcon", "icon"), ("userNote", "note"))
-    stored = database.get("personas")
-    personas: list[Packed] = [*stored] if isinstance(stored, list) else []
-    selected = database.get("selectedPersona")
-    old = personas[selected] if isinstance(selected, int) and 0 <= selected < len(personas) else None
-    if isinstance(old, dict) and isinstance(selected, int):
-        personas[selected] = stored = {**old, **{name: database.get(key) for key, name in pairs}}
-        persona = stored if selected == index else persona
-    chosen: Stored = {key: persona.get(name) or "" for key, name in pairs}
-    return {**database, **chosen, "personas": personas, "selectedPersona": index}
-
-
-def _with_preset(database: Stored, which: str | int) -> Stored:
-    """Switch presets: the active one is stored first, so choosing it changes nothing."""
-    index, preset = _place(database.get("botPresets"), which, "preset")
-    active = database.get("botPresetsId")
-    if index == active:
-        return database
-    stored = database.get("botPresets")
-    presets: list[Packed] = [*stored] if isinstance(stored, list) else []
-    old = presets[active] if isinstance(active, int) and 0 <= active < len(presets) else None
-    if isinstance(old, dict) and isinstance(active, int):
-        presets[active] = _packed(preset_from_database(database, old))
-    laid: Stored = {key: _packed(value) for key, value in preset_in_database(preset).items()}
-    return {**database, **laid, "botPresets": presets, "botPresetsId": index}
-
-
-def _packed(value: Json) -> Packed:
-    return value  # pyright: ignore[reportReturnType]  # JSON is part of what a database may hold
 
 
 def _mentioned(database: Stored) -> list[str]:

@@ -8,12 +8,12 @@ from typing import TypeAlias
 from tavernkit._text.js_values import trim, truthy
 from tavernkit._values import Json, JsonObject, thaw
 from tavernkit.errors import Warn
-from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._files.database_codec import BUILT_IN_PRESET
 from tavernkit.risu_ai._files.message_pack import Packed
 from tavernkit.risu_ai._files.preset import DEFAULT_MODEL, DEFAULT_ORDER, with_persona
 from tavernkit.risu_ai._files.settings import BuiltInTexts
 from tavernkit.risu_ai._lorebook.imports import migrate_entries
+from tavernkit.risu_ai._objects import made_id
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT
 
 Stored: TypeAlias = dict[str, Packed]

@@ -11,8 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import number_to_string, parse_int
 from tavernkit._values import FrozenJson
 from tavernkit.risu_ai._cbs.hashing import hash_number
-from tavernkit.risu_ai._lorebook.decorators import Decorator
-from tavernkit.risu_ai._lorebook.entry import LorebookEntry
+from tavernkit.risu_ai._lorebook.entry import Decorator, LorebookEntry
 from tavernkit.risu_ai._lorebook.keys import Query
 from tavernkit.risu_ai._lorebook.result import LoreInjection
 from tavernkit.risu_ai.errors import DecoratorParseError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
-from tavernkit.risu_ai._lorebook.decorators import Decorator, parse_content
-from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, split_keys
+from tavernkit.risu_ai._lorebook.entry import CHILD, Decorator, LorebookEntry, parse_content, split_keys
 from tavernkit.risu_ai._lorebook.keys import LiteralKeys
 
 QUIET_DECORATORS = frozenset(

@@ -21,8 +21,7 @@ from tavernkit.risu_ai._lorebook.activation import (
     content_id,
 )
 from tavernkit.risu_ai._lorebook.compiled import CompiledLore
-from tavernkit.risu_ai._lorebook.decorators import parse_content
-from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, number_of, split_keys
+from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, number_of, parse_content, split_keys
 from tavernkit.risu_ai._lorebook.injections import Injections
 from tavernkit.risu_ai._lorebook.keys import KeyHit, Query, RegexKeys
 from tavernkit.risu_ai._lorebook.limits import LOOKED_AT, MAX_HITS, MAX_LOOKS, MAX_PASSES

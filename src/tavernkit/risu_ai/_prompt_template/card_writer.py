@@ -22,13 +22,13 @@ from tavernkit.risu_ai._prompt_template.cards import (
     ChatCard,
     ChatMLCard,
     PlainCard,
+    PromptSettings,
     SlotCard,
     TemplateCard,
 )
 from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai._prompt_template.lore_places import Positions, with_lore
 from tavernkit.risu_ai._prompt_template.printing import AUTOMATIC_CACHE_POINTS, Printer, systemize
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings
 from tavernkit.risu_ai._prompt_template.slots import Slots
 from tavernkit.risu_ai._prompt_template.texts import Texts
 from tavernkit.risu_ai._requests.reformat import SLOT

@@ -1,11 +1,12 @@
-"""The values of a request's parameters, from RisuAI's settings."""
+"""The values of a request's parameters, and the schema of its reply, from RisuAI's settings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import FrozenJson, Json, is_mapping, thaw
+from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, thaw
 from tavernkit.risu_ai._files.preset import UNSET_SAMPLER
 from tavernkit.risu_ai._requests.messages import RequestRules
 
@@ -98,3 +99,37 @@ def _stored(rules: RequestRules, parameter: Parameter, name: str, mode: str) -> 
         if parameter.key in source:
             return source[parameter.key]
     return _UNSET if parameter.default is None else parameter.default
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+MAX_SCHEMA = 100_000
+"""Characters of a schema that are read."""
+
+_KEY = re.compile(r"\s*[\"']?([\w$-]+)[\"']?\s*\??\s*:\s*([\w$]+)\s*((?:\[\s*\]\s*)*)[;,]?\s*")
+_TYPES = frozenset({"string", "number", "boolean"})
+
+
+def wanted_schema(rules: RequestRules) -> JsonObject | None:
+    """The schema that replies must follow, if the user wants one."""
+    text = rules.setting("jsonSchema")
+    return schema_of(text) if rules.setting("jsonSchemaEnabled") and isinstance(text, str) else None
+
+
+def schema_of(text: str) -> JsonObject:
+    """Turn an interface into a schema: all keys are required, no others are allowed."""
+    properties: JsonObject = {}
+    lines = text[:MAX_SCHEMA].strip().split("\n")
+    for line in lines[1:]:  # the first one opens the interface
+        found = _KEY.fullmatch(line)
+        if found is not None and found[2] in _TYPES:
+            kind: Json = {"type": found[2]}
+            for _ in range(found[3].count("[")):
+                kind = {"type": "array", "items": kind}
+            properties[found[1]] = kind
+    return {
+        "$schema": DIALECT,
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "required": [*properties],
+    }

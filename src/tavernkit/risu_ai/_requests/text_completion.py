@@ -1,14 +1,20 @@
-"""A prompt as one text, for models without chat, and where to cut what such a model writes."""
+"""A prompt as one text in the format of a preset, for models without chat, and where to cut what they write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_string, trim
 from tavernkit._text.traced import join
+from tavernkit.errors import Warn, log_warning
 from tavernkit.lore._key_index import KeyIndex
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT, PromptMessage
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._files.preset import Preset
 
 INLAY_IMAGE_MEMO = "inlayImage"
 _SYSTEM_TAGS = ("system note:", "system:", "system note：", "system：")
@@ -124,3 +130,51 @@ def cut_reply(reply: str, messages: Sequence[PromptMessage], character_name: str
     else:
         places = [at for tag in tags if (at := reply.find(tag)) >= 0]
     return trim(reply[: min(places)]) if places else reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRules:
+    """How a prompt becomes one text: a chat template, prefixes, or a plain script."""
+
+    character_name: str = ""
+    user_name: str = ""
+    template: str = ""
+    jinja: str = ""
+    ooba: OobaFormat = field(default_factory=OobaFormat)
+    continued: bool = False
+
+    @classmethod
+    def of(cls, preset: Preset, *, character_name: str, user_name: str, continued: bool) -> TextRules:
+        """The rules of a preset."""
+        return cls(
+            character_name=character_name,
+            user_name=user_name,
+            template=preset.instruct_chat_template if preset.use_instruct_prompt else "",
+            jinja=preset.jinja_template,
+            ooba=preset.ooba_format,
+            continued=continued,
+        )
+
+
+def write_text(messages: Sequence[PromptMessage], rules: TextRules, *, warn: Warn = log_warning) -> str:
+    """Write a prompt as one text."""
+    if rules.template:
+        from tavernkit.risu_ai._chat_templates import apply_named_template
+
+        return apply_named_template(
+            rules.template,
+            messages,
+            jinja=rules.jinja,
+            character_name=rules.character_name,
+            user_name=rules.user_name,
+            warn=warn,
+        )
+    if rules.ooba != OobaFormat():
+        return ooba_text(
+            messages,
+            rules.character_name,
+            user_name=rules.user_name,
+            format=rules.ooba,
+            continued=rules.continued,
+        )
+    return chat_text(messages, rules.character_name, continued=rules.continued)

@@ -11,7 +11,7 @@ from tavernkit.risu_ai._caching.placing import cache_marks, moved_lore
 from tavernkit.risu_ai._plan import RisuPlan, llm_options, make_blocks
 from tavernkit.risu_ai._prompt_template.omissions import lore_omissions, prompt_omissions, slot_omissions
 from tavernkit.risu_ai._requests.messages import RequestRules, with_bias
-from tavernkit.risu_ai._requests.text_prompt import TextRules
+from tavernkit.risu_ai._requests.text_completion import TextRules
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import edit_list
 

@@ -6,12 +6,11 @@ from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._chat.character_fields import character_fields
 from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
-from tavernkit.risu_ai._chat.ids import made_id
 from tavernkit.risu_ai._chat.user_input import take_message
 from tavernkit.risu_ai._files.preset_chain import chained_settings
-from tavernkit.risu_ai._objects import RisuCharacter
+from tavernkit.risu_ai._objects import RisuCharacter, made_id
 from tavernkit.risu_ai._prompt_template.card_writer import active_template
-from tavernkit.risu_ai._prompt_template.settings import PromptSettings
+from tavernkit.risu_ai._prompt_template.cards import PromptSettings
 from tavernkit.risu_ai._regex_scripts.script import scripts_of
 from tavernkit.risu_ai._state import RisuState
 

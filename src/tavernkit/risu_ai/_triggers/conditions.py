@@ -18,8 +18,8 @@ from tavernkit._text.js_values import (
 )
 from tavernkit._values import FrozenObject
 from tavernkit.errors import Warn
+from tavernkit.risu_ai._js import slice_index
 from tavernkit.risu_ai._objects import RisuMessage
-from tavernkit.risu_ai._triggers.values import slice_index
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.run import Run

@@ -13,9 +13,8 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai._triggers.budget import Budget
 from tavernkit.risu_ai._triggers.host import HostRefusedError, TriggerHost
-from tavernkit.risu_ai._triggers.limits import TriggerLimits
+from tavernkit.risu_ai._triggers.limits import Budget, TriggerLimits
 from tavernkit.risu_ai._triggers.program import acting_character
 from tavernkit.risu_ai._triggers.result import EventLog, Reloads, StoredState, TriggerEvent
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError

@@ -7,7 +7,6 @@ from itertools import chain
 from tavernkit.risu_ai._cbs.functions import (
     arrays,
     assets,
-    editing,
     encoding,
     history,
     identity,
@@ -34,7 +33,6 @@ MODULES = (
     variables,
     logic,
     strings,
-    editing,
     encoding,
     markup,
     arrays,

@@ -1,16 +1,17 @@
-"""Text: searching, cutting, case. Characters are counted as UTF-16 code units, as in JavaScript."""
+"""Text: searching, cutting, case, and the text before a tag. Characters are UTF-16 code units, as in JavaScript."""
 
 from __future__ import annotations
 
 import re
 
-from tavernkit._text.js_values import WHITESPACE, join, join_surrogates, js_lower, js_upper, utf16_length
+from tavernkit._text.js_values import WHITESPACE, join, join_surrogates, js_lower, js_upper, trim_end, utf16_length
 from tavernkit._text.js_values import trim as js_trim
 from tavernkit.risu_ai._cbs.call import CBSCall
 from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS
 from tavernkit.risu_ai._cbs.lists import code_units, make_array, replace_all
 from tavernkit.risu_ai._cbs.registry import FunctionGroup
 from tavernkit.risu_ai._cbs.signals import FunctionFailure
+from tavernkit.risu_ai._cbs.source import joined
 
 functions = FunctionGroup("text")
 
@@ -112,3 +113,28 @@ def reverse(call: CBSCall) -> str:
 def tonumber(call: CBSCall) -> str:
     """The digits, dots and white space of a text."""
     return _NO_NUMBER.sub("", call.text(0))
+
+
+def _written(call: CBSCall) -> str:
+    """Return the text before the tag; the whole text counts as work each time."""
+    text = joined(call.buffer)
+    call.run.session.step(len(text) >> 8)
+    return trim_end(text)
+
+
+@functions("bkspc", edits=True)
+def bkspc(call: CBSCall) -> str:
+    """Remove the last word before the tag."""
+    text = _written(call)
+    cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
+    call.buffer[:] = [trim_end(text[:cut])]
+    return ""
+
+
+@functions("erase", edits=True)
+def erase(call: CBSCall) -> str:
+    """Remove the unfinished last sentence before the tag."""
+    text = _written(call)
+    cut = max(text.rfind(end) for end in ".!?\n") + 1
+    call.buffer[:] = [trim_end(text[:cut])]
+    return ""

@@ -16,8 +16,6 @@ from tavernkit.risu_ai._triggers.effects import (
     legacy_lore,
     lore,
     prompt,
-    regexes,
-    requests,
     strings,
     variables,
 )
@@ -29,13 +27,11 @@ _FAMILIES: tuple[EffectTable, ...] = (
     prompt.effects,
     chat.effects,
     strings.effects,
-    regexes.effects,
     arrays.effects,
     dicts.effects,
     lore.effects,
     legacy_lore.effects,
     character.effects,
-    requests.effects,
     hosts.effects,
 )
 

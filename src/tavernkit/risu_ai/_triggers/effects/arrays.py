@@ -19,9 +19,9 @@ from tavernkit._text.js_values import (
     utf16_slice,
 )
 from tavernkit._values import Json
+from tavernkit.risu_ai._js import exact_index, slice_index
 from tavernkit.risu_ai._triggers.registry import EffectTable
 from tavernkit.risu_ai._triggers.signals import RunAbortedError
-from tavernkit.risu_ai._triggers.values import exact_index, slice_index
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.program import Effect

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tavernkit._text.js_values import UNDEFINED, to_number
+from tavernkit.risu_ai._js import exact_index, slice_index
 from tavernkit.risu_ai._triggers.conditions import search_messages
 from tavernkit.risu_ai._triggers.registry import EffectTable
-from tavernkit.risu_ai._triggers.values import exact_index, slice_index
 from tavernkit.risu_ai._triggers.variables import Value
 
 if TYPE_CHECKING:

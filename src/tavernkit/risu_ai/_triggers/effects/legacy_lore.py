@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tavernkit._text.js_values import number_to_string
 from tavernkit._values import FrozenJson, thaw
+from tavernkit.risu_ai._js import exact_index
 from tavernkit.risu_ai._triggers.effects.arrays import element_text
 from tavernkit.risu_ai._triggers.effects.lore import entries_of, fields_of, replace_entry
 from tavernkit.risu_ai._triggers.registry import EffectTable
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError
-from tavernkit.risu_ai._triggers.values import exact_index
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.program import Effect

@@ -18,11 +18,10 @@ from tavernkit._values import (
     is_mapping,
     is_sequence,
 )
-from tavernkit.risu_ai._js import replace_all
+from tavernkit.risu_ai._js import exact_index, replace_all
 from tavernkit.risu_ai._triggers.effects.arrays import write
 from tavernkit.risu_ai._triggers.registry import EffectTable
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError
-from tavernkit.risu_ai._triggers.values import exact_index
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._objects import RisuCharacter

@@ -6,10 +6,10 @@ import dataclasses
 
 from tavernkit._text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string
 from tavernkit._values import FrozenJson, Json, is_object
+from tavernkit.risu_ai._js import at_index, slice_index
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument, passed
 from tavernkit.risu_ai._triggers.signals import TriggerFailedError
-from tavernkit.risu_ai._triggers.values import at_index, slice_index
 
 functions = LuaFunctionTable()
 
