@@ -9,7 +9,7 @@ import pytest
 
 from tavernkit.examples import example_path
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library.regex_files import add_scripts
+from tavernkit.server.library.regex_files import add_scripts, global_scripts
 from tavernkit.server.limits import MAX_SCRIPTS
 from tavernkit.testing import ScriptedModel, answer, streamed
 from tests.server.conftest import Client, StartApp
@@ -135,3 +135,12 @@ async def test_an_edit_runs_the_scripts_that_are_meant_for_edits(
         path = f"/api/sessions/{made['session_id']}/messages/{made['message_id']}"
         changed = (await client.patch(path, json={"content": "dog"})).json()
     assert changed["content"] == stored
+
+
+async def test_scripts_whose_ids_are_no_text_are_added(client: Client) -> None:
+    odd = [script("a", "b", USER, id=[1]), script("c", "d", USER, id={}), script("e", "f", USER, id="own")]
+    async with client.service.database.write() as connection:
+        assert await add_scripts(connection, odd) == len(odd)
+        assert await add_scripts(connection, [script("e", "g", USER, id="own")]) == 1
+        kept = {each["findRegex"]: each["replaceString"] for each in await global_scripts(connection)}
+    assert kept == {"a": "b", "c": "d", "e": "g"}

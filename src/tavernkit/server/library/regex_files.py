@@ -54,12 +54,18 @@ async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]
     """Add scripts after the existing ones; a script with the same id replaces the old one. Return how many were new."""
     kept = await global_scripts(connection)
     scripts = [script for script in scripts if not _is_among(kept, st.migrate_script(script, new_id=lambda: ""))]
-    by_id = {script.get("id"): script for script in scripts if script.get("id")}
-    merged = [by_id.pop(script.get("id"), script) for script in kept]
-    merged += [script for script in scripts if not script.get("id") or script.get("id") in by_id]
+    by_id = {own: script for script in scripts if (own := _id_of(script))}
+    merged = [by_id.pop(_id_of(script), script) for script in kept]
+    merged += [script for script in scripts if not (own := _id_of(script)) or own in by_id]
     if scripts:
         await save_scripts(connection, merged)
     return len(scripts)
+
+
+def _id_of(script: JsonObject) -> str:
+    """Return a script's id; empty if it has none, or one that is no text."""
+    own = script.get("id")
+    return own if isinstance(own, str) else ""
 
 
 def _is_among(kept: Sequence[JsonObject], script: JsonObject) -> bool:
