@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -12,7 +13,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import freeze_object, is_mapping
 from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cards._character import Participant
-from tavernkit.errors import ConfigError, refuse_warning
+from tavernkit.errors import ConfigError, Warn, refuse_warning
 from tavernkit.lore._contracts import LoreEngine
 from tavernkit.prompt._context import (
     CACHE,
@@ -216,3 +217,17 @@ def _ignore(_: str) -> None:
 def _members(value: Sequence[object] | Mapping[str, object]) -> tuple[RisuCharacter, ...]:
     found = [risu_character(each) for each in (value.values() if is_mapping(value) else value)]
     return tuple(each for each in found if each is not None)
+
+
+def chained_settings(context: RisuAIContext, random: Callable[[], float], warn: Warn) -> Settings:
+    """Return the settings of a send: switched to a preset of the chain, unless the application passes one."""
+    settings = context.settings
+    if context.preset is not None or not settings.preset_chain:
+        return settings
+    names = [name.strip() for name in settings.preset_chain.split(",")]
+    wanted = names[min(math.floor(random() * len(names)), len(names) - 1)]
+    found = next((index for index, preset in enumerate(settings.presets) if preset.name == wanted), None)
+    if found is None:
+        warn(f"the preset chain names {wanted!r}, which is not among the presets; the one in force is used")
+        return settings
+    return settings.switch_preset(found)

@@ -10,8 +10,8 @@ from tavernkit.budget._adapters import ModelAdapter
 from tavernkit.budget._estimator import TokenEstimator, default_estimator
 from tavernkit.budget._tokenizers import get_tokenizer
 from tavernkit.prompt._inputs import Estimator
-from tavernkit.risu_ai._cbs.models import model_info
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._models import model_info
 
 RESERVE = 50
 """Tokens that RisuAI reserves in addition to the reply."""

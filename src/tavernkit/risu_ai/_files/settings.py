@@ -12,8 +12,8 @@ from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_obj
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai._files.json_reader import JsonReader
 from tavernkit.risu_ai._files.preset import Preset, preset_in_database
+from tavernkit.risu_ai._models import model_flags
 from tavernkit.risu_ai._objects import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
-from tavernkit.risu_ai._requests.model_flags import model_flags
 
 DEFAULT_RETRIES = 2
 

@@ -13,12 +13,11 @@ from tavernkit.dialects._openai import convert
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
 from tavernkit.risu_ai._cbs.escapes import unescape
-from tavernkit.risu_ai._cbs.models import model_info
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._models import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD, model_info
 from tavernkit.risu_ai._objects import RisuCharacter
-from tavernkit.risu_ai._requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 from tavernkit.risu_ai._requests.wire_model import WireFormat

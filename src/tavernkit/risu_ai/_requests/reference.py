@@ -15,8 +15,8 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, trim
 from tavernkit._values import Json, JsonObject, is_object, is_sequence
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai._cbs.models import model_info
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._models import model_info
 from tavernkit.risu_ai._requests.anthropic_format import anthropic_body, anthropic_headers, bedrock_body
 from tavernkit.risu_ai._requests.cohere_format import cohere_body
 from tavernkit.risu_ai._requests.google_format import google_body, google_url

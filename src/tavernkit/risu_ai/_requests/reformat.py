@@ -8,7 +8,7 @@ from tavernkit._text.traced import join
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai._js import replace_first
-from tavernkit.risu_ai._requests.model_flags import ALTERNATE_ROLE, FIRST_SYSTEM, FULL_SYSTEM, STARTS_WITH_USER
+from tavernkit.risu_ai._models import ALTERNATE_ROLE, FIRST_SYSTEM, FULL_SYSTEM, STARTS_WITH_USER
 from tavernkit.risu_ai.errors import RequestFormatError
 
 SLOT = "{{slot}}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tavernkit._text.js_regex import JSRegexSyntaxError
-from tavernkit.risu_ai._chat.user_input import take_message
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai._regex_scripts import run_translation_scripts, translation_scripts_of
 from tavernkit.risu_ai._sending.result import SendError
 from tavernkit.risu_ai._state import RisuState
-from tavernkit.risu_ai._steps.prepare import find_speaker
+from tavernkit.risu_ai._steps.prepare import find_speaker, take_message
 from tavernkit.risu_ai._triggers.build_triggers import click_button, run_build_triggers, run_command, shown_text
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesOverlay

@@ -14,8 +14,7 @@ from tavernkit.risu_ai._cbs.escapes import escape_braces
 from tavernkit.risu_ai._chat.chat_log import chat_id, generation_id, with_messages, with_text
 from tavernkit.risu_ai._chat.groups import speakers
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._context import RisuAIContext
-from tavernkit.risu_ai._files.preset_chain import chained_settings
+from tavernkit.risu_ai._context import RisuAIContext, chained_settings
 from tavernkit.risu_ai._limits import MAX_ROUNDS
 from tavernkit.risu_ai._objects import RisuMessage, made_id
 from tavernkit.risu_ai._plan import RisuPlan

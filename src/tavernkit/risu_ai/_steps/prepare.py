@@ -6,13 +6,13 @@ from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._chat.character_fields import character_fields
 from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
-from tavernkit.risu_ai._chat.user_input import take_message
-from tavernkit.risu_ai._files.preset_chain import chained_settings
-from tavernkit.risu_ai._objects import RisuCharacter, made_id
+from tavernkit.risu_ai._context import chained_settings
+from tavernkit.risu_ai._objects import RisuCharacter, RisuMessage, made_id
 from tavernkit.risu_ai._prompt_template.card_writer import active_template
 from tavernkit.risu_ai._prompt_template.cards import PromptSettings
 from tavernkit.risu_ai._regex_scripts.script import scripts_of
 from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai._triggers.build_triggers import run_build_triggers
 
 
 class PrepareStep(Step[RisuState, NoConfig]):
@@ -71,3 +71,35 @@ def _speaker(state: RisuState) -> RisuCharacter:
         state.warn(f"the group's speaker {context.speaker!r} is not among its members; an empty character speaks")
         return RisuCharacter(name=UNKNOWN_CHARACTER, id=made_id("member", context.speaker))
     return found
+
+
+SAYS_NOTHING = "*says nothing*"
+
+
+def take_message(state: RisuState) -> None:
+    """Store the text of the input box in the chat: input triggers first, then Lua, CBS and ``editinput`` scripts."""
+    text = state.context.message
+    if not text:
+        if _says_nothing(state):
+            # As in RisuAI: no triggers, no scripts, no time.
+            _append(state, RisuMessage(role="user", data=SAYS_NOTHING))
+        return
+    if state.in_group:
+        # A group stores the text as it was typed; its macros run with the first speaker's prompt.
+        _append(state, RisuMessage(role="user", data=text, time=state.milliseconds))
+        return
+    run_build_triggers(state, "input")
+    _append(state, RisuMessage(role="user", data=state.edit_input(text), time=state.milliseconds))
+
+
+def _says_nothing(state: RisuState) -> bool:
+    context = state.context
+    if not context.say_nothing or state.in_group:
+        return False
+    if context.continued and context.quirks != "reference":
+        return False  # RisuAI would overwrite what it added with the continued reply
+    return not state.chat.messages or state.chat.messages[-1].role != "user"
+
+
+def _append(state: RisuState, message: RisuMessage) -> None:
+    state.see_chat(state.services.chats.with_ids(with_messages(state.chat, (*state.chat.messages, message))))

@@ -13,9 +13,9 @@ from tavernkit.risu_ai._chat.chat_list import ChatRules, HistoryWriter
 from tavernkit.risu_ai._chat.chat_memory import may_have_cbs
 from tavernkit.risu_ai._chat.history_memory import Written, WrittenMessages
 from tavernkit.risu_ai._chat.inlays import Media
+from tavernkit.risu_ai._models import IMAGE_INPUT
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._prompt_template.lore_places import in_chat, lore_message
-from tavernkit.risu_ai._requests.model_flags import IMAGE_INPUT
 from tavernkit.risu_ai._state import RisuState
 
 MODE: Final = "editprocess"

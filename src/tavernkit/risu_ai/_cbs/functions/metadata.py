@@ -7,8 +7,8 @@ from collections.abc import Callable
 from tavernkit._text.js_values import js_lower
 from tavernkit.risu_ai._cbs.call import CBSCall
 from tavernkit.risu_ai._cbs.functions.settings import maxcontext, required
-from tavernkit.risu_ai._cbs.models import ModelInfo, model_info
 from tavernkit.risu_ai._cbs.registry import FunctionGroup
+from tavernkit.risu_ai._models import ModelInfo, model_info
 
 VERSION = "2026.1.90"
 """The version of RisuAI that is reproduced."""
