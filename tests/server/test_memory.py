@@ -126,13 +126,13 @@ async def test_two_turns_at_once_begin_one_summary(start: StartApp) -> None:
         await say(client, "One")
         work = client.service.turns.summaries
         gate = asyncio.Event()
-        made = work._made
+        made = work._make
 
         async def slowly(*arguments: Any) -> str:
             await gate.wait()
             return await made(*arguments)
 
-        work._made = slowly  # type: ignore[method-assign]
+        work._make = slowly  # type: ignore[method-assign]
         body = {"model": "aria", "messages": [{"role": "user", "content": "Three"}], "tavernkit": {"session": "s"}}
         for _ in range(3):
             assert (await client.post(CHAT, json=body)).status_code == 200
@@ -184,7 +184,7 @@ async def test_a_summary_waits_for_the_turn_that_runs(start: StartApp, monkeypat
         part = next_part("silly_tavern", lines(*[None] * 8), {}, 4)
         assert part is not None
         chat: Any = type("Chat", (), {"id": session})()
-        assert await busy._stored(chat, part, "text") == "stale"
+        assert await busy._store(chat, part, "text") == "stale"
 
 
 def test_what_is_summarised_next() -> None:

@@ -72,23 +72,23 @@ def _fires(name: str, rows: Sequence[LoreRow], *, wanted: bool) -> Check:
 
 
 def _contains(expected: TextExpectation, messages: Sequence[tuple[str, str]], plan: Plan) -> Check:
-    what = f"the prompt has {_shown(expected.text)}{_place(expected)}"
+    what = f"the prompt has {_excerpt(expected.text)}{_place(expected)}"
     found = [index for index, (_, text) in enumerate(messages) if expected.text in text]
     if not found:
         return Check(what, passed=False, reason=_why_not(plan))
-    problems = [_misplaced(expected, index, messages) for index in found]
+    problems = [_placement_problem(expected, index, messages) for index in found]
     return Check(what, None in problems, "" if None in problems else str(problems[0]))
 
 
 def _lacks(expected: TextExpectation, messages: Sequence[tuple[str, str]]) -> Check:
-    what = f"the prompt lacks {_shown(expected.text)}{_place(expected)}"
+    what = f"the prompt lacks {_excerpt(expected.text)}{_place(expected)}"
     for index, (role, text) in enumerate(messages):
-        if expected.text in text and _misplaced(expected, index, messages) is None:
+        if expected.text in text and _placement_problem(expected, index, messages) is None:
             return Check(what, passed=False, reason=f"it is in message {index + 1} of {len(messages)} ({role})")
     return Check(what, passed=True)
 
 
-def _misplaced(expected: TextExpectation, index: int, messages: Sequence[tuple[str, str]]) -> str | None:
+def _placement_problem(expected: TextExpectation, index: int, messages: Sequence[tuple[str, str]]) -> str | None:
     """Return what is wrong with the place of a text in a message; None if it is correct."""
     role, text = messages[index]
     if expected.role is not None and role != expected.role:
@@ -102,9 +102,9 @@ def _misplaced(expected: TextExpectation, index: int, messages: Sequence[tuple[s
             continue
         places = [(number, each.index(other)) for number, (_, each) in enumerate(messages) if other in each]
         if not places:
-            return f"{_shown(other)} is not in the prompt"
+            return f"{_excerpt(other)} is not in the prompt"
         if not any(at < place if comes_first else at > place for place in places):
-            return f"it comes {'after' if comes_first else 'before'} {_shown(other)}"
+            return f"it comes {'after' if comes_first else 'before'} {_excerpt(other)}"
     return None
 
 
@@ -132,11 +132,11 @@ def _place(expected: TextExpectation) -> str:
     parts = [
         f"as {expected.role}" if expected.role else "",
         f"at depth {expected.depth}" if expected.depth is not None else "",
-        f"before {_shown(expected.before)}" if expected.before else "",
-        f"after {_shown(expected.after)}" if expected.after else "",
+        f"before {_excerpt(expected.before)}" if expected.before else "",
+        f"after {_excerpt(expected.after)}" if expected.after else "",
     ]
     return "".join(f" {part}" for part in parts if part)
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

@@ -122,7 +122,7 @@ def _objects(old: JsonObject, new: JsonObject, where: str, name: str) -> Iterato
 
 
 def _lists(old: Sequence[Json], new: Sequence[Json], where: str, name: str) -> Iterator[Change]:
-    before, after = _identified(old), _identified(new)
+    before, after = _positions(old), _positions(new)
     if before is None or after is None:
         yield from _plain_lists(old, new, where, name)
         return
@@ -130,7 +130,9 @@ def _lists(old: Sequence[Json], new: Sequence[Json], where: str, name: str) -> I
         if identity not in after:
             item = old[index]
             yield Change("removed", f"{where}/{index}", old=item, name=_title(item) or name)
-    for identity in _moved([each for each in before if each in after], [each for each in after if each in before]):
+    for identity in _moved_items(
+        [each for each in before if each in after], [each for each in after if each in before]
+    ):
         item = new[after[identity]]
         yield Change("moved", f"{where}/{after[identity]}", before[identity], after[identity], _title(item) or name)
     for identity, index in after.items():
@@ -160,7 +162,7 @@ def _plain_lists(old: Sequence[Json], new: Sequence[Json], where: str, name: str
         yield Change("changed", where or "/", list(old), list(new), name)
 
 
-def _identified(items: Sequence[Json]) -> dict[tuple[object, ...], int] | None:
+def _positions(items: Sequence[Json]) -> dict[tuple[object, ...], int] | None:
     """Return the position of each item by its identity; None if items have no identity."""
     for keys in _IDENTITIES:
         found: dict[tuple[object, ...], int] = {}
@@ -174,7 +176,7 @@ def _identified(items: Sequence[Json]) -> dict[tuple[object, ...], int] | None:
     return None
 
 
-def _moved(before: list[tuple[object, ...]], after: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+def _moved_items(before: list[tuple[object, ...]], after: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     """The fewest items that must move to turn one order into the other: all but a longest common subsequence."""
     place = {identity: index for index, identity in enumerate(before)}
     ends: list[int] = []  # where the best increasing run of each length ends, as a position in the old order

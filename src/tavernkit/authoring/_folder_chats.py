@@ -55,23 +55,25 @@ class ChatFindings:
 
     def unreadable(self) -> list[str]:
         """List the chats and lines that cannot be read."""
-        return _listed(self.problems)
+        return _list_lines(self.problems)
 
     def unsupported(self) -> list[str]:
         """List what extensions may have stored."""
-        return _listed(
+        return _list_lines(
             f"{key!r} in the header of {_chats(chats)} is not known here: an extension may use it"
             for key, chats in self.unknown.items()
         )
 
     def missing(self) -> list[str]:
         """List what chats refer to and is not there."""
-        found = _listed(
+        found = _list_lines(
             f"the persona {name} is not in User Avatars, locked to it: {_chats(chats)}"
             for name, chats in self.personas.items()
         )
-        found += _listed(f"the book {name!r} is not in worlds: {_chats(chats)}" for name, chats in self.books.items())
-        found += _listed(f"the file {url} is not there: {_chats(chats)}" for url, chats in self.files.items())
+        found += _list_lines(
+            f"the book {name!r} is not in worlds: {_chats(chats)}" for name, chats in self.books.items()
+        )
+        found += _list_lines(f"the file {url} is not there: {_chats(chats)}" for url, chats in self.files.items())
         if self.unread:
             found.append(f"{self.unread} chats were not read: the others have {MAX_READ_BYTES:,} bytes")
         return found
@@ -186,7 +188,7 @@ def _ignore(_: str) -> None:
     """Ignore a warning: files are looked for, not read."""
 
 
-def _listed(lines: Iterable[str]) -> list[str]:
+def _list_lines(lines: Iterable[str]) -> list[str]:
     listed = list(lines)
     more = [f"… and {len(listed) - MAX_LINES} more like it"] if len(listed) > MAX_LINES else []
     return [*listed[:MAX_LINES], *more]

@@ -240,11 +240,11 @@ class _Metered(ModelWrapper):
         finally:
             _latency.set(time.monotonic() - started)
         if self._counting:
-            await self._meter.spend(reply.usage.total_tokens or _estimated(request, reply))
+            await self._meter.spend(reply.usage.total_tokens or _estimate(request, reply))
         return reply
 
 
-def _estimated(request: Request, reply: Reply) -> int:
+def _estimate(request: Request, reply: Reply) -> int:
     """Estimate the tokens that a provider did not report."""
     said = [
         message.content if isinstance(message, Message) else str(message.get("content") or "")
@@ -290,14 +290,14 @@ class Answerer:
             if _not_answered(error):
                 return Built(None, None, unanswered=f"{type(error).__name__}: {error}")
             failure: JsonObject = {"type": type(error).__name__, "message": str(error)}
-            return encoded(self._answered(record, error=failure), request, self._form)
+            return encoded(self._with_answer(record, error=failure), request, self._form)
         else:
             spent = reply.usage.total_tokens or prompt_tokens
-            return encoded(self._answered(record, reply), request, self._form)
+            return encoded(self._with_answer(record, reply), request, self._form)
         finally:
             await self._meter.spend(spent - prompt_tokens)
 
-    def _answered(
+    def _with_answer(
         self, record: BatchRecord, reply: Reply | None = None, error: JsonObject | None = None
     ) -> BatchRecord:
         return dataclasses.replace(
@@ -360,18 +360,18 @@ def concurrently(
             for chunk in chunks:
                 for each in chunk:
                     if len(pending) >= concurrency:
-                        yield _taken(pending, wait_for_one=True)
+                        yield _take(pending, wait_for_one=True)
                     pending.add(loop.submit(work(each)))
-                yield _taken(pending, wait_for_one=False)
+                yield _take(pending, wait_for_one=False)
             while pending:
-                yield _taken(pending, wait_for_one=True)
+                yield _take(pending, wait_for_one=True)
         finally:
             for future in pending:
                 future.cancel()
             loop.submit(close()).result()
 
 
-def _taken(pending: set[Future[Built]], *, wait_for_one: bool) -> list[Built]:
+def _take(pending: set[Future[Built]], *, wait_for_one: bool) -> list[Built]:
     finished, _ = wait(pending, timeout=None if wait_for_one else 0, return_when=FIRST_COMPLETED)
     pending -= finished
     return [future.result() for future in finished]

@@ -183,7 +183,7 @@ class Grid:
                 before[number] = position
                 dimension = self._dimensions[number]
                 for axis, value in zip(dimension.axes, dimension.values(position), strict=True):
-                    inputs[axis], digests[axis] = self._resolved(axis, value)
+                    inputs[axis], digests[axis] = self._resolve(axis, value)
             yield Task(task_key(salt, [digests[axis] for axis in AXES]), *[inputs[axis] for axis in AXES])  # pyright: ignore[reportArgumentType]  # what each axis holds
 
     def _indices(self) -> Iterator[int]:
@@ -202,7 +202,7 @@ class Grid:
             drawn = int.from_bytes(blake2b(b"%b/%d" % (seed, number), digest_size=8).digest(), "big")
             yield start + drawn % (end - start)
 
-    def _resolved(self, axis: str, value: object) -> tuple[object, bytes]:
+    def _resolve(self, axis: str, value: object) -> tuple[object, bytes]:
         """Return the value that tasks contain, and what it adds to their keys: for files, name and content."""
         if axis in ("presets", "cards", "chats"):
             file = self._file(value) if isinstance(value, str) and value else None

@@ -138,15 +138,15 @@ class Cluster:
         try:
             for chunk in chunks:
                 while len(under_way) >= CHUNKS_PER_CPU * self.processors:
-                    yield from self._finished(remote, setup, under_way, form)
+                    yield from self._finish(remote, setup, under_way, form)
                 under_way[remote.remote(setup, list(chunk))] = chunk
             while under_way:
-                yield from self._finished(remote, setup, under_way, form)
+                yield from self._finish(remote, setup, under_way, form)
         finally:
             for reference in under_way:
                 ray.cancel(reference, force=True)
 
-    def _finished(
+    def _finish(
         self, remote: _Remote, setup: object, under_way: dict[object, Chunk], form: BatchFormat
     ) -> Iterator[list[Built]]:
         """Wait for a chunk. If its workers die too often, it is split, down to the record that kills them."""

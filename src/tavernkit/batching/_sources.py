@@ -75,14 +75,14 @@ def read_table(value: Mapping[str, object], folder: Path, where: str, warn: Warn
             return LineTable(path, column if suffix != ".txt" else None, text=suffix == ".txt", warn=warn)
         rows: Iterator[Json]
         if suffix == ".parquet":
-            return _picked(iter(read_columns(path, column)), column, path, warn)
+            return _pick(iter(read_columns(path, column)), column, path, warn)
         if suffix == ".json":
             rows = iter(_json_list(path))
         elif suffix in (".csv", ".tsv"):
             rows = _csv_rows(path, "\t" if suffix == ".tsv" else ",")
         else:
             raise ConfigError(f"{where}: {name!r} is not one of {', '.join(TABLE_SUFFIXES)}", code="INVALID_GRID")
-        return _picked(rows, column, path, warn)
+        return _pick(rows, column, path, warn)
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: {path} cannot be read: {error}", code="INVALID_GRID") from error
 
@@ -162,7 +162,7 @@ def _json_list(path: Path) -> list[Json]:
     return [thaw(row) for row in value]
 
 
-def _picked(rows: Iterator[Json], column: str | None, path: Path, warn: Warn) -> list[Json]:
+def _pick(rows: Iterator[Json], column: str | None, path: Path, warn: Warn) -> list[Json]:
     values: list[Json] = []
     left_out = 0
     for number, row in enumerate(rows):

@@ -99,10 +99,10 @@ def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause,
     ids_before, ids_after = identities(before), identities(after)
     stays = ids_before[at] in ids_after
     if new is not None and ids_before[at] == ids_after[at]:
-        return _changed(old, new)
+        return _explain_change(old, new)
     new_is_known = new is not None and ids_after[at] in ids_before
     if not stays and not (new is not None and not new_is_known and new.origin.kind != HISTORY):
-        return _gone(old)
+        return _explain_removal(old)
     if new is not None and not new_is_known:
         if new.origin.kind != HISTORY:
             return _came(new)
@@ -122,7 +122,7 @@ def _inside_the_chat(span: Span) -> tuple[Cause, Origin, str]:
     return "depth", origin, f"{origin.title} is {where}: every message moves it"
 
 
-def _gone(span: Span) -> tuple[Cause, Origin, str]:
+def _explain_removal(span: Span) -> tuple[Cause, Origin, str]:
     origin = span.origin
     if origin.kind in (HISTORY, "greeting", "start marker"):
         return "trimmed", origin, f"{origin.title} is no longer in the prompt: the oldest messages make room"
@@ -144,7 +144,7 @@ def _came(span: Span) -> tuple[Cause, Origin, str]:
     return "came", origin, f"{origin.title} is new in the prompt{_where(origin)}"
 
 
-def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
+def _explain_change(old: Span, new: Span) -> tuple[Cause, Origin, str]:
     origin = new.origin
     if origin.kind == "tools":
         return "tools", origin, "the tools, or their order, changed"

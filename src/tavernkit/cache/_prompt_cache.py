@@ -164,7 +164,7 @@ class PromptCache:
             self._sent.clear()
             self._entries.clear()
         tokens = total_tokens(spans)
-        cached, written = self._marked(spans) if self.profile.breakpoints else self._automatic(spans, tokens)
+        cached, written = self._mark(spans) if self.profile.breakpoints else self._automatic(spans, tokens)
         first = not self._turns
         broken = None if first else find_break(self._last, spans)
         if broken is not None:  # an older request may share a longer prefix than the last one
@@ -203,7 +203,7 @@ class PromptCache:
         cached = self.profile.cacheable(common)
         return cached, tokens - cached
 
-    def _marked(self, spans: Sequence[Span]) -> tuple[int, int]:
+    def _mark(self, spans: Sequence[Span]) -> tuple[int, int]:
         marks = tuple(number for number, span in enumerate(spans) if span.marked)[: self.profile.breakpoints]
         marks = marks or choose_breakpoints(spans, self.profile)
         names, sums = _prefixes(spans)

@@ -95,11 +95,11 @@ def convert_card(
 
 
 def _v1_to_v2(card: JsonObject) -> JsonObject:
-    data = _typed(CARD_FIELDS, card, "v2")
+    data = _with_defaults(CARD_FIELDS, card, "v2")
     used = {field.key_in(card) for field in CARD_FIELDS}
     data |= {key: card[key] for key in _HEAD if key in card}
     rest = {key: value for key, value in card.items() if key not in used and key not in _HEAD}
-    return _merged(_head("v2", data), rest)
+    return _merge(_head("v2", data), rest)
 
 
 def _v2_to_v3(card: JsonObject) -> JsonObject:
@@ -108,15 +108,15 @@ def _v2_to_v3(card: JsonObject) -> JsonObject:
     if is_object(extensions) and is_object(kept := extensions.get(V3_IN_V2)):
         data |= {key: value for key, value in kept.items() if key not in data}
         data["extensions"] = {key: value for key, value in extensions.items() if key != V3_IN_V2}
-    data = _merged(_typed((), data, "v3"), data)
+    data = _merge(_with_defaults((), data, "v3"), data)
     book = data.get("character_book")
     if is_object(book):
         data["character_book"] = _book_to_v3(book)
-    return _merged(card, _head("v3", data))
+    return _merge(card, _head("v3", data))
 
 
 def _book_to_v3(book: JsonObject) -> JsonObject:
-    upgraded = _merged({"extensions": {}}, book)
+    upgraded = _merge({"extensions": {}}, book)
     entries = book.get("entries")
     if isinstance(entries, list):
         upgraded["entries"] = [_entry_to_v3(entry) if is_object(entry) else entry for entry in entries]
@@ -125,7 +125,7 @@ def _book_to_v3(book: JsonObject) -> JsonObject:
 
 def _entry_to_v3(entry: JsonObject) -> JsonObject:
     """V3 requires lists of keys and ``use_regex``; convert an entry to that form."""
-    upgraded = _merged({"keys": [], "extensions": {}, "use_regex": False}, entry)
+    upgraded = _merge({"keys": [], "extensions": {}, "use_regex": False}, entry)
     wrong = [key for key in ("keys", "secondary_keys") if not is_list(upgraded.get(key, []))]
     wrong += [] if isinstance(upgraded["use_regex"], bool) else ["use_regex"]
     if wrong:
@@ -141,12 +141,12 @@ def _v3_to_v2(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
     extensions = data.get("extensions") or {}
     kept = preserve and bool(newer) and is_object(extensions) and V3_IN_V2 not in extensions
     if kept and is_object(extensions):
-        data["extensions"] = _merged(extensions, {V3_IN_V2: newer})
+        data["extensions"] = _merge(extensions, {V3_IN_V2: newer})
     base = f"/data/extensions/{escape(V3_IN_V2)}/" if kept else None
     notes = tuple(
         ConversionNote(f"/data/{key}", _REASONS.get(key, "V2 has no such field"), base and base + key) for key in newer
     )
-    return _merged(card, _head("v2", data)), notes
+    return _merge(card, _head("v2", data)), notes
 
 
 def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[ConversionNote, ...]]:
@@ -162,21 +162,21 @@ def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
             flat[key] = value
         pointer = escape(key)
         notes.append(ConversionNote(f"/data/{pointer}", "V1 has no such field", f"/{pointer}" if kept else None))
-    return _merged(others, flat), tuple(notes)
+    return _merge(others, flat), tuple(notes)
 
 
-def _typed(fields: Iterable[Field[Any]], card: JsonObject, version: CardVersion) -> JsonObject:
+def _with_defaults(fields: Iterable[Field[Any]], card: JsonObject, version: CardVersion) -> JsonObject:
     """Return the fields of a card, with defaults for those that a version requires."""
     defaults = {field.key: field.write(field.default) for field in CARD_FIELDS}
     present = {field.key: card[field.key_in(card)] for field in fields if field.key_in(card) in card}
-    return _merged({key: defaults[key] for key in REQUIRED[version]}, present)
+    return _merge({key: defaults[key] for key in REQUIRED[version]}, present)
 
 
 def _head(version: CardVersion, data: JsonObject) -> JsonObject:
     return {"spec": f"chara_card_{version}", "spec_version": SPEC_VERSIONS[version], "data": data}
 
 
-def _merged(*parts: Mapping[str, Json]) -> JsonObject:
+def _merge(*parts: Mapping[str, Json]) -> JsonObject:
     merged: JsonObject = {}
     for part in parts:
         merged.update(part)

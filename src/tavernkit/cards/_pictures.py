@@ -44,14 +44,14 @@ def convert_picture(ext: str, data: bytes, warn: Warn) -> bytes:
             if getattr(picture, "is_animated", False):
                 warn(f"the picture is animated: only its first frame is in the {ext.upper()}")
                 picture.seek(0)
-            return _encoded(image, picture, ext, warn)
+            return _encode(image, picture, ext, warn)
     except ImageError:
         raise
     except Exception as error:  # a decoder of untrusted files may raise anything
         raise ImageError(f"it cannot be read ({type(error).__name__})") from error
 
 
-def _encoded(image: Any, picture: Any, ext: str, warn: Warn) -> bytes:
+def _encode(image: Any, picture: Any, ext: str, warn: Warn) -> bytes:
     profile = picture.info.get("icc_profile")
     transparent = picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info
     picture = picture.convert("RGBA" if transparent else "RGB")

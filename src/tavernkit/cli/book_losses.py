@@ -144,10 +144,10 @@ def _by_setting(entries: Iterable[object], lost: Callable[[Mapping[str, object]]
         for setting in lost(entry):
             title = entry.get("comment") or entry.get("name") or number
             found.setdefault(setting, []).append(str(title))
-    return [f"{setting} is lost: {_listed(titles)}" for setting, titles in found.items()] + left_out
+    return [f"{setting} is lost: {_list_titles(titles)}" for setting, titles in found.items()] + left_out
 
 
-def _listed(titles: list[str]) -> str:
+def _list_titles(titles: list[str]) -> str:
     shown = ", ".join(repr(title) for title in titles[:_SHOWN])
     more = len(titles) - _SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

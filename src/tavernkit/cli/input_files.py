@@ -113,7 +113,7 @@ def read_save(
 
 def refuse_mistaken(options: BuildOptions) -> None:
     """Raise for files that are certainly of the wrong kind for their option."""
-    for name, path in _given(options):
+    for name, path in _given_files(options):
         words, wanted = _WANTED[name]
         if path.suffix.lower() == ".jsonl" and name != "chat":
             raise FileFormatError(f"{path} is a chat, not {words}: use --chat")
@@ -126,7 +126,7 @@ def refuse_mistaken(options: BuildOptions) -> None:
             log_warning(f"{path}: it has neither prompts nor a context size; is it a preset?")
 
 
-def _given(options: BuildOptions) -> Iterator[tuple[str, Path]]:
+def _given_files(options: BuildOptions) -> Iterator[tuple[str, Path]]:
     for name in _WANTED:
         value: object = getattr(options, name)
         for each in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]  # of paths

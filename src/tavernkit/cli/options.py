@@ -26,10 +26,10 @@ CHARACTER_BOOK = "character_book"
 
 def choice_option(choices: Sequence[str], *names: str, help: str, panel: str | None = None) -> object:  # noqa: A002  # typer's word
     """Make an option that accepts its choices in any spelling: ``silly_tavern``, ``SillyTavern``."""
-    known = {_joined(each): each for each in choices}
+    known = {_join(each): each for each in choices}
 
     def read(value: str) -> str:
-        found = known.get(_joined(value))
+        found = known.get(_join(value))
         if found is None:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}")
         return found
@@ -48,7 +48,7 @@ def choice_option(choices: Sequence[str], *names: str, help: str, panel: str | N
     )
 
 
-def _joined(value: str) -> str:
+def _join(value: str) -> str:
     return value.lower().replace("_", "").replace("-", "")
 
 

@@ -54,7 +54,7 @@ def _take(value: Any, annotation: Any, info: Any) -> object:
         (item,) = get_args(annotation)
         return [_take(each, item, info) for each in value]
     if info.parser is not None:
-        return _parsed(value, info.parser)
+        return _parse(value, info.parser)
     if get_origin(annotation) is Literal and value in get_args(annotation):
         return value
     if isinstance(annotation, type) and issubclass(annotation, Enum):
@@ -68,7 +68,7 @@ def _take(value: Any, annotation: Any, info: Any) -> object:
     raise _UnsureError
 
 
-def _parsed(value: object, parser: Callable[[object], object]) -> object:
+def _parse(value: object, parser: Callable[[object], object]) -> object:
     try:
         return parser(value)
     except Exception:  # noqa: BLE001  # typer tells the user

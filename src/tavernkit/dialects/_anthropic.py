@@ -66,7 +66,9 @@ class _Writer:
     def system(self, messages: Sequence[Message]) -> Json:
         spoken = [message for message in messages if message.content]
         if self.rich and any(metadata_value(message, "cache_control") for message in spoken):
-            return [block for message in spoken for block in self._cached(message, [_text(message.content)])]
+            return [
+                block for message in spoken for block in self._with_cache_control(message, [_text(message.content)])
+            ]
         return join("\n\n", [message.content for message in spoken])
 
     def turn(self, message: Message, position: int) -> JsonObject:
@@ -78,7 +80,7 @@ class _Writer:
             case _:
                 blocks = self._spoken(message, position)
         role = "assistant" if message.role == "assistant" else "user"
-        return {"role": role, "content": self._cached(message, blocks)}
+        return {"role": role, "content": self._with_cache_control(message, blocks)}
 
     def _assistant(self, message: Message, position: int) -> list[Json]:
         if self.media and message.attachments:
@@ -117,7 +119,7 @@ class _Writer:
                 blocks.append(block)
         return blocks
 
-    def _cached(self, message: Message, blocks: list[Json]) -> list[Json]:
+    def _with_cache_control(self, message: Message, blocks: list[Json]) -> list[Json]:
         hint = metadata_value(message, "cache_control") if self.rich else None
         if hint is not None and blocks and is_object(last := blocks[-1]):
             last["cache_control"] = thaw(hint)

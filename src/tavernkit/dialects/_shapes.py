@@ -83,21 +83,21 @@ REMEMBERED_NAMES = 256
 
 def camel_case(value: Json) -> Json:
     """Write field names as in Google's REST API; the caller's own JSON stays unchanged."""
-    return _renamed(value, _camel)
+    return _rename_keys(value, _camel)
 
 
 def snake_case(value: Json) -> Json:
     """Write field names as in Google's libraries; the caller's own JSON stays unchanged."""
-    return _renamed(value, _snake)
+    return _rename_keys(value, _snake)
 
 
-def _renamed(value: Json, rename: Callable[[str], str]) -> Json:
+def _rename_keys(value: Json, rename: Callable[[str], str]) -> Json:
     if is_object(value):
         return {
-            rename(name): item if isinstance(item, str) or _camel(name) in _OPAQUE else _renamed(item, rename)
+            rename(name): item if isinstance(item, str) or _camel(name) in _OPAQUE else _rename_keys(item, rename)
             for name, item in value.items()
         }
-    return [_renamed(item, rename) for item in value] if isinstance(value, list) else value
+    return [_rename_keys(item, rename) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(REMEMBERED_NAMES)  # a request repeats the same few names thousands of times

@@ -116,7 +116,7 @@ def read_json(path: Path) -> object:
 def parse_json(data: bytes) -> object:
     """Parse the bytes of a file; None if they are not JSON."""
     try:
-        return json.loads(_decoded(data))
+        return json.loads(_decode(data))
     except (ValueError, RecursionError):
         return None
 
@@ -172,10 +172,10 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
 
 
 def _read(path: Path) -> str:
-    return _decoded(_bytes(path))
+    return _decode(_bytes(path))
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode(json.detect_encoding(data), errors="replace")
 
 

@@ -165,8 +165,8 @@ class AnthropicReader(ReaderState):
         self._end(body.get("stop_reason"))
         calls = [block for block in blocks if block.get("type") == "tool_use"]
         return ReplyPiece(
-            text=_joined(blocks, "text"),
-            reasoning=_joined(blocks, "thinking"),
+            text=_join(blocks, "text"),
+            reasoning=_join(blocks, "thinking"),
             tool_calls=tuple(_call(at, block) for at, block in enumerate(calls)),
             finish_reason=_finish_reason(body.get("stop_reason")),
             usage=_usage(body.get("usage")),
@@ -210,7 +210,7 @@ def _call(place: int, block: JsonObject) -> ToolCallPiece:
     )
 
 
-def _joined(blocks: list[JsonObject], kind: str) -> str:
+def _join(blocks: list[JsonObject], kind: str) -> str:
     return "".join(text_of(block.get(kind)) for block in blocks if block.get("type") == kind)
 
 

@@ -76,7 +76,7 @@ def _chat_completion(request: Request, stream: bool, warn: Warn, fields: ServerF
         _warn_about_choice(request, warn)
     if request.response_format is not None:
         body["response_format"] = _openai_format(request.response_format)
-    return _streamed(body, request, stream)
+    return _with_stream(body, request, stream)
 
 
 def written_messages(messages: Sequence[MessageLike], dialect: str, warn: Warn) -> Json:
@@ -123,7 +123,7 @@ def _text_completion(request: Request, stream: bool, warn: Warn, fields: ServerF
     body |= {"prompt": _prompt(request, warn), **sent.options}
     if sent.stop:
         body["stop"] = sent.stop
-    return _streamed(body, request, stream)
+    return _with_stream(body, request, stream)
 
 
 def _llamacpp(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
@@ -201,7 +201,7 @@ def _prompt(request: Request, warn: Warn) -> Json:
     return thaw(convert(request.messages, "text", warn=warn)["prompt"])
 
 
-def _streamed(body: JsonObject, request: Request, stream: bool) -> JsonObject:
+def _with_stream(body: JsonObject, request: Request, stream: bool) -> JsonObject:
     """Ask for a stream with usage at its end, unless ``stream_options`` says otherwise (None: no such option)."""
     wanted = thaw(request.options.get("stream_options", {"include_usage": True}))
     body.pop("stream_options", None)

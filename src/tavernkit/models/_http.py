@@ -94,13 +94,13 @@ class HttpModel(AsyncContext):
         if on_delta is not None:
             async with aclosing(self.stream(request)) as pieces:
                 return await collect(pieces, on_delta)
-        asked = self._addressed(request)
+        asked = self._address(request)
         async with aclosing(self._pieces(asked, stream=False)) as pieces:
             return await collect(pieces, model=asked.model)
 
     def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
         """Send a request and iterate over the reply as it arrives."""
-        asked = self._addressed(request)
+        asked = self._address(request)
         return keep_partial(self._pieces(asked, stream=True), asked.model)
 
     async def aclose(self) -> None:
@@ -137,7 +137,7 @@ class HttpModel(AsyncContext):
         Raises:
             ModelError: There is no usable answer.
         """
-        client = self._connected()
+        client = self._connect()
         connect, read = self.endpoint.timeouts()
         url = _below(self.endpoint.url, path)
         headers = {**self.headers(None), **self.endpoint.headers}
@@ -145,10 +145,10 @@ class HttpModel(AsyncContext):
         built = client.build_request(
             method, _without_password(url), headers=headers, extensions={"timeout": limits}, **content
         )
-        response = await self._awaited(client.send(built, stream=True))
+        response = await self._call(client.send(built, stream=True))
         try:
             if not 200 <= response.status_code < 300:
-                raise self._named(await self._status_error(response))
+                raise self._with_name(await self._status_error(response))
             portions = [portion async for portion in self._portions(response, MAX_RESPONSE_BYTES)]
         finally:
             await response.aclose()
@@ -163,7 +163,7 @@ class HttpModel(AsyncContext):
         del request
         return self.dialect
 
-    def _addressed(self, request: Request) -> Request:
+    def _address(self, request: Request) -> Request:
         """Set the model and the protocol of a request."""
         if self._key_variable and self.endpoint.api_key is None:
             raise ConfigError(
@@ -174,7 +174,7 @@ class HttpModel(AsyncContext):
             raise ConfigError("neither the request nor the model says which model to ask", code="MODEL_REQUIRED")
         return request.replace(model=name, dialect=self.protocol_of(request))
 
-    def _named(self, error: ModelError) -> ModelError:
+    def _with_name(self, error: ModelError) -> ModelError:
         error.provider = error.provider or self.provider
         return error
 
@@ -184,7 +184,7 @@ class HttpModel(AsyncContext):
                 async for piece in pieces:
                     yield piece
         except ModelError as error:
-            self._named(error)
+            self._with_name(error)
             raise
 
     async def _attempts(self, request: Request, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
@@ -219,13 +219,13 @@ class HttpModel(AsyncContext):
                     if event is None:
                         reader.done = True
                         break
-                    piece = self._guarded(lambda event=event: reader.read(event))
+                    piece = self._guard(lambda event=event: reader.read(event))
                     if reader.done:
                         break
                     yield piece
-            self._guarded(lambda: reader.finish(streamed=streamed))
+            self._guard(lambda: reader.finish(streamed=streamed))
 
-    def _guarded(self, read: Callable[[], T]) -> T:
+    def _guard(self, read: Callable[[], T]) -> T:
         """Read the provider's data; error messages must not contain the key."""
         try:
             return read()
@@ -235,9 +235,9 @@ class HttpModel(AsyncContext):
 
     @asynccontextmanager
     async def _open(self, request: Request, body: JsonObject, *, stream: bool) -> AsyncGenerator[httpx.Response]:
-        client = self._connected()
+        client = self._connect()
         built = self._http_request(client, request, body, stream=stream)
-        response = await self._awaited(client.send(built, stream=True))
+        response = await self._call(client.send(built, stream=True))
         try:
             if not 200 <= response.status_code < 300:
                 raise await self._status_error(response)
@@ -254,7 +254,7 @@ class HttpModel(AsyncContext):
             method, url = "POST", _below(self.endpoint.url, self.path(request, stream=stream))
             headers: Mapping[str, str] = {**self.headers(request), **self.endpoint.headers}
         else:
-            wire = self._keyed(request.wire)
+            wire = self._add_key(request.wire)
             url, query_key = _without_query_key(_below(self.endpoint.base_url, wire.url))
             method, headers = wire.method, {**wire.headers, **query_key}
             self._redactor = self._redactor.with_headers(headers)
@@ -267,7 +267,7 @@ class HttpModel(AsyncContext):
             extensions={"timeout": limits},
         )
 
-    def _keyed(self, wire: WireRequest) -> WireRequest:
+    def _add_key(self, wire: WireRequest) -> WireRequest:
         """Put the key into a request that needs one, if the address belongs to the provider."""
         if wire.needs_key and self.endpoint.api_key and urlsplit(wire.url).scheme:
             asked, own = urlsplit(wire.url).hostname or "", urlsplit(self.endpoint.base_url).hostname or ""
@@ -280,7 +280,7 @@ class HttpModel(AsyncContext):
                 )
         return wire.with_key(self.endpoint.api_key)
 
-    def _connected(self) -> httpx.AsyncClient:
+    def _connect(self) -> httpx.AsyncClient:
         """Return the client of the running event loop; connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
@@ -351,7 +351,7 @@ class HttpModel(AsyncContext):
         portions, size = response.aiter_bytes(), 0
         while True:
             try:
-                portion = await self._awaited(anext(portions), answering=True)
+                portion = await self._call(anext(portions), answering=True)
             except StopAsyncIteration:
                 return
             size += len(portion)
@@ -368,7 +368,7 @@ class HttpModel(AsyncContext):
             raise DecodeError(f"{what} is not a JSON object: {self._redactor.text(text[:200])!r}")
         return value
 
-    async def _awaited(self, work: Awaitable[T], *, answering: bool = False) -> T:
+    async def _call(self, work: Awaitable[T], *, answering: bool = False) -> T:
         """Await a call of the HTTP client; its errors become ours, without secrets.
 
         The original error is not kept as the cause, because it contains the request with its key.

@@ -108,18 +108,18 @@ class OpenAIEndpoints:
         return await self._upload("/audio/translations", file, {"model": model, **options})
 
     async def _get(self, path: str) -> EndpointResponse:
-        return await self._called("GET", path)
+        return await self._call("GET", path)
 
     async def _post(self, path: str, body: JsonObject) -> EndpointResponse:
-        return await self._called("POST", path, json=body)
+        return await self._call("POST", path, json=body)
 
     async def _upload(self, path: str, file: AudioFile, fields: JsonObject) -> EndpointResponse:
         if not fields.get("model"):
             raise ConfigError("a model is needed", code="MODEL_REQUIRED")
         named = file if isinstance(file, tuple) else ("audio", file)
-        return await self._called("POST", path, data=fields, files={"file": named})
+        return await self._call("POST", path, data=fields, files={"file": named})
 
-    async def _called(self, method: str, path: str, **content: Any) -> EndpointResponse:
+    async def _call(self, method: str, path: str, **content: Any) -> EndpointResponse:
         try:
             body = await self._model.call(method, path, **content)
         except HTTPError as error:

@@ -58,7 +58,7 @@ class OpenAIReader(ReaderState):
             usage=_usage(event.get("usage"), event.get("timings")),
             logprobs=_object(choice.get("logprobs")),
             model=text_of(event.get("model")),
-            extra=_carried(delta),
+            extra=_carried_fields(delta),
             raw=freeze_object(event) if reason or event.get("usage") or "message" in choice else None,
         )
         self.last = event
@@ -131,7 +131,7 @@ def _call_piece(at: int, call: JsonObject) -> ToolCallPiece:
     )
 
 
-def _carried(delta: JsonObject) -> FrozenObject:
+def _carried_fields(delta: JsonObject) -> FrozenObject:
     found = {key: delta[key] for key in CARRIED_KEYS if delta.get(key)}
     return freeze_object(found) if found else EMPTY_OBJECT
 

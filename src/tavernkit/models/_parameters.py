@@ -376,7 +376,7 @@ def accepted(
         fields: The options that the server accepts, if known.
     """
     if fields is not None and fields.taken is not None:
-        return _taken(fields, fields.taken, options, stop, warn)
+        return _pick(fields, fields.taken, options, stop, warn)
     provider = PROVIDERS.get(dialect, ProviderRule(name=dialect))
     rules = [rule for rule in MODELS if rule.applies_to(dialect, model)]
     renamed = {**provider.renamed}
@@ -402,26 +402,26 @@ def accepted(
     if stop and "stop" in refused:
         unwanted.append("stop")
         stop = ()
-    _tell(provider.name, unknown, options, warn)
-    _tell(model, unwanted, options, warn)
+    _warn_left_out(provider.name, unknown, options, warn)
+    _warn_left_out(model, unwanted, options, warn)
     return Accepted(sent, _stops(stop, provider, rules, warn))
 
 
-def _tell(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
+def _warn_left_out(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
     """Warn about options that are left out, unless their value has no effect."""
     unsent = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
     if unsent:
         warn(f"{who} does not take {', '.join(unsent)}: left out of the request")
 
 
-def _taken(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:
+def _pick(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:
     """Pick the options that a server accepts."""
     given = {name: value for name, value in options.items() if value is not None}
     unknown = [name for name in given if fields.name(name) not in taken]
     if stop and "stop" not in taken:
         unknown.append("stop")
         stop = ()
-    _tell("the server", unknown, options, warn)
+    _warn_left_out("the server", unknown, options, warn)
     sent = {fields.name(name): thaw(value) for name, value in given.items() if fields.name(name) in taken}
     return Accepted(sent, list[Json](stop))
 

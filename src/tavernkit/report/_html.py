@@ -47,8 +47,8 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
         sources=sources,
         places={source: place for place, source in enumerate(sources)},
         payload=None if messages is None else json.dumps(messages, ensure_ascii=False, indent=2),
-        style=_trusted(style),
-        script=_trusted(script),
+        style=_trust(style),
+        script=_trust(script),
         script_hash=_hash(script),
         style_hash=_hash(style),
     )
@@ -72,12 +72,12 @@ def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved
         moved=moved,
         width=10 * len(report.turns),
         longest=max((turn.tokens for turn in report.turns), default=0) or 1,
-        style=_trusted(style),
+        style=_trust(style),
         style_hash=_hash(style),
     )
 
 
-def _trusted(text: str) -> object:
+def _trust(text: str) -> object:
     """Mark our own style and script as safe."""
     from markupsafe import Markup
 

@@ -164,7 +164,7 @@ class SessionStore:
 
     async def _load(self, database: Database) -> SavedChat | None:
         async with database.read() as connection:
-            chat = await self._found(connection)  # the one of this id, even if another one had it before
+            chat = await self._find(connection)  # the one of this id, even if another one had it before
         if chat is None:
             self._known = None
             return None
@@ -188,7 +188,7 @@ class SessionStore:
 
     async def _save(self, database: Database, saved: SavedChat) -> None:
         async with database.write() as connection:
-            known = await self._locked(connection)
+            known = await self._lock_session(connection)
             chat, platform = known.chat, known.chat.selection.platform
             file = read_session_file(platform, saved.file)
             written = with_app_state(platform, changed_lines(platform, known.written, file.messages), saved.state)
@@ -209,11 +209,11 @@ class SessionStore:
         places = {line.id: line for line in lines}
         self._remember(_Known(chat, lines, [FileLine(each.written, places[each.line.id]) for each in written], shared))
 
-    async def _locked(self, connection: AsyncConnection) -> _Known:
+    async def _lock_session(self, connection: AsyncConnection) -> _Known:
         """Return the session as it is known here, locked until the transaction ends."""
         known = self._known
         if known is None:
-            return await self._created(connection)
+            return await self._create(connection)
         try:
             chat = await chats.get_chat(connection, known.chat.id, lock=True)
         except ServiceError as error:
@@ -224,8 +224,8 @@ class SessionStore:
             raise _conflict(f"the session {self.name!r} has changed in the service")
         return known
 
-    async def _created(self, connection: AsyncConnection) -> _Known:
-        if await self._found(connection) is not None:
+    async def _create(self, connection: AsyncConnection) -> _Known:
+        if await self._find(connection) is not None:
             raise _conflict(f"there is a session {self.name!r} in the service")
         if self._selection is None:
             raise ConfigError(f"there is no session {self.name!r}: pass model='aria' to start it", code="NO_SESSION")
@@ -234,7 +234,7 @@ class SessionStore:
         chat = await chats.create_chat(connection, owner, self.name, self._selection, options=self._options)
         return _Known(chat, (), (), await turns.read_globals(connection, owner, platform))
 
-    async def _found(self, connection: AsyncConnection) -> ChatState | None:
+    async def _find(self, connection: AsyncConnection) -> ChatState | None:
         """Return the session by the client's id or by the service's, if it exists."""
         owner = {} if self._owner is None else {"owner": self._owner}
         for column in ("external_id", "id"):

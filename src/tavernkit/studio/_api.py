@@ -305,7 +305,7 @@ async def talk(studio: TheStudio) -> Response:
 async def turn(studio: TheStudio, body: TurnIn) -> Response:
     """Run a turn; the reply is streamed as server-sent events."""
     studio.talk.check_free()
-    events = _encoded(studio.talk.turn(body.kind, body.text))
+    events = _encode_events(studio.talk.turn(body.kind, body.text))
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
@@ -330,7 +330,7 @@ async def choose_model(studio: TheStudio, body: ModelIn) -> Response:
     return StudioResponse(studio.talk.describe())
 
 
-async def _encoded(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
+async def _encode_events(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
     async with aclosing(events) as open_events:
         async for name, data in open_events:
             # ASCII, so that lone surrogates cannot break the stream.

@@ -46,7 +46,7 @@ def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]
         if kind == "equal":
             rows += [_row("same", start + low + at, start + start_new + at) for at in range(high - low)]
             continue
-        rows += _replaced(old[low:high], new[start_new:end_new], start + low, start + start_new)
+        rows += _replacement_rows(old[low:high], new[start_new:end_new], start + low, start + start_new)
     rows += [_row("same", len(before) - end + at, len(after) - end + at) for at in range(end)]
     return rows
 
@@ -67,15 +67,15 @@ def text_changes(before: str, after: str) -> list[Json]:
                 parts.append(("removed", "".join(old_middle[low:high])))
                 parts.append(("added", "".join(new_middle[start_new:end_new])))
     parts.append(("same", "".join(old[len(old) - end :])))
-    return _joined(parts)
+    return _join_parts(parts)
 
 
-def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_new: int) -> list[Json]:
+def _replacement_rows(old: Sequence[Said], new: Sequence[Said], first_old: int, first_new: int) -> list[Json]:
     """Return rows for replaced messages: changed if they are similar, otherwise removed and added."""
     rows: list[Json] = []
     at_old = at_new = 0
     for one, other in [*_alike(old, new), (len(old), len(new))]:
-        rows += [_removed(old[place][1], first_old + place) for place in range(at_old, one)]
+        rows += [_removed_row(old[place][1], first_old + place) for place in range(at_old, one)]
         rows += [_row("added", None, first_new + place) for place in range(at_new, other)]
         if one < len(old):
             parts = text_changes(old[one][1], new[other][1])
@@ -131,7 +131,7 @@ def shared_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]
     return start, end
 
 
-def _joined(parts: Sequence[tuple[str, str]]) -> list[Json]:
+def _join_parts(parts: Sequence[tuple[str, str]]) -> list[Json]:
     rows: list[Json] = []
     last = ""
     for kind, text in parts:
@@ -145,9 +145,9 @@ def _joined(parts: Sequence[tuple[str, str]]) -> list[Json]:
     return rows
 
 
-def _removed(text: str, before: int) -> JsonObject:
+def _removed_row(text: str, before: int) -> JsonObject:
     """Return the row of a removed message, with its text: only the earlier prompt has it."""
-    return {**_row("removed", before, None), "parts": _joined([("removed", text)])}
+    return {**_row("removed", before, None), "parts": _join_parts([("removed", text)])}
 
 
 def _row(kind: str, before: int | None, after: int | None) -> JsonObject:
@@ -171,7 +171,7 @@ def _change_lines(change: Change) -> Iterator[str]:
     if is_list(change.old) and is_list(change.new) and change.kind == "changed":
         for index, old, new in _changed_items(change.old, change.new):
             yield f"@@ {change.where}/{index} @@{name}"
-            yield from _compared(old, new)
+            yield from _compare(old, new)
         return
     yield f"@@ {change.where} @@{name}"
     if change.kind == "moved":
@@ -179,7 +179,7 @@ def _change_lines(change: Change) -> Iterator[str]:
         return
     old = [] if change.kind == "added" else _lines(change.old)
     new = [] if change.kind == "removed" else _lines(change.new)
-    yield from _compared(old, new)
+    yield from _compare(old, new)
 
 
 def _changed_items(before: Sequence[Json], after: Sequence[Json]) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -199,7 +199,7 @@ def _changed_items(before: Sequence[Json], after: Sequence[Json]) -> Iterator[tu
             yield start + (start_new if other else low) + place, one, other
 
 
-def _compared(old: list[str], new: list[str]) -> Iterator[str]:
+def _compare(old: list[str], new: list[str]) -> Iterator[str]:
     start, end = (max(0, length - CONTEXT_LINES) for length in shared_ends(old, new))
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     if len(old) + len(new) > MAX_COMPARED:

@@ -53,7 +53,7 @@ def scan(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> JsonObj
         text: What the user says.
         with_chat: Include the chat before it.
     """
-    plan = _said(inputs, state, text, with_chat=with_chat)
+    plan = _build_with(inputs, state, text, with_chat=with_chat)
     result = plan.lore_result
     rows = [] if result is None else result.rows(untouched=MAX_UNTOUCHED)
     places = Places(state)
@@ -77,7 +77,7 @@ def chart(inputs: Inputs, state: State) -> JsonObject:
     """Return which entries were in the prompt of every reply of the chat."""
     turns: list[Json] = []
     scans: list[Sequence[LoreRow]] = []
-    lines, replayed = _replayed(inputs, state)
+    lines, replayed = _replay(inputs, state)
     for number, (line, plan) in enumerate(replayed):
         result = plan.lore_result
         scans.append([] if result is None else result.rows(untouched=MAX_UNTOUCHED))
@@ -150,7 +150,9 @@ def keep(state: State, finding: Finding, *, write: bool) -> JsonObject:
             raise StudioError(409, "neither book nor card belongs to a file: download the test", code="not_writable")
         _append(path, test, yaml)
     unsaved: list[Json] = [
-        each.title for each in state.documents.values() if each.id in state.active and _named(each) and not each.saved
+        each.title
+        for each in state.documents.values()
+        if each.id in state.active and _has_name(each) and not each.saved
     ]
     return {
         "yaml": yaml,
@@ -197,7 +199,7 @@ class _Near:
         return self._windows[length].get(key[:1], [])
 
 
-def _said(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> Plan:
+def _build_with(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> Plan:
     builder = inputs.builder(state)
     if isinstance(builder, risu_ai.Builder):
         if with_chat:
@@ -209,7 +211,7 @@ def _said(inputs: Inputs, state: State, text: str, *, with_chat: bool) -> Plan:
     return builder.build(message=text, history=[], generation_type="normal", on_overflow="return")
 
 
-def _replayed(inputs: Inputs, state: State) -> tuple[list[str], Iterator[tuple[int, Plan]]]:
+def _replay(inputs: Inputs, state: State) -> tuple[list[str], Iterator[tuple[int, Plan]]]:
     """Return the newest lines of the chat, and the prompts of the replies in them."""
     builder = inputs.builder(state)
     most = MAX_TURNS * 2
@@ -224,7 +226,7 @@ def _replayed(inputs: Inputs, state: State) -> tuple[list[str], Iterator[tuple[i
     return [line.mes for line in lines], ((turn.line, turn.plan) for turn in turns)
 
 
-def _named(document: Document) -> bool:
+def _has_name(document: Document) -> bool:
     return document.kind in ("card", "book", "preset", "chat")
 
 

@@ -129,7 +129,7 @@ def edits_between(document: str, old: Json, new: Json) -> list[Edit]:
 def _between(document: str, old: Json, new: Json, path: str) -> Iterator[Edit]:
     if old is new:
         return
-    if is_object(old) and is_object(new) and not _reordered(old, new):
+    if is_object(old) and is_object(new) and not _is_reordered(old, new):
         for key in old:
             if key not in new:
                 yield Edit(document=document, op="remove", path=f"{path}/{json_pointer.escape(key)}")
@@ -146,7 +146,7 @@ def _between(document: str, old: Json, new: Json, path: str) -> Iterator[Edit]:
         yield Edit(document=document, op="replace", path=path, value=new)
 
 
-def _reordered(old: JsonObject, new: JsonObject) -> bool:
+def _is_reordered(old: JsonObject, new: JsonObject) -> bool:
     """Return True if adding and removing keys would leave them in another order than the new one."""
     kept = [key for key in old if key in new]
     return [*kept, *(key for key in new if key not in old)] != [*new]

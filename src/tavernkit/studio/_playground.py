@@ -146,7 +146,7 @@ def _macros(inputs: Inputs, state: State, text: str) -> _Made:
         return replace(node, children=children, value=value)
 
     tree = with_values(macro_tree(engine, text, environment))
-    return _Made(output, tree, [_told(each) for each in result.diagnostics], changes)
+    return _Made(output, tree, [_diagnostic_text(each) for each in result.diagnostics], changes)
 
 
 def _cbs(inputs: Inputs, state: State, text: str) -> _Made:
@@ -160,10 +160,10 @@ def _cbs(inputs: Inputs, state: State, text: str) -> _Made:
     stored: JsonObject = {"local": {}, "global": {}}
     for scope, values in variables.to_dict().items():
         stored[scope] = values
-    return _Made(plain(result.text), tree, [_told(each) for each in result.diagnostics], stored)
+    return _Made(plain(result.text), tree, [_diagnostic_text(each) for each in result.diagnostics], stored)
 
 
-def _told(diagnostic: object) -> str:
+def _diagnostic_text(diagnostic: object) -> str:
     message = getattr(diagnostic, "message", None)
     return message if isinstance(message, str) else str(diagnostic)
 

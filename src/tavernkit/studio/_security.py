@@ -62,7 +62,7 @@ class Guard:
                     written.setdefault(name, value)
             await send(message)
 
-        refused = self._refused(scope["path"], headers)
+        refused = self._refusal(scope["path"], headers)
         if refused is not None:
             await _answer(sending, *refused)
             return
@@ -83,7 +83,7 @@ class Guard:
             return
         await self._app(scope, receiving, sending)
 
-    def _refused(self, path: str, headers: Headers) -> tuple[int, str, str] | None:
+    def _refusal(self, path: str, headers: Headers) -> tuple[int, str, str] | None:
         host = headers.get("host", "")
         if _name(f"//{host}") not in LOOPBACK:
             return 403, "this page answers to loopback names only", "host_not_allowed"

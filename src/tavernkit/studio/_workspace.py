@@ -221,7 +221,7 @@ class Workspace:
             raise StudioError(422, f"there are {MAX_DOCUMENTS} documents already", code="too_many_documents")
         named = replace(document, id=self.new_id(document.kind), revision=self.revision + 1)
         added = replace(self.state, documents={**self.state.documents, named.id: named})
-        return self._step(_activated(added, named, active=True), f"open {named.title}")
+        return self._step(_activate(added, named, active=True), f"open {named.title}")
 
     def remove(self, document_id: str) -> Changed:
         """Close a document, as one step. Its file stays.
@@ -236,7 +236,7 @@ class Workspace:
         documents = {key: each for key, each in self.state.documents.items() if key != document_id}
         state = State(documents, self.state.active - {document_id})
         if document.kind in NEEDED and state.one(document.kind) is None:
-            state = _activated(state, others[0], active=True)
+            state = _activate(state, others[0], active=True)
         return self._step(state, f"close {document.title}")
 
     def activate(self, document_id: str, *, active: bool = True) -> Changed:
@@ -252,7 +252,7 @@ class Workspace:
         document = self.document(document_id)
         if not active and (document.kind == "turn" or document.kind in NEEDED):
             raise StudioError(422, f"a prompt needs a {document.kind}", code="needed")
-        return self._step(_activated(self.state, document, active=active), f"switch {document.title}")
+        return self._step(_activate(self.state, document, active=active), f"switch {document.title}")
 
     def undo(self) -> Changed:
         """Undo the last step, if there is one."""
@@ -379,7 +379,7 @@ class Workspace:
     def _step(self, state: State, label: str, group: str | None = None) -> Changed:
         with self._lock:
             before = self.state
-            if _unchanged(before, state):
+            if _is_unchanged(before, state):
                 return Changed(before, before)
             same = group is not None and bool(self._undo) and self._undo[-1].group == group and not self._redo
             if not same:
@@ -402,13 +402,13 @@ class Workspace:
             return Changed(before, step.before)
 
 
-def _unchanged(before: State, after: State) -> bool:
+def _is_unchanged(before: State, after: State) -> bool:
     if before.active != after.active or before.documents.keys() != after.documents.keys():
         return False
     return all(before.documents[key] is each for key, each in after.documents.items())
 
 
-def _activated(state: State, document: Document, *, active: bool) -> State:
+def _activate(state: State, document: Document, *, active: bool) -> State:
     ids = state.active - {document.id}
     if active:
         if document.kind in SINGLE:

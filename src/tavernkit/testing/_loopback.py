@@ -68,7 +68,7 @@ class LoopbackServer:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[LoopbackServer]:
         """Listen on a free port; leaving ends every connection."""
-        server = await asyncio.start_server(self._connected, HOST, 0)
+        server = await asyncio.start_server(self._on_connection, HOST, 0)
         self.url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
         try:
             yield self
@@ -79,7 +79,7 @@ class LoopbackServer:
             await asyncio.gather(*self._connections, return_exceptions=True)
             await server.wait_closed()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
@@ -148,11 +148,11 @@ async def _read_request(reader: asyncio.StreamReader) -> HttpRequest | None:
     if size > _MAX_BODY:
         return None
     return HttpRequest(
-        method, path, headers, await reader.readexactly(size) if size else await _chunked(reader, headers)
+        method, path, headers, await reader.readexactly(size) if size else await _read_chunked(reader, headers)
     )
 
 
-async def _chunked(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+async def _read_chunked(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return b""
     body = bytearray()

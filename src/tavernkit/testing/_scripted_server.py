@@ -27,7 +27,7 @@ async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
     """
 
     async def handle(request: HttpRequest) -> HttpReply:
-        return await _handled(model, request)
+        return await _handle(model, request)
 
     async with LoopbackServer(handle).running() as server:
         yield server
@@ -59,7 +59,7 @@ def serve_in_thread(model: ScriptedModel) -> Generator[str]:
         thread.join()
 
 
-async def _handled(model: ScriptedModel, request: HttpRequest) -> HttpReply:
+async def _handle(model: ScriptedModel, request: HttpRequest) -> HttpReply:
     if request.method == "GET" and request.path.endswith(MODELS_PATH):
         return _json({"object": "list", "data": [{"id": model.name, "object": "model"}]})
     if request.method != "POST" or not request.path.endswith(TEXT_PATH):
@@ -74,10 +74,10 @@ async def _handled(model: ScriptedModel, request: HttpRequest) -> HttpReply:
         reply = model.next_reply(body)
     except Exception as error:  # noqa: BLE001  # a script may raise anything: over HTTP that is a server error
         return _json({"error": {"message": f"{type(error).__name__}: {error}"}}, status=500)
-    return await _replied(reply, body, model.name, chat=request.path.endswith(CHAT_PATH))
+    return await _reply(reply, body, model.name, chat=request.path.endswith(CHAT_PATH))
 
 
-async def _replied(reply: ScriptedReply, request: JsonObject, name: str, *, chat: bool) -> HttpReply:
+async def _reply(reply: ScriptedReply, request: JsonObject, name: str, *, chat: bool) -> HttpReply:
     streaming = request.get("stream") is True
     options = request.get("stream_options")
     include_usage = is_object(options) and options.get("include_usage") is True

@@ -77,17 +77,17 @@ class BlockingRunner:
             include_usage: Also request token counts.
         """
         manager = self.runner.stream(request, include_usage=include_usage)
-        stream = self.run(_entered(manager.__aenter__))
+        stream = self.run(_enter(manager.__aenter__))
         try:
             yield BlockingStream(self, stream)
         finally:
-            self.run(_entered(lambda: manager.__aexit__(None, None, None)))
+            self.run(_enter(lambda: manager.__aexit__(None, None, None)))
 
     def close(self) -> None:
         """Close the model, stop running work, and end the thread."""
         if self._loop.is_closed():
             return
-        self.run(_closed(self.runner))
+        self.run(_close(self.runner))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -114,7 +114,7 @@ class BlockingStream:
             while (piece := self._runner.run(_next_or_none(pieces.__anext__))) is not None:
                 yield piece
         finally:
-            self._runner.run(_entered(pieces.aclose))
+            self._runner.run(_enter(pieces.aclose))
 
     @property
     def result(self) -> PromptResult:
@@ -122,7 +122,7 @@ class BlockingStream:
         return self._stream.result
 
 
-async def _entered(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def _enter(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return await step()
 
 
@@ -133,7 +133,7 @@ async def _next_or_none(step: Callable[[], Coroutine[Any, Any, ReplyPiece]]) -> 
         return None
 
 
-async def _closed(runner: PromptRunner) -> None:
+async def _close(runner: PromptRunner) -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -113,7 +113,7 @@ class CapabilitiesRegistry:
         Meant for the token budget: ``configure_default_overrides(context_window_tokens=32_768)``. Replaces the previous
         defaults; without arguments, removes them.
         """
-        known = _known(values)
+        known = _check_values(values)
         with self._lock:
             self._defaults = known
 
@@ -124,7 +124,7 @@ class CapabilitiesRegistry:
             provider: The provider's name.
             values: Capabilities by name, such as ``supports_tools`` or ``context_window_tokens``.
         """
-        known = _known(values)
+        known = _check_values(values)
         with self._lock:
             self._providers = {**self._providers, provider_id(provider): known}
 
@@ -145,21 +145,21 @@ class CapabilitiesRegistry:
         name, model = provider_id(provider), model_id(model)
         layers: list[Mapping[str, object]] = [self._providers.get(name, {})]
         layers.extend(values for pattern, values in self._models.get(name, ()) if _matches(pattern, model))
-        layers += [self._defaults, _named(overrides or {})]
+        layers += [self._defaults, _by_option_name(overrides or {})]
         merged: dict[str, object] = {}
         for layer in layers:
             merged.update(layer)
         return Capabilities(provider=name, model=model, **merged)  # pyright: ignore[reportArgumentType]  # checked inside
 
 
-def _known(values: Mapping[str, object]) -> dict[str, object]:
+def _check_values(values: Mapping[str, object]) -> dict[str, object]:
     """Check default values now, instead of when a model is looked up."""
-    named = _named(values)
+    named = _by_option_name(values)
     Capabilities(provider="any", model="any", **named)  # pyright: ignore[reportArgumentType]  # checked inside
     return named
 
 
-def _named(values: Mapping[str, object]) -> dict[str, object]:
+def _by_option_name(values: Mapping[str, object]) -> dict[str, object]:
     unknown = sorted(set(values) - _OVERRIDABLE)
     if unknown:
         raise ConfigError(

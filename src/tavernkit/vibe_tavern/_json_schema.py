@@ -30,19 +30,19 @@ def json_schema_of(source: object, name: str = "a schema") -> JsonObject:
 
 def without_empty_required(schema: Mapping[str, object]) -> JsonObject:
     """Remove ``required: []`` at any depth: some providers refuse it."""
-    return _pruned_object(thaw_object(schema))
+    return _prune_object(thaw_object(schema))
 
 
-def _pruned(value: Json) -> Json:
+def _prune(value: Json) -> Json:
     if is_object(value):
-        return _pruned_object(value)
+        return _prune_object(value)
     if is_list(value):
-        return [_pruned(item) for item in value]
+        return [_prune(item) for item in value]
     return value
 
 
-def _pruned_object(value: JsonObject) -> JsonObject:
-    return {key: _pruned(item) for key, item in value.items() if not (key == "required" and item == [])}
+def _prune_object(value: JsonObject) -> JsonObject:
+    return {key: _prune(item) for key, item in value.items() if not (key == "required" and item == [])}
 
 
 def _described_by_pydantic(source: object, name: str) -> JsonObject:

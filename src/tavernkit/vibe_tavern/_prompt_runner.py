@@ -233,7 +233,7 @@ class PromptRunner:
             plan = Builder(config.pipeline).run(context)
             spoken: Sequence[MessageLike] = plan.messages
         else:
-            spoken = [*(base.messages or ()), *_added(system, history, message)]
+            spoken = [*(base.messages or ()), *_added_messages(system, history, message)]
         messages = _messages(spoken, written)
         request = filter_request({"model": config.model, "messages": messages, **options}, config.capabilities)
         preflight.validate_request(
@@ -382,7 +382,7 @@ def _request_options(request: Request) -> JsonObject:
     return options
 
 
-def _added(system: str | None, history: HistoryLike, message: str) -> list[Message]:
+def _added_messages(system: str | None, history: HistoryLike, message: str) -> list[Message]:
     """Return what is added after a given prompt."""
     added = [] if system is None or is_blank(system) else [Message("system", system)]
     added += history_messages(history)

@@ -188,7 +188,7 @@ class RunnerConfig:
             provider=capabilities.provider,
             model=capabilities.model,
             context=settled,
-            pipeline=_configured(pipeline, policy, capabilities, normalize_step_configs(step_options or {})),
+            pipeline=_configure(pipeline, policy, capabilities, normalize_step_configs(step_options or {})),
             llm_options_defaults=_options_defaults(llm_options_defaults),
             capabilities=capabilities,
             tool_calling=ToolCallingConfig.from_mapping(
@@ -255,7 +255,7 @@ def refuse_reserved(options: Mapping[str, object], reserved: frozenset[str], nam
         raise ConfigError(f"{name} cannot set {', '.join(found)}", code="RESERVED_LLM_OPTION")
 
 
-def _configured(
+def _configure(
     pipeline: Pipeline[VibeTavernState],
     language_policy: LanguagePolicyConfig,
     capabilities: Capabilities,

@@ -74,7 +74,7 @@ class OpenTelemetryInstrumenter:
                 yield span
             finally:
                 for tool in self._tools.values():
-                    _failed(tool, "cancelled")
+                    _record_failure(tool, "cancelled")
                     tool.end()
                 self._tools.clear()
 
@@ -96,7 +96,7 @@ class OpenTelemetryInstrumenter:
                 return
             if event.get("ok") is not True:
                 codes = event.get("error_codes")
-                _failed(span, str(codes[0]) if is_list(codes) and codes else "tool_error")
+                _record_failure(span, str(codes[0]) if is_list(codes) and codes else "tool_error")
             span.end()
 
 
@@ -150,7 +150,7 @@ class InstrumentedModel(ModelWrapper):
             try:
                 yield span
             except BaseException as error:
-                _failed(span, type(error).__name__)
+                _record_failure(span, type(error).__name__)
                 raise
 
 
@@ -167,7 +167,7 @@ def _set_reply(span: Span, reply: Reply) -> None:
         span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
 
 
-def _failed(span: Span, kind: str) -> None:
+def _record_failure(span: Span, kind: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attribute("error.type", kind)

@@ -69,7 +69,7 @@ def check_tokenizers(*, root: Path | None = None, only: Sequence[str] = ()) -> l
         ConfigError: There is no tokenizer with that name.
     """
     root = root or default_tokenizer_root()
-    return [_checked(model, root) for model in _chosen(only)]
+    return [_check(model, root) for model in _chosen(only)]
 
 
 def fetch_tokenizers(
@@ -95,9 +95,9 @@ def fetch_tokenizers(
     root = root or default_tokenizer_root()
     results: list[TokenizerFile] = []
     for model in _chosen(only):
-        found = _checked(model, root)
+        found = _check(model, root)
         wanted = model.repo is not None and (force or found.status != "ok")
-        results.append(_fetched(model, root, fetch or fetch_from_hub, now) if wanted else found)
+        results.append(_fetch(model, root, fetch or fetch_from_hub, now) if wanted else found)
     return results
 
 
@@ -119,7 +119,7 @@ def _chosen(only: Sequence[str]) -> list[ModelTokenizer]:
     return [model for model in MODELS if not only or model.hint in only]
 
 
-def _checked(model: ModelTokenizer, root: Path) -> TokenizerFile:
+def _check(model: ModelTokenizer, root: Path) -> TokenizerFile:
     if model.repo is None:
         return TokenizerFile(model.hint, "no_file")
     path = tokenizer_path(model.hint, root)
@@ -132,7 +132,7 @@ def _checked(model: ModelTokenizer, root: Path) -> TokenizerFile:
     return TokenizerFile(model.hint, "ok", path)
 
 
-def _fetched(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], datetime]) -> TokenizerFile:
+def _fetch(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], datetime]) -> TokenizerFile:
     path = tokenizer_path(model.hint, root)
     url = f"{HUB}/{model.repo}/resolve/main/{TOKENIZER_FILE}"
     token = next((value for name in TOKEN_VARIABLES if (value := os.environ.get(name))), None)
@@ -152,5 +152,5 @@ def _fetched(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], 
         "date": now().isoformat(),
     }
     (path.parent / "source.json").write_text(json.dumps(source, indent=2), encoding="utf-8")
-    checked = _checked(model, root)
+    checked = _check(model, root)
     return TokenizerFile(model.hint, "fetched", path) if checked.status == "ok" else checked

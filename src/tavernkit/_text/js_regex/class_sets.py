@@ -48,14 +48,14 @@ def parse_set_class(scanner: Scanner, depth: int = 1) -> SetClass:
         if operator is None and scanner.peek() == "-" and scanner.peek(1) != "-":
             text, code = _range(scanner, code, depth), None
         written += text
-        strings = _combined(strings, own_strings, operator, first=count == 0)
+        strings = _may_match_strings(strings, own_strings, operator, first=count == 0)
         count += 1
     if negated and strings:
         raise scanner.error("Negated character class may contain strings")
     return SetClass(f"[{'^' if negated else ''}{written}]", strings)
 
 
-def _combined(before: bool, own: bool, operator: str | None, *, first: bool) -> bool:
+def _may_match_strings(before: bool, own: bool, operator: str | None, *, first: bool) -> bool:
     """Return True if a class may match strings, with one more operand."""
     if first:
         return own
@@ -74,15 +74,15 @@ def _range(scanner: Scanner, first: int | None, depth: int) -> str:
 
 def _written_others(scanner: Scanner, first: int, last: int) -> str:
     """Write the variants of a range's letters."""
-    return "".join(map(_written, unicode_variants(first, last))) if "i" in scanner.flags else ""
+    return "".join(map(_write, unicode_variants(first, last))) if "i" in scanner.flags else ""
 
 
 def _written_ranges(ranges: Iterable[tuple[int, int]]) -> str:
     parts = [part for first, last in ranges for part in engine_ranges(first, last)]
-    return "".join([_written(low) if low == high else f"{_written(low)}-{_written(high)}" for low, high in parts])
+    return "".join([_write(low) if low == high else f"{_write(low)}-{_write(high)}" for low, high in parts])
 
 
-def _written(code: int) -> str:
+def _write(code: int) -> str:
     return f"\\u{{{stand_in(code):x}}}"
 
 
@@ -104,7 +104,7 @@ def _operand(scanner: Scanner, depth: int) -> _Operand:
         return f"[{negation}{_written_ranges(NOT_WORD)}]" if folded else escape, False, None
     code = _character(scanner)
     others = _written_others(scanner, code, code)
-    return f"[{_written(code)}{others}]" if others else _written(code), False, code
+    return f"[{_write(code)}{others}]" if others else _write(code), False, code
 
 
 def _property(scanner: Scanner) -> _Operand:
@@ -152,9 +152,9 @@ def _strings(scanner: Scanner) -> _Operand:
     longer = [codes for codes in alternatives if len(codes) != 1]
     if "i" in scanner.flags:
         longer = [[simple_fold(code) for code in codes] for codes in longer]
-    written = "".join([_written(code) + _written_others(scanner, code, code) for code in singles])
+    written = "".join([_write(code) + _written_others(scanner, code, code) for code in singles])
     if longer:
-        written += f"\\q{{{'|'.join(''.join(map(_written, codes)) for codes in longer)}}}"
+        written += f"\\q{{{'|'.join(''.join(map(_write, codes)) for codes in longer)}}}"
     return f"[{written}]", bool(longer), None
 
 

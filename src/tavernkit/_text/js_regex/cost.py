@@ -92,7 +92,7 @@ class CostModel:
         self._root = builder.build(pattern.root)
         self._first = follow_of(self._root, EVERYTHING)
         self._prefix = _literal_prefix(pattern)
-        self._line_starts = builder.line_starts if _anchored(pattern.root) else None
+        self._line_starts = builder.line_starts if _is_anchored(pattern.root) else None
         self.head = self._root.head + 1
         """The steps at a position where no match can begin."""
         self.first_characters = _few_characters(self._first, builder.alphabet)
@@ -236,17 +236,17 @@ def _power_sum(ways: float, rounds: int) -> float:
     return (ways ** (rounds + 1) - 1) / (ways - 1)
 
 
-def _anchored(node: Node) -> bool:
+def _is_anchored(node: Node) -> bool:
     """Return True if every match begins at a ``^``."""
     match node:
         case Assertion(kind):
             return kind == "^"
         case Group(body):
-            return _anchored(body)
+            return _is_anchored(body)
         case Sequence(items):
-            return bool(items) and _anchored(items[0])
+            return bool(items) and _is_anchored(items[0])
         case Alternatives(branches):
-            return all(map(_anchored, branches))
+            return all(map(_is_anchored, branches))
         case _:
             return False
 

@@ -94,7 +94,7 @@ class _Writer:
             case CharClass(items, negated):
                 return self._class(items, negated=negated)
             case SetClass(source=source):
-                return self._counted(source)
+                return self._write_counted(source)
             case Assertion(kind):
                 return kind if kind in "^$" else f"\\{kind}"
             case BackReference(groups):
@@ -109,9 +109,9 @@ class _Writer:
             case Look(body, behind, negative):
                 return f"(?{'<' if behind else ''}{'!' if negative else '='}{self.write(body)})"
             case Repeat(body, least, most, greedy):
-                return self._repeated(body) + _quantifier(least, most) + ("" if greedy else "?")
+                return self._write_repeated(body) + _quantifier(least, most) + ("" if greedy else "?")
 
-    def _repeated(self, body: Node) -> str:
+    def _write_repeated(self, body: Node) -> str:
         """Write a repeated part as one atom, because references to a shared name are several."""
         text = self.write(body)
         return f"(?:{text})" if isinstance(body, BackReference | Look) else text
@@ -148,9 +148,9 @@ class _Writer:
         if len(items) == 1 and isinstance(items[0], str) and not negated:
             return f"\\{items[0]}"
         inside = "".join([self._escape(item) if isinstance(item, str) else self._ranges(*item) for item in items])
-        return self._counted(f"[{'^' if negated else ''}{inside}]")
+        return self._write_counted(f"[{'^' if negated else ''}{inside}]")
 
-    def _counted(self, written: str) -> str:
+    def _write_counted(self, written: str) -> str:
         self._size += len(written)
         if self._size > MAX_WRITTEN_LENGTH:
             raise JSRegexSyntaxError("Invalid regular expression: Regular expression too large")

@@ -96,7 +96,7 @@ class TextMeasures:
                 pattern.text = None
                 pattern.seen = _NOTHING
 
-    def _marked(self, ascii_mask: int) -> bytes:
+    def _mark(self, ascii_mask: int) -> bytes:
         """Return the text with 1 for a member of a set and 0 for any other character."""
         if self._data is None:
             self._data = self.text.encode("ascii", "replace")
@@ -106,14 +106,14 @@ class TextMeasures:
         """Return the length of the longest run of a set's characters, or a little more."""
         known = self._runs.get(ascii_mask)
         if known is None:
-            known = self._runs[ascii_mask] = min(_longest_run(self._marked(ascii_mask)), len(self.text))
+            known = self._runs[ascii_mask] = min(_longest_run(self._mark(ascii_mask)), len(self.text))
         return known
 
     def count(self, ascii_mask: int) -> int:
         """Return the number of a set's characters."""
         known = self._counts.get(ascii_mask)
         if known is None:
-            known = self._counts[ascii_mask] = self._marked(ascii_mask).count(_MEMBER)
+            known = self._counts[ascii_mask] = self._mark(ascii_mask).count(_MEMBER)
         return known
 
 

@@ -185,7 +185,7 @@ class JSRegex:
         replaced = replace_by_template(subject, found, template)
         if replaced is None:
             if warn is not None:
-                warn(f"the regex {self._shown()} would make a text too long: it is left as it was")
+                warn(f"the regex {self._excerpt()} would make a text too long: it is left as it was")
             return text
         return replaced
 
@@ -262,7 +262,7 @@ class JSRegex:
             return run_guarded(engine, text, timeout, everything=everything)
         except GaveUpError as reason:
             if warn is not None:
-                warn(f"the regex {self._shown()} {reason}: it counts as no match")
+                warn(f"the regex {self._excerpt()} {reason}: it counts as no match")
             return ()
 
     def _find_from(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
@@ -289,12 +289,12 @@ class JSRegex:
         flags, count = engine_flags(self._pattern), self._pattern.group_count
         return Engine.compile(source, flags, first_group=first_group, group_count=count, heavy=self._heavy)
 
-    def _shown(self) -> str:
+    def _excerpt(self) -> str:
         source = self.source if len(self.source) <= _MAX_SHOWN else f"{self.source[:_MAX_SHOWN]}…"
         return f"/{source}/{self.flags}"
 
     def __repr__(self) -> str:
-        return f"JSRegex({self._shown()})"
+        return f"JSRegex({self._excerpt()})"
 
 
 def _adjacent(found: Sequence[Found], subject: Subject) -> list[Found]:

@@ -99,7 +99,7 @@ class _Parser:
                 items += map(_CHARACTERS.__getitem__, plain[0])
                 scanner.at = plain.end()
                 if scanner.peek() in _QUANTIFIERS:
-                    items[-1] = self._quantified(items[-1])
+                    items[-1] = self._quantify(items[-1])
             elif scanner.more and scanner.peek() not in "|)":
                 items.append(self._term())
             else:
@@ -115,13 +115,13 @@ class _Parser:
                     look = Look(self._disjunction(), behind, negative)
                     self._close()
                     # The web lets look-aheads be repeated, but not look-behinds.
-                    return look if behind or self.unicode else self._quantified(look)
+                    return look if behind or self.unicode else self._quantify(look)
         character = scanner.take()
         if character in ("^", "$"):
             return Assertion(character)
         if character == "\\" and scanner.peek() in ("b", "B"):
             return Assertion("b" if scanner.take() == "b" else "B")
-        return self._quantified(self._atom(character))
+        return self._quantify(self._atom(character))
 
     def _count_part(self) -> None:
         self.part_count += 1
@@ -195,7 +195,7 @@ class _Parser:
         self.has_modifiers = self.has_modifiers or bool(letters)
         return written
 
-    def _quantified(self, atom: Node) -> Node:
+    def _quantify(self, atom: Node) -> Node:
         scanner = self.scanner
         counts = _COUNTS.get(scanner.peek())
         if counts is not None:

@@ -68,7 +68,7 @@ def _exponential(digits: str, exponent: int) -> str:
     return f"{mantissa}e{'+' if exponent >= 0 else '-'}{abs(exponent)}"
 
 
-def _scaled(value: float, exponent: int) -> int:
+def _scale(value: float, exponent: int) -> int:
     """Return ``value * 10**exponent`` rounded to an integer, halves up, for a number that is not negative."""
     numerator, denominator = value.as_integer_ratio()
     if exponent >= 0:
@@ -85,7 +85,7 @@ def to_fixed(value: float, digits: int = 0) -> str:
     value = as_float(value)
     if not abs(value) < _FIXED_LIMIT:
         return number_to_string(value)
-    text = str(_scaled(abs(value), digits)).rjust(digits + 1, "0")
+    text = str(_scale(abs(value), digits)).rjust(digits + 1, "0")
     if digits:
         text = f"{text[:-digits]}.{text[-digits:]}"
     return f"-{text}" if value < 0 else text
@@ -96,7 +96,7 @@ def _significant(value: float, precision: int) -> tuple[str, int]:
     exponent = _shortest(value)[1] - 1
     if _below_power_of_ten(value, exponent):  # the shortest digits had been rounded up to a power of ten
         exponent -= 1
-    digits = str(_scaled(value, precision - 1 - exponent))
+    digits = str(_scale(value, precision - 1 - exponent))
     if len(digits) > precision:
         return digits[:-1], exponent + 1
     return digits, exponent

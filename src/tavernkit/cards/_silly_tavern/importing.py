@@ -114,7 +114,7 @@ def _read_json(data: bytes, now: datetime, limits: Limits) -> _Draft:
         raise ImportFailedError("the file is null")
     card = value if is_object(value) else {}
     if "spec" in card:
-        return _specced(card, now)
+        return _read_spec(card, now)
     if "name" in card:
         return _v1(card, now)
     if "char_name" in card:
@@ -134,7 +134,7 @@ _PYGMALION: Mapping[str, str | None] = {
 }
 
 
-def _specced(card: JsonObject, now: datetime, picture: bytes | None = None) -> _Draft:
+def _read_spec(card: JsonObject, now: datetime, picture: bytes | None = None) -> _Draft:
     files = _take_sprites(card)
     reset_private(card)
     name = _clean_name(card)
@@ -161,7 +161,7 @@ def _read_png(data: bytes, now: datetime, limits: Limits) -> _Draft:
     if not is_object(card):
         raise ImportFailedError("the card is not a JSON object")
     if "spec" in card:
-        return _specced(card, now, data)
+        return _read_spec(card, now, data)
     if "name" in card:
         return _v1(card, now, data)
     raise ImportFailedError("the card has no name")

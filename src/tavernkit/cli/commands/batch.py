@@ -191,7 +191,7 @@ def batch(
                 progress=report,
             )
         except KeyboardInterrupt:
-            _tell_interrupted(out)
+            _report_interrupt(out)
             raise typer.Exit(ExitCode.INTERRUPTED) from None
     _show_result(result, as_json=as_json)
     if result.unanswered:
@@ -266,7 +266,7 @@ _STOPPED = {
 }
 
 
-def _tell_interrupted(out: Path) -> None:
+def _report_interrupt(out: Path) -> None:
     from tavernkit.cli.terminal import complain
 
     complain(f"interrupted: finished records are in {out}; continue with --resume")

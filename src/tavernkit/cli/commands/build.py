@@ -96,7 +96,7 @@ def build(
         show_text(curl_command(wire, _key_variable(source or _own_source(plan))))
         return
     if source is not None:
-        payload = _shown(_wire(plan, source, options, base_url))
+        payload = _printable(_wire(plan, source, options, base_url))
     else:
         payload = _payload(plan, options.dialect, request is not None)
     if as_json:
@@ -137,7 +137,7 @@ def _answer(plan: Plan, payload: object, *, explain: bool, trace: bool) -> objec
     return answer
 
 
-def _shown(wire: WireRequest) -> object:
+def _printable(wire: WireRequest) -> object:
     from tavernkit._values import thaw
 
     return {"method": wire.method, "url": wire.url, "headers": dict(wire.headers), "body": thaw(wire.body)}

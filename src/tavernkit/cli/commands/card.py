@@ -98,7 +98,7 @@ def convert_card(
     bundle = load_card(card)
     _check_target(target, force=force)
     report = save(bundle, target, version=_version(version))
-    _tell(report, target, as_json=as_json)
+    _report(report, target, as_json=as_json)
 
 
 @app.command("extract")
@@ -195,7 +195,7 @@ def embed(
     _check_target(target, force=force, picture=True)
     image = Asset.from_bytes(read_bytes(picture), type="icon", name="main", ext=picture.suffix.lstrip(".").lower())
     report = save(bundle.replace(image=image), target, version=_version(version))
-    _tell(report, target, as_json=as_json)
+    _report(report, target, as_json=as_json)
 
 
 def _version(value: str | None) -> CardVersion | None:
@@ -216,7 +216,7 @@ def _check_target(target: Path, *, force: bool, picture: bool = False) -> None:
     check_free(target, force=force)
 
 
-def _tell(report: SaveReport, target: Path, *, as_json: bool) -> None:
+def _report(report: SaveReport, target: Path, *, as_json: bool) -> None:
     from tavernkit.cli.terminal import complain, show, show_report
 
     notes = report.conversion.notes if report.conversion is not None else ()

@@ -141,7 +141,7 @@ class _Talk:
             self.show_line(line)
         while True:
             try:
-                with _prefilled(self.draft), heeding_interrupts():
+                with _prefill(self.draft), heeding_interrupts():
                     text = input(f"{visible(session.user_name)}> ").strip()
             except EOFError:
                 break
@@ -287,7 +287,7 @@ def _impersonate(talk: _Talk, _: str) -> None:
 
 
 def _edit(talk: _Talk, rest: str) -> None:
-    index, text = _numbered(rest)
+    index, text = _split_number(rest)
     if not text:
         _say("Give the new text: /edit TEXT, or /edit NUMBER TEXT; /lines has the numbers.")
         return
@@ -307,7 +307,7 @@ def _undo(talk: _Talk, _: str) -> None:
 
 
 def _branch(talk: _Talk, rest: str) -> None:
-    index, _ = _numbered(rest)
+    index, _ = _split_number(rest)
     branch = talk.chat.branch(index)
     branch.last = talk.chat.last  # for /explain and /why: what was sent before the branch
     talk.chat.adopt(branch)
@@ -386,7 +386,7 @@ _SHOWN = 100
 """How many characters of a line a list shows."""
 
 
-def _numbered(rest: str) -> tuple[int, str]:
+def _split_number(rest: str) -> tuple[int, str]:
     """Split a line's number from a text; the default is the last line."""
     number, _, text = rest.partition(" ")
     return (int(number), text.strip()) if number.removeprefix("-").isdecimal() else (-1, rest)
@@ -401,7 +401,7 @@ def _is_user(line: Mapping[str, object]) -> bool:
 
 
 @contextmanager
-def _prefilled(text: str) -> Generator[None]:
+def _prefill(text: str) -> Generator[None]:
     """Let the user edit a text, if the terminal supports it."""
     readline = _readline() if text and sys.stdin.isatty() else None
     if readline is None:

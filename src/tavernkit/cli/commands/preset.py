@@ -92,7 +92,7 @@ def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: boo
     from tavernkit.risu_ai._files.preset import Preset
 
     if chosen is Platform.RISU_AI:
-        for name in _changed(preset.data) if from_silly_tavern else ():
+        for name in _ignored_settings(preset.data) if from_silly_tavern else ():
             warnings(f"{name} is lost: RisuAI's import of a preset does not take it")
         Preset.load(preset.data, name=preset.name, warn=warnings).save(target)
     elif from_silly_tavern:
@@ -107,7 +107,7 @@ def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: boo
         target.write_text(written + "\n", encoding="utf-8")
 
 
-def _changed(preset: bytes) -> list[str]:
+def _ignored_settings(preset: bytes) -> list[str]:
     """Return the settings that RisuAI ignores and that differ from SillyTavern's defaults."""
     from tavernkit.silly_tavern import Preset
 

@@ -173,10 +173,10 @@ def import_command(
     if as_json:
         show_json(result)
         return
-    show_line(_counted(result["imported"]) or "nothing was imported")
-    if skipped := _counted(result.get("skipped")):
+    show_line(_count_text(result["imported"]) or "nothing was imported")
+    if skipped := _count_text(result.get("skipped")):
         show_line(f"there already: {skipped}")
-    for warning in _listed(result["warnings"]):
+    for warning in _as_list(result["warnings"]):
         show_line(f"warning: {warning}")
 
 
@@ -200,7 +200,9 @@ def export(
 
     with _extra():
         from tavernkit.server.operations.backups import export_all
-    show_line(_counted(export_all(_settings(data, db, config), target, session=session)) or "there is nothing to write")
+    show_line(
+        _count_text(export_all(_settings(data, db, config), target, session=session)) or "there is nothing to write"
+    )
 
 
 @server.command()
@@ -215,7 +217,7 @@ def backup(
 
     with _extra():
         from tavernkit.server.operations.backups import backup as write
-    show_line(_counted(write(_settings(data, db, config), target)))
+    show_line(_count_text(write(_settings(data, db, config), target)))
 
 
 @server.command()
@@ -230,7 +232,7 @@ def restore(
 
     with _extra():
         from tavernkit.server.operations.backups import restore as read
-    show_line(_counted(read(_settings(data, db, config), source)))
+    show_line(_count_text(read(_settings(data, db, config), source)))
 
 
 @server.command()
@@ -381,7 +383,7 @@ def _settings(data: Path | None, db: str | None, config: Path | None) -> ServerC
     return load_config(config, overrides={name: value for name, value in given.items() if value is not None})
 
 
-def _counted(counts: object) -> str:
+def _count_text(counts: object) -> str:
     from tavernkit._values import is_mapping
     from tavernkit.cli.terminal import counted
 
@@ -394,7 +396,7 @@ def _plural(name: str) -> str:
     return {"regex": "regexes", "usage": "usage"}.get(name, name if name.endswith("s") else "")
 
 
-def _listed(values: object) -> list[str]:
+def _as_list(values: object) -> list[str]:
     from tavernkit._values import is_sequence
 
     return [str(each) for each in values] if is_sequence(values) else []

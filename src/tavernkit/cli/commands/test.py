@@ -73,7 +73,7 @@ def run_tests(
             _print(results)
         if not watch:
             break
-        wait_for_change(_watched(paths or [Path()]), time.sleep)
+        wait_for_change(_watch(paths or [Path()]), time.sleep)
     if not all(result.passed for result in results):
         raise typer.Exit(ExitCode.PROBLEMS)
 
@@ -85,7 +85,7 @@ def wait_for_change(watched: Callable[[], dict[Path, float]], wait: Callable[[fl
         wait(POLL_SECONDS)
 
 
-def _watched(paths: list[Path]) -> Callable[[], dict[Path, float]]:
+def _watch(paths: list[Path]) -> Callable[[], dict[Path, float]]:
     """Return everything below the folders of the tests, because tests depend on cards and books."""
 
     def look() -> dict[Path, float]:

@@ -56,12 +56,12 @@ def tokens(
         return
     if show:
         for _, content, tokenized in counted:
-            terminal.show(_coloured(content, tokenized))
+            terminal.show(_colour(content, tokenized))
     rows = [(name, str(len(content)), str(tokenized.token_count)) for name, content, tokenized in counted]
     terminal.show(terminal.table("text", ">characters", ">tokens", rows=rows))
 
 
-def _coloured(text: str, tokenized: Tokenization) -> Text:
+def _colour(text: str, tokenized: Tokenization) -> Text:
     """Return the text with coloured tokens, or separated by bars without colour."""
     from rich.text import Text
 

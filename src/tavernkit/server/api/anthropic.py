@@ -68,7 +68,7 @@ async def messages(body: MessagesRequest, caller: TheCaller) -> Response:
     """Talk to a character with Anthropic's SDKs."""
     user = (body.metadata or {}).get("user_id")
     session = caller.session_or(user if isinstance(user, str) else None)
-    asked = ask(caller, _translated(body), session=session)
+    asked = ask(caller, _chat_request(body), session=session)
     if not body.stream:
         outcome = await asked.whole()
         return SafeJSONResponse(_message(asked, outcome.response, asked.extension(outcome)))
@@ -82,7 +82,7 @@ def error_body(error: ServiceError) -> JsonObject:
     return {"type": "error", "error": {"type": kind, "message": str(error), "param": error.param, "code": error.code}}
 
 
-def _translated(body: MessagesRequest) -> ChatCompletionRequest:
+def _chat_request(body: MessagesRequest) -> ChatCompletionRequest:
     """Return the request in OpenAI's format."""
     system = _text(body.system)
     listed: list[JsonObject] = [{"role": "system", "content": system}] if system else []

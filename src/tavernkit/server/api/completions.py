@@ -66,7 +66,7 @@ class PassedRequest(BaseModel):
 @router.post("/completions")
 async def completions(body: CompletionRequest, caller: TheCaller) -> Response:
     """Let a character continue a text. A text-completion upstream gets it through SillyTavern's templates."""
-    session, translated = caller.session_or(body.user), _translated(caller.service, body)
+    session, translated = caller.session_or(body.user), _chat_request(caller.service, body)
     asked = [ask(caller, translated, session=session) for _ in range(body.n or 1)]
     with all_or_none(asked):
         if body.stream:
@@ -88,16 +88,16 @@ async def completions(body: CompletionRequest, caller: TheCaller) -> Response:
 @router.post("/embeddings")
 async def embeddings(body: PassedRequest, service: TheService, client: ChatClient) -> Response:
     """Embed texts with an upstream that supports it."""
-    return SafeJSONResponse(await _passed(service, client, body, "embedding"))
+    return SafeJSONResponse(await _pass_on(service, client, body, "embedding"))
 
 
 @router.post("/moderations")
 async def moderations(body: PassedRequest, service: TheService, client: ChatClient) -> Response:
     """Moderate texts with an upstream that supports it."""
-    return SafeJSONResponse(await _passed(service, client, body, "moderation"))
+    return SafeJSONResponse(await _pass_on(service, client, body, "moderation"))
 
 
-async def _passed(
+async def _pass_on(
     service: Service, client: Client, body: PassedRequest, kind: Literal["embedding", "moderation"]
 ) -> Json:
     async with service.database.read() as connection:
@@ -118,7 +118,7 @@ async def _passed(
     return answer
 
 
-def _translated(service: Service, body: CompletionRequest) -> ChatCompletionRequest:
+def _chat_request(service: Service, body: CompletionRequest) -> ChatCompletionRequest:
     options = dict(body.model_extra or {})
     chosen = body.tavernkit
     if chosen.dialect is None and chosen.upstream is None and service.upstreams.speaks("text"):

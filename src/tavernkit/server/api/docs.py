@@ -36,13 +36,13 @@ TYPES: Final = {"swagger-ui.js": "text/javascript", "swagger-ui.css": "text/css"
 @router.get("/docs")
 async def docs(request: Request, service: TheService) -> Response:
     """The API documentation page."""
-    return await _refused(request, service) or HTMLResponse(PAGE)
+    return await _refusal(request, service) or HTMLResponse(PAGE)
 
 
 @router.get("/openapi.json")
 async def openapi(request: Request, service: TheService) -> Response:
     """The OpenAPI description."""
-    return await _refused(request, service) or SafeJSONResponse(request.app.openapi())
+    return await _refusal(request, service) or SafeJSONResponse(request.app.openapi())
 
 
 @router.get("/docs/start.js")
@@ -61,7 +61,7 @@ async def swagger_ui(name: str) -> Response:
     return Response(packed, media_type=TYPES[name], headers=headers)
 
 
-async def _refused(request: Request, service: Service) -> Response | None:
+async def _refusal(request: Request, service: Service) -> Response | None:
     """Return the answer for clients without a required key. Browsers send keys as passwords."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     token = _password(value) if scheme.lower() == "basic" else value if scheme.lower() == "bearer" else None

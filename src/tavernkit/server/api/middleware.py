@@ -83,7 +83,7 @@ class RequestMiddleware:
         self._metrics.request_began()
         try:
             self._check(headers)
-            await self._app(scope, _limited(receive, headers), sending)
+            await self._app(scope, _limit_body(receive, headers), sending)
         except ServiceError as error:
             await _answer(sending, error)
         except _TooLargeError:
@@ -118,7 +118,7 @@ class RequestMiddleware:
         logger.info("request", extra={logs.FIELDS: fields})
 
 
-def _limited(receive: Receive, headers: Headers) -> Receive:
+def _limit_body(receive: Receive, headers: Headers) -> Receive:
     """Count the bytes of a body; uploads may be as large as a card file."""
     upload = headers.get("content-type", "").startswith(("multipart/", "application/octet-stream", "image/"))
     allowed = DEFAULT_LIMITS.max_file_bytes if upload else MAX_JSON_BODY_BYTES

@@ -65,7 +65,7 @@ async def openai_models(service: TheService, client: ChatClient) -> Response:
     async with service.database.read() as connection:
         total = await count_models(connection)
         found = await list_models(connection, limit=allowed, with_presets=total <= allowed)
-    listed: JsonObject = {"object": "list", "data": [_shown(model) for model in found]}
+    listed: JsonObject = {"object": "list", "data": [_model_object(model) for model in found]}
     if total > len(found):
         listed["tavernkit"] = {"total": total, "left_out": total - len(found), "more": ALL_MODELS}
     return SafeJSONResponse(listed)
@@ -99,6 +99,6 @@ async def model_pages(
     return ModelPage(data=[ModelOut.of(model) for model in found], next=following)
 
 
-def _shown(model: Model) -> JsonObject:
+def _model_object(model: Model) -> JsonObject:
     info = model.item
     return {"id": model.id, "object": "model", "created": int(info.created_at), "owned_by": OWNED_BY, "name": info.name}

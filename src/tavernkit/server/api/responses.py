@@ -60,7 +60,7 @@ class ResponsesRequest(BaseModel):
 @router.post("/responses")
 async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response:
     """Talk to a character. A response starts a session, unless the client sends its own history or ``store: false``."""
-    translated, chat_id = _translated(body), None
+    translated, chat_id = _chat_request(body), None
     if body.previous_response_id:
         chat_id = await _chat_of(caller.service, caller.client, body)
     own_history = any(message.role == "assistant" for message in translated.messages)
@@ -122,7 +122,7 @@ async def _chat_of(service: Service, client: Client, body: ResponsesRequest) -> 
     return made.id
 
 
-def _translated(body: ResponsesRequest) -> ChatCompletionRequest:
+def _chat_request(body: ResponsesRequest) -> ChatCompletionRequest:
     """Return the request in the format of chat completions."""
     messages: list[JsonObject] = []
     if body.instructions:

@@ -18,14 +18,14 @@ from tavernkit.server.storage.columns import storable
 from tavernkit.server.turns.request import TurnOutcome
 
 
-def _known(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _check_options(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
     unknown = sorted(set(options) - set(PASSED_ON))
     if unknown:
         raise ValueError(f"the option {unknown[0]!r} is not known")
     return {name: value for name, value in options.items() if is_given(name, value)}
 
 
-ModelOptions = Annotated[dict[Text, JsonValue], AfterValidator(_known)]
+ModelOptions = Annotated[dict[Text, JsonValue], AfterValidator(_check_options)]
 """Options that are passed to the model unchanged, such as ``temperature``."""
 
 

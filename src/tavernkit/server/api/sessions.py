@@ -231,7 +231,7 @@ async def edit(
     if body.content is None and body.hidden is None:
         raise ServiceError(422, "pass a content, or hidden", code="invalid_request", param="content")
     change = LineChange(content=body.content, hidden=body.hidden)
-    return await _changed(service, client, session_id, message_id, change)
+    return await _change_message(service, client, session_id, message_id, change)
 
 
 @router.delete("/{session_id}/messages/{message_id}", status_code=204)
@@ -248,7 +248,7 @@ async def choose_swipe(
     session_id: PathId, message_id: PathId, body: SwipeIn, service: TheService, client: ChatClient
 ) -> MessageOut:
     """Show another swipe of a message."""
-    return await _changed(service, client, session_id, message_id, LineChange(swipe=body.swipe))
+    return await _change_message(service, client, session_id, message_id, LineChange(swipe=body.swipe))
 
 
 @router.delete("/{session_id}/messages/{message_id}/swipes/{swipe}")
@@ -260,10 +260,10 @@ async def delete_swipe(
     client: ChatClient,
 ) -> MessageOut:
     """Remove one of the replies to a message."""
-    return await _changed(service, client, session_id, message_id, LineChange(removed_swipe=swipe))
+    return await _change_message(service, client, session_id, message_id, LineChange(removed_swipe=swipe))
 
 
-async def _changed(
+async def _change_message(
     service: Service, client: Client, session_id: str, message_id: str, change: LineChange
 ) -> MessageOut:
     rewrite = service.turns.log.sessions.changed
@@ -274,7 +274,7 @@ async def _operation(
     caller: Caller, session_id: str, body: TriggerIn | ButtonIn, kind: OperationKind, *, element: str = ""
 ) -> OperationOut:
     service = caller.service
-    wanted = await _wanted(caller, session_id, kind, body.answers, prompt=body.name, element=element)
+    wanted = await _turn_request(caller, session_id, kind, body.answers, prompt=body.name, element=element)
     listener = ReplyListener(streaming=False)
     turn = service.turns.start(wanted, listener)
     outcome = await until_done(caller.request, turn, listener)
@@ -298,12 +298,12 @@ class _Given(TypedDict, total=False):
 async def _turn(
     caller: Caller, session_id: str, body: MessageIn | TurnIn, kind: TurnKind, **given: Unpack[_Given]
 ) -> TurnOut | Response:
-    wanted = await _wanted(caller, session_id, kind, body.answers, **given)
+    wanted = await _turn_request(caller, session_id, kind, body.answers, **given)
     wanted = replace(wanted, speaker=body.speaker, options=storable_json(body.options))
     return await answer(caller.request, caller.service, wanted, stream=body.stream, explain=body.explain)
 
 
-async def _wanted(
+async def _turn_request(
     caller: Caller, session_id: str, kind: TurnKind, answers: Sequence[str], **given: Unpack[_Given]
 ) -> TurnRequest:
     logs.session_id.set(session_id)

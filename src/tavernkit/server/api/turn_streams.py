@@ -42,7 +42,7 @@ async def answer(
     listener = ReplyListener(streaming=stream)
     turn = service.turns.start(wanted, listener)
     if not stream:
-        return _shown(await until_done(request, turn, listener), explain=explain)
+        return _turn_out(await until_done(request, turn, listener), explain=explain)
     pieces = await begun(request, turn, listener)
     return EventStream(_events(turn, pieces, explain=explain), listener)
 
@@ -64,7 +64,7 @@ async def _events(
     except Exception:  # noqa: BLE001  # the answer has begun: errors are part of it
         yield _event("error", error_body(500, "the server failed; the log says why", code="internal_error"))
         return
-    yield _event("turn", _shown(outcome, explain=explain).model_dump())
+    yield _event("turn", _turn_out(outcome, explain=explain).model_dump())
 
 
 def _delta(piece: ReplyPiece) -> JsonObject:
@@ -78,7 +78,7 @@ def _delta(piece: ReplyPiece) -> JsonObject:
     return delta
 
 
-def _shown(outcome: TurnOutcome, *, explain: bool) -> TurnOut:
+def _turn_out(outcome: TurnOutcome, *, explain: bool) -> TurnOut:
     response = outcome.response
     plan = outcome.result.plan if outcome.result is not None else None
     return TurnOut.model_validate(

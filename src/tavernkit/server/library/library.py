@@ -165,7 +165,7 @@ class Library:
                 )
         values = {ref: await self._value(connection, info) for ref, info in found.items()}
         refs: set[Ref] = set(wanted)
-        while new := {*_implied(selection, values)} - refs:  # members of a group have books, too
+        while new := {*_required_items(selection, values)} - refs:  # members of a group have books, too
             refs |= new
             more = await infos(connection, new)
             values |= {ref: await self._value(connection, info) for ref, info in more.items()}
@@ -313,7 +313,7 @@ def _refs(selection: Selection) -> list[Ref]:
     return [(kind, item_id) for kind, item_id in chosen if item_id is not None]
 
 
-def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
+def _required_items(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
     """Return the items that the chosen ones require: a group's members, the books of a card and a persona."""
     refs: set[Ref] = {CHAT_SETTINGS[selection.platform]}
     refs |= {GLOBAL_SCRIPTS, REFUSED_SCRIPTS} if selection.platform == SILLY_TAVERN else set()

@@ -160,7 +160,7 @@ def backup(config: ServerConfig, target: Path) -> dict[str, int]:
                     with archive.open(f"{table.name}.jsonl", "w") as file:
                         count = 0
                         async for row in rows.mappings():
-                            file.write(json.dumps(_packed(row)).encode() + b"\n")
+                            file.write(json.dumps(_pack(row)).encode() + b"\n")
                             count += 1
                     counts[table.name] = count
             archive.writestr(MANIFEST, json.dumps({"format": FORMAT, "version": __version__, "rows": counts}))
@@ -200,7 +200,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                         if f"{table.name}.jsonl" not in archive.namelist():
                             continue  # a backup of a version without this table
                         with archive.open(f"{table.name}.jsonl") as file:
-                            for rows in _batches(_unpacked(json.loads(line)) for line in file if line.strip()):
+                            for rows in _batches(_unpack(json.loads(line)) for line in file if line.strip()):
                                 await connection.execute(insert(table), rows)
                                 counts[table.name] = counts.get(table.name, 0) + len(rows)
         except ConfigError:
@@ -327,14 +327,14 @@ def _tables() -> list[Table]:
     return [table for table in Base.metadata.sorted_tables if table.name not in LEFT_OUT]
 
 
-def _packed(row: Mapping[Any, Any]) -> dict[str, object]:
+def _pack(row: Mapping[Any, Any]) -> dict[str, object]:
     return {
         str(name): {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
         for name, value in row.items()
     }
 
 
-def _unpacked(row: Mapping[str, Any]) -> dict[str, Any]:
+def _unpack(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: base64.b64decode(str(value["base64"])) if is_object(value) and set(value) == {"base64"} else value
         for name, value in row.items()

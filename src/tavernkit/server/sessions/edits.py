@@ -94,7 +94,7 @@ async def branch_chat(
         made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=options)
         details, added = opened_again(chat.details), list[ChatLine]()
         if marked and chat.selection.platform == RISU_AI:
-            details, added = _marked(chat, last)
+            details, added = _mark_branch(chat, last)
         changes: dict[str, object] = {"details": details, "variables": chat.variables}
         await chats.update_chat(connection, made, next_position=following + len(added), **changes)
         before, now = following, time.time()
@@ -107,7 +107,7 @@ async def branch_chat(
         return await chats.get_chat(connection, made.id)
 
 
-def _marked(chat: ChatState, last: ChatLine) -> tuple[JsonObject, list[ChatLine]]:
+def _mark_branch(chat: ChatState, last: ChatLine) -> tuple[JsonObject, list[ChatLine]]:
     """Return the details of a RisuAI branch, and its last line: its name and origin."""
     from tavernkit.server.adapters import risu_ai_lines
 

@@ -87,7 +87,7 @@ async def note_session(connection: AsyncConnection, path: str, chat_id: str) -> 
 
 async def session_of(connection: AsyncConnection, path: str) -> str | None:
     """Return the session that a file was written for."""
-    return await _noted(connection, _SESSIONS, path)
+    return await _read_mark(connection, _SESSIONS, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def note_item(connection: AsyncConnection, name: str, mark: ItemMark) -> N
 
 async def item_of(connection: AsyncConnection, name: str) -> ItemMark | None:
     """Return what something in a save or upload has become."""
-    digest, _, item_id = (await _noted(connection, _ITEMS, name) or "").partition(" ")
+    digest, _, item_id = (await _read_mark(connection, _ITEMS, name) or "").partition(" ")
     return ItemMark(item_id, digest) if item_id else None
 
 
@@ -117,13 +117,13 @@ async def note_conversation(connection: AsyncConnection, chat_id: str, kept: Jso
 
 async def conversation_of(connection: AsyncConnection, chat_id: str) -> JsonObject:
     """Return what a conversation keeps besides its session."""
-    found: object = json.loads(await _noted(connection, _CONVERSATIONS, chat_id) or "{}")
+    found: object = json.loads(await _read_mark(connection, _CONVERSATIONS, chat_id) or "{}")
     return found if is_object(found) else {}
 
 
 async def forget_conversation(connection: AsyncConnection, chat_id: str) -> None:
     """Remove what a conversation keeps besides its session."""
-    if await _noted(connection, _CONVERSATIONS, chat_id) is not None:
+    if await _read_mark(connection, _CONVERSATIONS, chat_id) is not None:
         await delete_item(connection, FILE, file_id(_CONVERSATIONS, chat_id))
 
 
@@ -144,6 +144,6 @@ async def _note(connection: AsyncConnection, index: str, name: str, value: str) 
     )
 
 
-async def _noted(connection: AsyncConnection, index: str, name: str) -> str | None:
+async def _read_mark(connection: AsyncConnection, index: str, name: str) -> str | None:
     ref = (FILE, file_id(index, name))
     return (await item_file(connection, *ref)).decode() if await infos(connection, [ref]) else None

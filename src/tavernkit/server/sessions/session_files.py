@@ -123,7 +123,7 @@ def changed_lines(platform: str, before: Sequence[FileLine], messages: Sequence[
     for written in messages[start : len(messages) - end]:
         line = _line(platform, written)
         if removed and (removed[0].line.role == USER) == (line.role == USER):
-            line = _changed(removed.pop(0).line, line)
+            line = _with_content_of(removed.pop(0).line, line)
         found.append(FileLine(written, line))
     return [*found, *before[len(before) - end :]]
 
@@ -197,7 +197,7 @@ def _line(platform: str, written: bytes) -> ChatLine:
     return silly_tavern_line(st.ChatMessage.from_json(native))
 
 
-def _changed(before: ChatLine, now: ChatLine) -> ChatLine:
+def _with_content_of(before: ChatLine, now: ChatLine) -> ChatLine:
     """Return a stored line with the content of another one; tool calls and results stay what they are."""
     if NEUTRAL in before.native:
         return replaced(before, content=now.content, native={**before.native, "content": now.content})

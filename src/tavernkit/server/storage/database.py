@@ -54,7 +54,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
-        parsed = _parsed(url)
+        parsed = _parse_url(url)
         self.sqlite = parsed.get_backend_name() == "sqlite"
         if self.sqlite and parsed.database in (None, "", ":memory:"):
             raise ConfigError("an SQLite database must be a file: sqlite:///path", code="INVALID_DATABASE")
@@ -176,7 +176,7 @@ def _find_file(file: Path, *, create: bool) -> None:
         raise ConfigError(message, code="INVALID_DATABASE") from error
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (SQLAlchemyError, ValueError):

@@ -106,10 +106,10 @@ async def read_usage(
     query = query.group_by(*columns).order_by(*columns).limit(limit)
     rows = [dict(row) for row in (await connection.execute(query)).mappings()]
     names = await _key_names(connection) if "key" in by else {}
-    return [_shown(row, names) for row in rows if row["requests"] is not None]
+    return [_usage_row(row, names) for row in rows if row["requests"] is not None]
 
 
-def _shown(row: dict[str, object], names: dict[str, str]) -> dict[str, object]:
+def _usage_row(row: dict[str, object], names: dict[str, str]) -> dict[str, object]:
     shown: dict[str, object] = {}
     for name, value in row.items():
         if name == "owner":

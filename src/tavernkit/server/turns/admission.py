@@ -52,7 +52,7 @@ class Admission:
             await asyncio.wait_for(asyncio.shield(place), self._seconds)
         except TimeoutError:
             if self._forget(owner, place):
-                raise self._overloaded() from None
+                raise self._overload_error() from None
             place.result()  # admitted just then, or rejected to make room
         except BaseException:
             if not self._forget(owner, place) and not place.cancelled() and place.exception() is None:
@@ -74,8 +74,8 @@ class Admission:
         """Reject the last waiting turn of the key with the most waiting turns; that may be the new one."""
         busiest = max(self._queues, key=lambda each: len(self._queues[each]), default=owner)
         if len(self._queues.get(busiest, ())) <= len(self._queues.get(owner, ())) + 1:
-            raise self._overloaded()
-        self._queues[busiest].pop().set_exception(self._overloaded())
+            raise self._overload_error()
+        self._queues[busiest].pop().set_exception(self._overload_error())
 
     def _forget(self, owner: str, place: asyncio.Future[None]) -> bool:
         places = self._queues.get(owner, deque())
@@ -86,5 +86,5 @@ class Admission:
             del self._queues[owner]
         return True
 
-    def _overloaded(self) -> ServiceError:
+    def _overload_error(self) -> ServiceError:
         return ServiceError(503, "the server is overloaded", code="overloaded", retry_after=5)

@@ -135,7 +135,7 @@ class Summaries:
                 return
             status = "failed"
             try:
-                status = await self._made(chat, part, payer, upstream)
+                status = await self._make(chat, part, payer, upstream)
             except (ModelError, TavernKitError, ClientDisconnectedError) as error:
                 logger.warning("a summary was not made: %s", type(error).__name__)
             except Exception:
@@ -153,7 +153,7 @@ class Summaries:
                 return None  # tomorrow
             return await claim(connection, chat.id, now=now, until=now + SUMMARY_LEASE_SECONDS)
 
-    async def _made(self, chat: ChatState, part: Part, payer: Client | None, name: str) -> str:
+    async def _make(self, chat: ChatState, part: Part, payer: Client | None, name: str) -> str:
         upstream = self._upstreams.get(name)
         room = await upstream.context.of(upstream.config.model or "") * CHARACTERS_A_TOKEN
         part, text = _transcript(part, room)
@@ -173,9 +173,9 @@ class Summaries:
         summary = _text(reply)
         if not summary:
             return "failed"
-        return await self._stored(chat, part, summary)
+        return await self._store(chat, part, summary)
 
-    async def _stored(self, chat: ChatState, part: Part, summary: str) -> str:
+    async def _store(self, chat: ChatState, part: Part, summary: str) -> str:
         """Store a summary in its session, between two turns; return the outcome."""
         until = time.monotonic() + SUMMARY_WAIT_SECONDS
         while True:

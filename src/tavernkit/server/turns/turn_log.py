@@ -154,7 +154,7 @@ class TurnLog:
                 lines = await _without_recovered(connection, chat, lines, known.id)
             if (dead := chat.turn_id) is not None:
                 if known is None or known.id != dead:
-                    chat, lines = await self._recovered(connection, chat, lines, request)
+                    chat, lines = await self._recover(connection, chat, lines, request)
                 await turns.fail_turn(connection, dead, INTERRUPTED)
             own = await repeated_lines(connection, request, chat, lines, known)
             if isinstance(own, TurnOutcome):
@@ -210,12 +210,12 @@ class TurnLog:
                 return
             lines, unread = await self._known.read(connection, chat)
             turn_id = chat.turn_id
-            chat, lines = await self._recovered(connection, chat, lines)
+            chat, lines = await self._recover(connection, chat, lines)
             await turns.fail_turn(connection, turn_id, INTERRUPTED)
             await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, next_position=chat.next_position)
         self._known.remember(replaced(chat, turn_id=None, version=chat.version + 1), lines, unread)
 
-    async def _recovered(
+    async def _recover(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
     ) -> tuple[ChatState, list[ChatLine]]:
         """Return the chat with the partial replies of a dead process, unless the same request is repeated.

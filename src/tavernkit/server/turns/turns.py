@@ -86,7 +86,7 @@ class Turns:
 
     def start(self, request: TurnRequest, listener: Listener) -> asyncio.Task[TurnOutcome]:
         """Start a turn; it finishes properly even if the client disconnects."""
-        task = asyncio.create_task(self._timed(request, listener))
+        task = asyncio.create_task(self._run_timed(request, listener))
         self._running[task] = listener.gone
         task.add_done_callback(lambda done: self._running.pop(done, None))
         return task
@@ -138,7 +138,7 @@ class Turns:
         await self.summaries.stop()
         self._build_executor.close()
 
-    async def _timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
+    async def _run_timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
         started = time.perf_counter()
         status = "error"
         try:

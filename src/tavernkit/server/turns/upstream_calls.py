@@ -103,7 +103,7 @@ class UpstreamCalls:
                 continue
             timed = TimedListener(hearer, heard)
             try:
-                return await self._asked(upstream, wanted, timed)
+                return await self._ask(upstream, wanted, timed)
             except (ModelError, ServiceError) as error:
                 failed, last = kind_of_failure(error), error
                 if timed.first is not None or failed is None:
@@ -114,10 +114,10 @@ class UpstreamCalls:
         assert last is not None
         raise last
 
-    async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener) -> Reply:
+    async def _ask(self, upstream: Upstream, wanted: Request, listener: TimedListener) -> Reply:
         """Ask an upstream, and record the outcome."""
         sent = upstream.addressed(wanted)
-        predicted = self._predicted(upstream, sent)
+        predicted = self._predict(upstream, sent)
         try:
             reply = await upstream.ask(sent, listener)
         except ModelError as error:
@@ -140,7 +140,7 @@ class UpstreamCalls:
             self._metrics.upstream_failed(upstream.name, "broken")
         return reply
 
-    def _predicted(self, upstream: Upstream, sent: Request) -> int:
+    def _predict(self, upstream: Upstream, sent: Request) -> int:
         """Return how many tokens the provider should have cached, if the session or upstream uses predictions."""
         if self._opened.chat is None:
             return 0

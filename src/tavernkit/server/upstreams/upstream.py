@@ -167,7 +167,7 @@ class Upstream:
         self.model = model
         self.breaker = breaker or CircuitBreaker()
         self._api_key: str | None = None
-        self.context = ContextLength(config.context_length, self._get if _tells(config) else None)
+        self.context = ContextLength(config.context_length, self._get if _reports_context(config) else None)
         self._backoff = backoff
         self._users: Counter[int] = Counter()
 
@@ -245,7 +245,7 @@ class Upstream:
         raise outcome
 
     async def _work(self, request: Request, listener: Listener, collected: Accumulator) -> Reply:
-        async with self._borrowed() as model:
+        async with self._borrow() as model:
             patient = with_timeout(model, self.config.timeout)
             retried = with_retries(
                 patient, retries=self.config.max_retries, backoff=self._backoff, max_wait=RETRY_CAP_SECONDS
@@ -262,7 +262,7 @@ class Upstream:
             return collected.reply()
 
     @asynccontextmanager
-    async def _borrowed(self) -> AsyncGenerator[Model]:
+    async def _borrow(self) -> AsyncGenerator[Model]:
         model = self.model
         self._users[id(model)] += 1
         try:
@@ -319,6 +319,6 @@ def _note(warning: str) -> None:
         notes.append(warning)
 
 
-def _tells(config: UpstreamConfig) -> bool:
+def _reports_context(config: UpstreamConfig) -> bool:
     """Return True if a server may report the context sizes of its models; OpenAI's own does not."""
     return config.dialect in ("openai", "text") and config.base_url is not None and OPENAI_HOST not in config.base_url

@@ -26,7 +26,7 @@ class Upstreams:
         given = models or {}
         self._telemetry = OpenTelemetryInstrumenter() if config.telemetry else None
         self._upstreams = {
-            name: Upstream(name, each, self._watched(given.get(name) or _first_model(name, each)))
+            name: Upstream(name, each, self._watch(given.get(name) or _first_model(name, each)))
             for name, each in config.upstreams.items()
             if not each.route
         }
@@ -41,7 +41,7 @@ class Upstreams:
         if any(each.config.dialect != SCRIPTED for each in self._upstreams.values()):
             importlib.import_module("httpx")
 
-    def _watched(self, model: Model) -> Model:
+    def _watch(self, model: Model) -> Model:
         return model if self._telemetry is None else self._telemetry.model(model)
 
     def span(self, name: str) -> AbstractContextManager[object]:
@@ -126,7 +126,7 @@ class Upstreams:
     async def replace_key(self, name: str, api_key: str | None) -> None:
         """Set another key of an upstream, or that of the settings."""
         upstream = self.get(name)
-        await upstream.replace_model(self._watched(make_model(upstream.config, api_key=api_key)), api_key)
+        await upstream.replace_model(self._watch(make_model(upstream.config, api_key=api_key)), api_key)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -59,7 +59,7 @@ def parse_json(content: object, *, max_bytes: int = MAX_DIRECTIVES_BYTES, repair
         return ParseResult(code="EMPTY")
     if strict_json.byte_length(text) > max_bytes:
         return ParseResult(code="TOO_LARGE", details={"max_bytes": max_bytes})
-    inner = _unwrapped(text)
+    inner = _unwrap(text)
     try:
         return _object_or_error(strict_json.loads(inner))
     except ValueError:
@@ -69,7 +69,7 @@ def parse_json(content: object, *, max_bytes: int = MAX_DIRECTIVES_BYTES, repair
             return _object_or_error(strict_json.loads(candidate))
         except ValueError:
             continue
-    repaired = _repaired(inner) if repair else None
+    repaired = _repair(inner) if repair else None
     if repaired is not None:
         return ParseResult(value=repaired)
     return ParseResult(code="INVALID_JSON", details={"sample": text[:SAMPLE_CHARACTERS]})
@@ -79,7 +79,7 @@ def _object_or_error(value: Json) -> ParseResult:
     return ParseResult(value=value) if is_object(value) else ParseResult(code="NOT_OBJECT")
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     for tag in _WRAPPERS:
         inner = _inside(text, f"<{tag}>", f"</{tag}>")
         if inner:
@@ -118,7 +118,7 @@ def _closing_brace(text: str, start: int) -> int | None:
     return None
 
 
-def _repaired(text: str) -> JsonObject | None:
+def _repair(text: str) -> JsonObject | None:
     import json_repair
 
     start = text.find("{")

@@ -291,10 +291,10 @@ async def _attempt(cell: EvalCell, runner: PromptRunner, options: EvalOptions, c
             error_category=error_category(error),
             details=_error_details(error),
         )
-    return _judged(cell, outcome, elapsed_ms(started, clock))
+    return _judge(cell, outcome, elapsed_ms(started, clock))
 
 
-def _judged(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
+def _judge(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
     category, error = None, None
     refused = _refusal(outcome.details)
     if refused is not None:

@@ -92,16 +92,19 @@ class MacroUnless(UnlessTag):
 def _with_comparisons(node: Node) -> Node:
     if isinstance(node, (IfNode, UnlessNode)):
         for each in (node.condition, *(branch.expression for branch in node.alternatives)):
-            _compared(each)
+            _replace_comparisons(each)
     return node
 
 
-def _compared(expression: Expression) -> Expression:
+def _replace_comparisons(expression: Expression) -> Expression:
     """Replace the comparisons in an expression with ours."""
     if isinstance(expression, BooleanExpression):
-        expression.expression = _compared(expression.expression)
+        expression.expression = _replace_comparisons(expression.expression)
     elif isinstance(expression, (LogicalAndExpression, LogicalOrExpression)):
-        expression.left, expression.right = _compared(expression.left), _compared(expression.right)
+        expression.left, expression.right = (
+            _replace_comparisons(expression.left),
+            _replace_comparisons(expression.right),
+        )
     elif isinstance(expression, Path) and str(expression.path[0]).startswith(UNKNOWN_OPERATOR):
         return UnknownOperator(expression.token, str(expression.path[0]))
     elif isinstance(expression, _REPLACED):

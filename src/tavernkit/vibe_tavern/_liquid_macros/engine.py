@@ -104,7 +104,7 @@ class MacroContext(RenderContext):
             try:
                 result = function(*read, **named)
             except (TypeError, FilterArgumentError) as error:
-                raise _miscounted(function, len(operands), token) or error from error
+                raise _argument_count_error(function, len(operands), token) or error from error
             if _size(result) > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
             self.work(_ELEMENT_SIZE * _elements(result))
@@ -338,7 +338,9 @@ class MacroEnvironment(Environment):
         self.tags = {name: GuardedTag(tag) for name, tag in self.tags.items()}
 
 
-def _miscounted(function: Callable[..., object], given: int, token: Token | None) -> FilterArgumentError | None:
+def _argument_count_error(
+    function: Callable[..., object], given: int, token: Token | None
+) -> FilterArgumentError | None:
     """Return an error message if a filter got the wrong number of arguments, including its input."""
     positional = [
         parameter

@@ -28,13 +28,13 @@ def concat(value: object, other: object) -> list[object]:
 
 def sort(value: object, key: object = None) -> list[object] | None:
     """Sort by value, or by a property; None comes last."""
-    return _sorted(_read(value, key))
+    return _sort(_read(value, key))
 
 
 def sort_natural(value: object, key: object = None) -> list[object] | None:
     """Sort as text, ignoring case, by value or by a property; None comes last."""
     read = _read(value, key)
-    return _sorted(None if read is None else [(element, _folded(found)) for element, found in read])
+    return _sort(None if read is None else [(element, _casefold(found)) for element, found in read])
 
 
 def map_(value: object, key: object) -> list[object]:
@@ -65,17 +65,17 @@ def reject(value: object, key: object, target: object = None) -> list[object] | 
 
 def find(value: object, key: object, target: object = None) -> object:
     """Return the first element whose property has a value, or exists."""
-    return next((element for _, element in _found(value, key, target)), None)
+    return next((element for _, element in _find_all(value, key, target)), None)
 
 
 def find_index(value: object, key: object, target: object = None) -> int | None:
     """Return the place of the first element whose property has a value, or exists."""
-    return next((place for place, _ in _found(value, key, target)), None)
+    return next((place for place, _ in _find_all(value, key, target)), None)
 
 
 def has(value: object, key: object, target: object = None) -> bool | None:
     """Return True if an element's property has a value, or exists."""
-    return None if _comparable(value) is None else any(True for _ in _found(value, key, target))
+    return None if _comparable(value) is None else any(True for _ in _find_all(value, key, target))
 
 
 def compact(value: object, key: object = None) -> list[object] | None:
@@ -115,7 +115,7 @@ def _comparable(value: object) -> list[object] | None:
     return elements if all(map(_has_properties, elements)) else None
 
 
-def _found(value: object, key: object, target: object) -> Iterator[tuple[int, object]]:
+def _find_all(value: object, key: object, target: object) -> Iterator[tuple[int, object]]:
     places = enumerate(_comparable(value) or ())
     return ((place, element) for place, element in places if _fits(element, key, target))
 
@@ -125,7 +125,7 @@ def _fits(element: object, key: object, target: object) -> bool:
     return read is not None and read is not False if wanted is None else equal(read, wanted)
 
 
-def _sorted(read: list[tuple[object, object]] | None) -> list[object] | None:
+def _sort(read: list[tuple[object, object]] | None) -> list[object] | None:
     if read is None:
         return None
     there = [(element, found) for element, found in read if found is not None]
@@ -166,7 +166,7 @@ def _order(left: object, right: object) -> int:
     return found or 0
 
 
-def _folded(value: object) -> object:
+def _casefold(value: object) -> object:
     return None if value is None else to_text(value).lower()
 
 

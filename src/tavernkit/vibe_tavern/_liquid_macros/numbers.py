@@ -61,14 +61,14 @@ def to_text(value: object) -> str:
         return "".join(to_text(item) for item in value)
     if isinstance(value, float):
         return _float_text(value)
-    return _inspected(value) if is_mapping(value) else str(value)
+    return _inspect(value) if is_mapping(value) else str(value)
 
 
 def to_filter_text(value: object) -> object:
     """Write a value as text for filters: lists and mappings with their brackets."""
     if value is None or isinstance(value, (bool, float, range)):
         return to_text(value)
-    return _inspected(value) if is_mapping(value) or is_sequence(value) else value
+    return _inspect(value) if is_mapping(value) or is_sequence(value) else value
 
 
 def _float_text(value: float) -> str:
@@ -79,11 +79,11 @@ def _float_text(value: float) -> str:
     return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
 
 
-def _inspected(value: object) -> str:
+def _inspect(value: object) -> str:
     if is_mapping(value):
-        return "{" + ", ".join(f"{_inspected(key)}=>{_inspected(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_inspect(key)}=>{_inspect(item)}" for key, item in value.items()) + "}"
     if is_sequence(value):
-        return "[" + ", ".join(_inspected(item) for item in value) + "]"
+        return "[" + ", ".join(_inspect(item) for item in value) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'

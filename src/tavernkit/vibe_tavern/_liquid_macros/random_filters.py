@@ -19,7 +19,7 @@ _COUNTER_PERIOD = 1000
 def random_values(counters: Iterable[int], word: str) -> list[float]:
     """Return numbers from 0 up to 1: the ones at these places (modulo 1000) of the generator seeded by the word."""
     places = [counter % _COUNTER_PERIOD for counter in counters]
-    state = _seeded(word)
+    state = _seed_from(word)
     sequence: list[int] = []
     for _ in range(max(places, default=-1) + 1):
         value, state = _step(state)
@@ -27,7 +27,7 @@ def random_values(counters: Iterable[int], word: str) -> list[float]:
     return [sequence[place] / (_MASK + 1) for place in places]
 
 
-def _seeded(word: str) -> tuple[int, int, int, int]:
+def _seed_from(word: str) -> tuple[int, int, int, int]:
     """Hash the word four times, each time continuing from the last hash."""
     data = word.encode("utf-8", "surrogatepass")
     factor, hashed = pow(33, len(data), _MASK + 1), 0

@@ -85,12 +85,12 @@ def render_liquid(
         problem = LiquidError("tags are opened and never closed", kind="syntax_error")
     else:
         try:
-            rendered, printed_errors = _rendered(
+            rendered, printed_errors = _render(
                 text, assigns, variables, context, _clock(context, now_ms), raising=raising
             )
             if warn is not None:
                 _report(text, printed_errors, warn)
-            return _tidied(rendered)
+            return _tidy(rendered)
         except LiquidError as error:
             problem = error
     if raising:
@@ -100,7 +100,7 @@ def render_liquid(
     return text
 
 
-def _rendered(
+def _render(
     text: str,
     assigns: Mapping[str, object],
     variables: VariablesStore | None,
@@ -200,7 +200,7 @@ def _clock(context: Mapping[str, object], now_ms: Callable[[], int] | None) -> C
     return now_ms or (lambda: time.time_ns() // 1_000_000)
 
 
-def _tidied(text: str) -> str:
+def _tidy(text: str) -> str:
     """Remove the backslash from escaped braces, and white space from blank lines."""
     # Each match is a backslash and what it escapes.
     ends = [0, *(match.start() + 1 for match in _ESCAPED_BRACE.finditer(text)), len(text) + 1]

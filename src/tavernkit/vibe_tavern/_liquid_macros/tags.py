@@ -91,7 +91,7 @@ class WriteNode(Node):
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         """Evaluate the right side and write."""
         assert isinstance(context, MacroContext)
-        value = _stored(self.expression.evaluate(context)) if self.expression else None
+        value = _to_json(self.expression.evaluate(context)) if self.expression else None
         store = context.run.variables
         if store is not None:
             context.charge(value)
@@ -116,7 +116,7 @@ class WriteTag(Tag):
             raise LiquidSyntaxError(
                 f"{self.name} is written {self.name} name{' = value' if self.has_value else ''}", token=token
             )
-        expression = _parsed(self.env, match.group(2).strip(), source) if self.has_value else None
+        expression = _parse_expression(self.env, match.group(2).strip(), source) if self.has_value else None
         return WriteNode(token, self.scope, self.write[0], match.group(1), expression)
 
 
@@ -130,7 +130,7 @@ class MacroAssign(AssignTag):
         match = _ASSIGNMENT.fullmatch(source.value if source.kind == TOKEN_EXPRESSION else "")
         if match is None:
             raise LiquidSyntaxError("assign is written assign name = value", token=token)
-        expression = _parsed(self.env, match.group(2).strip() or "nil", source)
+        expression = _parse_expression(self.env, match.group(2).strip() or "nil", source)
         assert expression is not None
         return AssignNode(token, name=Identifier(match.group(1), token=source), expression=expression)
 
@@ -147,7 +147,9 @@ def write_tags() -> list[type[Tag]]:
     ]
 
 
-def _parsed(env: Environment, source: str, token: Token) -> FilteredExpression | TernaryFilteredExpression | None:
+def _parse_expression(
+    env: Environment, source: str, token: Token
+) -> FilteredExpression | TernaryFilteredExpression | None:
     if not source:
         return None
     try:
@@ -156,7 +158,7 @@ def _parsed(env: Environment, source: str, token: Token) -> FilteredExpression |
         return FilteredExpression.parse(env, TokenStream(tokenize(filtered_source(source), token)))
 
 
-def _stored(value: object) -> Json:
+def _to_json(value: object) -> Json:
     if isinstance(value, Undefined):
         value.poke()
         return None

@@ -95,7 +95,7 @@ class _LangSpans:
             if not self._dropping:
                 kept.append(text[position : tag.start])
             position = tag.end
-            written = self._close() if tag.closing else self._opened(tag)
+            written = self._close() if tag.closing else self._open_tag(tag)
             if not self._dropping:
                 kept.append(written)
         if not self._dropping:
@@ -103,16 +103,16 @@ class _LangSpans:
         kept.append(self._end())
         return "".join(kept), tuple(self._warnings)
 
-    def _opened(self, tag: FoundTag) -> str:
+    def _open_tag(self, tag: FoundTag) -> str:
         if self._dropping:
             self._open.append("strip")
             return ""
-        treatment, written = self._judged(tag)
+        treatment, written = self._judge(tag)
         self._open.append(treatment)
         self._dropping += treatment == "drop"
         return written
 
-    def _judged(self, tag: FoundTag) -> tuple[str, str]:
+    def _judge(self, tag: FoundTag) -> tuple[str, str]:
         attributes = read_attributes(tag.attributes)
         code = next((value.strip("\"'") for key, value in attributes if key.lower() == "code" and value), None)
         normal = None if code is None else language_tag.normalize(code)

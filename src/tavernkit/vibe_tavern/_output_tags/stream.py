@@ -49,7 +49,7 @@ class OutputTagsStream:
             return ""
         held = "".join(self._pieces)
         first = _TRIGGER.search(held)
-        if first is None or self._is_settled(held):
+        if first is None or self._is_complete(held):
             return self._release(held, len(held))
         shown = self._release(held, first.start())
         # Long open parts are checked less and less often, so that the cost stays linear.
@@ -67,16 +67,16 @@ class OutputTagsStream:
         self._next_look = 0
         return transform(held[:end], self._config, sanitizers=self._sanitizers).text if end else ""
 
-    def _is_settled(self, text: str) -> bool:
+    def _is_complete(self, text: str) -> bool:
         """Return True if every piece of code, template and tag in the text is complete, whatever may follow."""
         if text.endswith(("`", "\\", "{")) or not _code_and_templates_are_complete(text):
             return False
         masked, _ = mask(text, self._config.escape_hatch)
         if masked.rfind("<") > masked.rfind(">"):
             return False
-        return all(self._balanced(masked, tag) for tag in self._tags)
+        return all(self._is_balanced(masked, tag) for tag in self._tags)
 
-    def _balanced(self, masked: str, name: str) -> bool:
+    def _is_balanced(self, masked: str, name: str) -> bool:
         depth = 0
         for tag in find_tags(masked, name):
             depth = max(depth - 1, 0) if tag.closing else depth + 1

@@ -32,7 +32,7 @@ def apply_rule(text: str, rule: TagRule) -> str:
             depth = max(depth - 1, 0)
             continue
         if rule.action == "rename":
-            kept.append(_renamed(rule, tag.attributes))
+            kept.append(_rename(rule, tag.attributes))
         depth += 1
     if not (rule.action == "drop" and depth):
         kept.append(text[position:])
@@ -41,7 +41,7 @@ def apply_rule(text: str, rule: TagRule) -> str:
     return "".join(kept)
 
 
-def _renamed(rule: TagRule, attributes: str) -> str:
+def _rename(rule: TagRule, attributes: str) -> str:
     named = [(key, value) for key, value in read_attributes(attributes) if value is not None]
     return write_tag(rule.to, [(rule.attrs.get(key.lower(), key), value) for key, value in named])
 

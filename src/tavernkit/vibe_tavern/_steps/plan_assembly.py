@@ -62,7 +62,7 @@ class PlanAssembly(Step[VibeTavernState, PlanAssemblyConfig]):
     def _system(self, state: VibeTavernState) -> list[Block]:
         template = state.context.system_template
         if template is not DEFAULT:
-            return _system_block(_rendered(template, state), "system", "system_template")
+            return _system_block(_render(template, state), "system", "system_template")
         if state.context.character is None and state.context.user is None:
             return []
         return _system_block(self._default_text(state), "system", "default_system")
@@ -79,7 +79,7 @@ class PlanAssembly(Step[VibeTavernState, PlanAssemblyConfig]):
     def _post_history(self, state: VibeTavernState) -> list[Block]:
         template = state.context.post_history_template
         if template is not DEFAULT:
-            return _system_block(_rendered(template, state), "post_history_instructions", "post_history_template")
+            return _system_block(_render(template, state), "post_history_instructions", "post_history_template")
         card = state.context.character
         text = card.post_history_instructions if isinstance(card, Character) else ""
         return _system_block(text, "post_history_instructions", "post_history_instructions")
@@ -95,12 +95,12 @@ def default_system_text(state: VibeTavernState) -> str:
             _identity(character.display_name),
             character.description,
             character.personality,
-            _headed("Scenario", character.scenario),
+            _with_heading("Scenario", character.scenario),
         ]
     elif character is not None:
         parts += [_identity(character.name), character.persona_text]
     if user is not None:
-        parts.append(_headed("User persona", user.persona_text))
+        parts.append(_with_heading("User persona", user.persona_text))
     return join("\n\n", [part for part in parts if not is_blank(part)])
 
 
@@ -108,11 +108,11 @@ def _identity(name: str) -> str:
     return "" if is_blank(name) else join("", (added("You are ", STAGE), name, added(".", STAGE)))
 
 
-def _headed(heading: str, text: str) -> str:
+def _with_heading(heading: str, text: str) -> str:
     return "" if is_blank(text) else added(f"{heading}:\n", STAGE) + text
 
 
-def _rendered(template: Template, state: VibeTavernState) -> str:
+def _render(template: Template, state: VibeTavernState) -> str:
     if not isinstance(template, str) or is_blank(template):
         return ""
     return render_for(state, template)

@@ -22,7 +22,7 @@ _LABELS = tuple("".join(letters) for letters in itertools.product("jJ", "sS", "o
 def read_tool_calls(value: Json) -> list[JsonObject]:
     """Read calls from a list or a single object; other values are left out, ids are made unique."""
     listed = value if is_list(value) else [value] if is_object(value) else []
-    return with_unique_ids([_trimmed(call) for call in listed if is_object(call)])
+    return with_unique_ids([_trim(call) for call in listed if is_object(call)])
 
 
 def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
@@ -62,7 +62,7 @@ def call_summary(call: JsonObject) -> JsonObject:
     return {"id": call_id(call), "name": call_name(call), "arguments_bytes": arguments_size(call_arguments(call))}
 
 
-def _trimmed(call: JsonObject) -> JsonObject:
+def _trim(call: JsonObject) -> JsonObject:
     trimmed = dict(call)
     function = call.get("function")
     if is_object(function):

@@ -94,7 +94,7 @@ class ToolExecution:
             parse_status=arguments.status,
         )
         started = self._clock()
-        result = self._written(await self._dispatched(name, identity, arguments), name, identity)
+        result = self._write(await self._dispatch(name, identity, arguments), name, identity)
         emit(
             events.TOOL_CALL_END,
             turn=turn,
@@ -108,7 +108,7 @@ class ToolExecution:
         )
         return result
 
-    async def _dispatched(self, name: str, identity: str, arguments: ParsedArguments) -> Envelope:
+    async def _dispatch(self, name: str, identity: str, arguments: ParsedArguments) -> Envelope:
         if arguments.status == "ok":
             return await self._dispatcher.dispatch(name, arguments.value, tool_call_id=identity)
         if arguments.status == "too_large":
@@ -116,15 +116,15 @@ class ToolExecution:
             return envelope.error_envelope(name, envelope.ARGUMENTS_TOO_LARGE, data=sizes)
         return envelope.error_envelope(name, envelope.ARGUMENTS_JSON_PARSE_ERROR)
 
-    def _written(self, made: Envelope, name: str, identity: str) -> ToolResult:
+    def _write(self, made: Envelope, name: str, identity: str) -> ToolResult:
         """Write an envelope as JSON; if it is too large or invalid, return an error instead."""
-        current = self._transformed(made, name, identity)
+        current = self._transform(made, name, identity)
         replaced = False
         limit = self._config.max_tool_output_bytes
 
         def replacement(code: str, data: JsonObject) -> Envelope:
             tool_name = str(current.get("tool_name") or name)
-            return self._transformed(envelope.error_envelope(tool_name, code, data=data), name, identity)
+            return self._transform(envelope.error_envelope(tool_name, code, data=data), name, identity)
 
         verdict = check_output(current, max_bytes=limit)
         if not verdict.ok:
@@ -153,7 +153,7 @@ class ToolExecution:
             output_replaced=replaced,
         )
 
-    def _transformed(self, made: Envelope, name: str, identity: str) -> Envelope:
+    def _transform(self, made: Envelope, name: str, identity: str) -> Envelope:
         names = self._config.tool_result_transforms
         for transform in self._transforms.resolve(names, strict=self._strict, warn=self._warn):
             changed = transform(made, tool_name=name, tool_call_id=identity)

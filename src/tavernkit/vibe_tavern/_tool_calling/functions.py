@@ -67,7 +67,7 @@ class FunctionTool:
         try:
             parsed = self.arguments.model_validate(args)
         except ValidationError as error:
-            raise ToolArgumentError(_explained(error)) from None
+            raise ToolArgumentError(_explain(error)) from None
         return {name: getattr(parsed, name) for name in self.arguments.model_fields if name in parsed.model_fields_set}
 
 
@@ -153,10 +153,10 @@ class FunctionToolset:
         if tool.takes_call_id:
             arguments[TOOL_CALL_ID] = tool_call_id
         result = tool.function(**arguments)
-        return _awaited(cast("Awaitable[object]", result)) if inspect.isawaitable(result) else _jsonable(result)
+        return _await_result(cast("Awaitable[object]", result)) if inspect.isawaitable(result) else _jsonable(result)
 
 
-async def _awaited(call: Awaitable[object]) -> object:
+async def _await_result(call: Awaitable[object]) -> object:
     return _jsonable(await call)
 
 
@@ -206,7 +206,7 @@ def _without_titles(value: object) -> object:
     return value
 
 
-def _explained(error: Any) -> str:
+def _explain(error: Any) -> str:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(
         f"{'.'.join(str(part) for part in each['loc']) or 'arguments'}: {each['msg']}" for each in problems

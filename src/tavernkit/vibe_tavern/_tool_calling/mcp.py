@@ -78,7 +78,7 @@ class McpToolset:
         tools: list[Mapping[str, object]] = []
         cursor: str | None = None
         while len(tools) < MAX_TOOLS:
-            page = _dumped(await session.list_tools(cursor=cursor))
+            page = _dump(await session.list_tools(cursor=cursor))
             listed = page.get("tools")
             tools += [tool for tool in listed if is_mapping(tool)] if is_sequence(listed) else []
             following = page.get("nextCursor")
@@ -100,7 +100,7 @@ class McpToolset:
         original = self._names.get(name)
         if original is None:
             raise ToolArgumentError(f"No such tool: {name}")
-        return _envelope(_dumped(await self._session.call_tool(original, args)))
+        return _envelope(_dump(await self._session.call_tool(original, args)))
 
 
 @asynccontextmanager
@@ -154,7 +154,7 @@ def _envelope(result: JsonObject) -> JsonObject:
     return {"ok": True, "data": data, "warnings": warnings, "errors": []}
 
 
-def _dumped(value: Any) -> JsonObject:
+def _dump(value: Any) -> JsonObject:
     """Return a result of the SDK as JSON, with the protocol's own names."""
     if is_mapping(value):
         return thaw_object(value)

@@ -44,7 +44,7 @@ class _Root:
 def _check(value: object, schema: object, root: _Root, where: str, depth: int) -> str | None:
     if not is_mapping(schema) or depth > _MAX_DEPTH or not root.may_check(schema):
         return None
-    schema = _resolved(schema, root.schema)
+    schema = _resolve(schema, root.schema)
     if not is_mapping(schema):
         return None
     for rule in (_type, _choice, _bounds):
@@ -153,7 +153,7 @@ def _alternatives(value: object, schema: Mapping[str, object], where: str, check
     return None
 
 
-def _resolved(schema: Mapping[str, object], root: Mapping[str, object]) -> object:
+def _resolve(schema: Mapping[str, object], root: Mapping[str, object]) -> object:
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
