@@ -139,7 +139,7 @@ def test_the_details_of_a_prompt(page: StudioPage) -> None:
     assert len(browser.all(".cache .bar span")) > 3
     page.wait_for_text(".cache .broken", "Broken by World Info")
     page.tab("checks")
-    page.wait_for("return document.querySelector('.findings') || /surprise/.test(document.body.innerText)")
+    page.wait_for("return document.querySelector('.findings') || /No problems found/.test(document.body.innerText)")
 
 
 @both()
@@ -354,7 +354,7 @@ def test_lore_entries_are_edited(page: StudioPage) -> None:
     labels = page.browser.run("return [...document.querySelectorAll('.entry-form label')].map(e => e.textContent)")
     for wanted in (
         "Keys",
-        "Second keys",
+        "Secondary keys",
         "Needs",
         "Order",
         "Position",
@@ -465,7 +465,7 @@ def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
     page.click_text(".form button", "Add a script")
     page.wait_for_text(".field.long", "Find")
     page.write("Find", "/storm glass/g")
-    page.write("Replace by", "barometer")
+    page.write("Replace with", "barometer")
     page.click_text(".check", "what the user says")
     page.wait_for_prompt("Why is your barometer frozen?")
     page.choose("#dialect", "text")

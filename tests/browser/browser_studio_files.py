@@ -104,15 +104,15 @@ def scripts_everywhere(folder: Path) -> Studio:
 def test_scripts_are_edited_wherever_they_are(page: StudioPage) -> None:
     page.wait_for_prompt("Why is your barometer cold?")
     page.part("no-glass")
-    page.write("Replace by", "weather glass", instead=True)
+    page.write("Replace with", "weather glass", instead=True)
     page.wait_for_prompt("Why is your weather glass cold?")
     page.part("Aria (in the card)")
     page.wait_for("return document.querySelector('[data-pointer$=\"/scriptName\"]')?.value === 'No lamp'")
-    page.write("Replace by", "white", instead=True)
+    page.write("Replace with", "white", instead=True)
     page.wait_for_prompt("Why is your weather glass white?")
     page.choose("#platform", "RisuAI")
     page.part("Aria (in the card, for RisuAI)")
-    page.write("Replace by", "ice", instead=True)
+    page.write("Replace with", "ice", instead=True)
     page.wait_for_prompt("Why is your ice frozen?")
 
 

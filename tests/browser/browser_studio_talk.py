@@ -35,11 +35,11 @@ def test_talking_with_the_character(page: StudioPage) -> None:
     page.browser.keys("ctrl+enter")
     page.wait_for_text(".message:last-child .text", "*She nods.* One.")
     page.wait_for_text(".message.user .text", "Tell me.")
-    page.browser.wait(lambda: page.browser.shown(".message:last-child button[aria-label='Next version']"))
-    page.browser.one(".message:last-child button[aria-label='Next version']").click()
+    page.browser.wait(lambda: page.browser.shown(".message:last-child button[aria-label='Next swipe']"))
+    page.browser.one(".message:last-child button[aria-label='Next swipe']").click()
     page.wait_for_text(".message:last-child .text", "Two.")
     page.wait_for_text(".message:last-child .swipes", "2/2")
-    page.browser.one(".message:last-child button[aria-label='Earlier version']").click()
+    page.browser.one(".message:last-child button[aria-label='Previous swipe']").click()
     page.wait_for_text(".message:last-child .text", "One.")
     page.click_text(".message:last-child footer button", "Regenerate")
     page.wait_for_text(".message:last-child .text", "Three.")
@@ -111,7 +111,7 @@ def test_a_reply_streams_in_and_stop_keeps_what_has_come(page: StudioPage) -> No
     assert page.browser.run(bottom, last) <= page.browser.run(bottom, chat)
     page.wait_for_prompt("She hums.")
     page.go("Talk")
-    page.click_text(".composer button", "Take back the last turn")
+    page.click_text(".composer button", "Undo the last turn")
     page.wait_for("return document.querySelectorAll('.message').length === 5")
 
 

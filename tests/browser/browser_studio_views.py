@@ -107,7 +107,7 @@ def test_macros_cbs_and_regex_are_tried(page: StudioPage) -> None:
     page.choose("#engine", "SillyTavern")
     page.tab("regex")
     page.write("Find", "/(a)(b)?/g", instead=True)
-    page.write("Replace by", "<$1>", instead=True)
+    page.write("Replace with", "<$1>", instead=True)
     page.write("Text", "cab a", instead=True)
     page.wait_for_text("#regex-output", "c<a> <a>")
     assert [mark.text for mark in page.browser.all(".output mark")] == ["ab", "a"]
@@ -118,7 +118,7 @@ def test_macros_cbs_and_regex_are_tried(page: StudioPage) -> None:
     # RisuAI's patterns have no slashes; the example is in its language.
     page.choose("#engine", "RisuAI")
     page.write("Text", "*She nods.* Yes.", instead=True)
-    page.write("Replace by", "_$1_", instead=True)
+    page.write("Replace with", "_$1_", instead=True)
     page.wait_for_text("#regex-output", "_She nods._ Yes.")
 
 

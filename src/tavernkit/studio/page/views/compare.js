@@ -29,7 +29,7 @@ const PAIRS = {
 export function Compare() {
   const { workspace, documents } = useStudio();
   const [wanted, setWanted] = useKept("pair", "saved");
-  const [answer, setAnswer] = useState(/** @type {Answer | null} */ (null));
+  const [answer, setAnswer] = useState(/** @type {{pair: string, found: Answer} | null} */ (null));
   const [failure, setFailure] = useState("");
   const swaps = [...documents.values()].flatMap((used) =>
     isUsed(workspace.active, used.id)
@@ -41,19 +41,19 @@ export function Compare() {
 
   const pair = PAIRS[wanted] || swaps.some(({ used, other }) => wanted === `${used.id} ${other.id}`) ? wanted : "saved";
 
-  useEffect(() => setAnswer(null), [pair]);
   useEffect(() => {
     const control = new AbortController();
     const [left, right] = sides(pair);
     settled()
       .then(() => post("/compare", { left, right }, control.signal))
       .then(
-        (found) => (setAnswer(found), setFailure("")),
+        (found) => (setAnswer({ pair, found }), setFailure("")),
         (error) => !control.signal.aborted && (setAnswer(null), setFailure(message(error))),
       );
     return () => control.abort();
   }, [pair, workspace.revision]);
 
+  const found = answer?.pair === pair ? answer.found : null;
   const names = PAIRS[pair]?.names || pair.split(" ").map((id) => documents.get(id)?.name || id);
   return html`<div class="page compare">
     <header class="row">
@@ -72,7 +72,7 @@ export function Compare() {
       </label>
     </header>
     ${failure && html`<p class="problem" role="alert">${failure}</p>`}
-    ${answer ? html`<${Sides} answer=${answer} names=${names} />` : !failure && html`<${Empty} text="Comparing…" />`}
+    ${found ? html`<${Sides} answer=${found} names=${names} />` : !failure && html`<${Empty} text="Comparing…" />`}
   </div>`;
 }
 

@@ -20,10 +20,10 @@ import { ROLES } from "./edit_card.js";
 /** @typedef {import("../types").Json} Json */
 
 const LOGIC = [
-  [0, "any second key"],
-  [3, "all second keys"],
-  [1, "not all second keys"],
-  [2, "no second key"],
+  [0, "any secondary key"],
+  [3, "all secondary keys"],
+  [1, "not all secondary keys"],
+  [2, "no secondary key"],
 ];
 const POSITIONS = [
   [0, "before the character"],
@@ -237,15 +237,15 @@ function Entry({ document, pointer, names, entry }) {
     <${TextField} ...${to("title")} label="Title" />
     <${WordsField} ...${to("keys")} label="Keys" note="separated by commas" fallback=${[]} />
     <div class="grid">
-      <${WordsField} ...${to("second")} label="Second keys" fallback=${[]} />
+      <${WordsField} ...${to("second")} label="Secondary keys" fallback=${[]} />
       ${names.logic && html`<${ChoiceField} ...${to("logic")} label="Needs" options=${LOGIC} fallback=${0} />`}
     </div>
     <${LongField} document=${document} pointer=${`${pointer}/content`} label="Content" />
     <div class="checks">
       ${names.off && html`<${CheckField} ...${to("off")} label="On" inverted />`}
       ${names.on && html`<${CheckField} ...${to("on")} label="On" fallback=${true} />`}
-      <${CheckField} ...${to("constant")} label="Always in the prompt" />
-      <${CheckField} ...${to("selective")} label="Second keys count" />
+      <${CheckField} ...${to("constant")} label="Constant: always in the prompt" />
+      <${CheckField} ...${to("selective")} label="Use the secondary keys" />
       ${names.regex && html`<${CheckField} ...${to("regex")} label="Keys are regular expressions" />`}
     </div>
     <div class="grid">
@@ -264,7 +264,7 @@ function Entry({ document, pointer, names, entry }) {
     ${
       names.probability &&
       html`<details>
-          <summary>Chance and time</summary>
+          <summary>Probability and timed effects</summary>
           <div class="grid">
             <${NumberField} ...${to("probability")} label="Probability (%)" least=${0} most=${100} fallback=${100} />
             <${NumberField} ...${to("sticky")} label="Sticky (messages)" least=${0} nullable />
@@ -274,25 +274,25 @@ function Entry({ document, pointer, names, entry }) {
           <div class="checks"><${CheckField} ...${to("rolled")} label="Use the probability" fallback=${true} /></div>
         </details>
         <details>
-          <summary>Group</summary>
+          <summary>Inclusion group</summary>
           <div class="grid">
             <${TextField} ...${to("group")} label="Group" />
-            <${NumberField} ...${to("weight")} label="Weight" least=${0} fallback=${100} />
-            <${ChoiceField} ...${to("scoring")} label="Most keys win" options=${MAYBE} />
+            <${NumberField} ...${to("weight")} label="Group weight" least=${0} fallback=${100} />
+            <${ChoiceField} ...${to("scoring")} label="Group scoring: most keys win" options=${MAYBE} />
           </div>
-          <div class="checks"><${CheckField} ...${to("wins")} label="Wins by order, not by chance" /></div>
+          <div class="checks"><${CheckField} ...${to("wins")} label="Prioritize: order decides, not chance" /></div>
         </details>
         <details>
           <summary>Scanning and recursion</summary>
           <div class="grid">
             <${NumberField} ...${to("scan")} label="Scan depth" least=${0} nullable />
-            <${ChoiceField} ...${to("casing")} label="Upper and lower case differ" options=${MAYBE} />
-            <${ChoiceField} ...${to("whole")} label="Whole words only" options=${MAYBE} />
+            <${ChoiceField} ...${to("casing")} label="Case-sensitive" options=${MAYBE} />
+            <${ChoiceField} ...${to("whole")} label="Match whole words" options=${MAYBE} />
           </div>
           <div class="checks">
-            <${CheckField} ...${to("notByOthers")} label="Other entries do not call it" />
-            <${CheckField} ...${to("callsNone")} label="It calls no other entries" />
-            <${CheckField} ...${to("onlyByOthers")} label="Only other entries call it" />
+            <${CheckField} ...${to("notByOthers")} label="Non-recursable: other entries do not activate it" />
+            <${CheckField} ...${to("callsNone")} label="Prevent further recursion: it activates no other entries" />
+            <${CheckField} ...${to("onlyByOthers")} label="Delay until recursion: only other entries activate it" />
           </div>
         </details>`
     }

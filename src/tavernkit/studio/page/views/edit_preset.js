@@ -335,7 +335,7 @@ const TEXTS = {
   continue_nudge_prompt: "Continue nudge",
   group_nudge_prompt: "Group nudge",
   assistant_prefill: "Prefill of the reply",
-  wi_format: "Lore format",
+  wi_format: "World Info format",
   scenario_format: "Scenario format",
   personality_format: "Personality format",
 };

@@ -100,7 +100,7 @@ const SWITCHES = {
   always_force_name2: "End the prompt with the character's name",
   use_stop_strings: "Stop at the separator and the chat start",
   single_line: "Stop at the first line break",
-  trim_sentences: "Cut off unfinished sentences of replies",
+  trim_sentences: "Trim incomplete sentences",
   wrap: "Line breaks around sequences",
   macro: "Replace macros in sequences",
   system_same_as_user: "System messages like the user's",
@@ -203,7 +203,7 @@ export const Turn = ({ document }) =>
         hint=${AS_PRESET}
       />
       <${TextField} document=${document} pointer="/model" label="Model" hint=${AS_PRESET} />
-      <${NumberField} document=${document} pointer="/seed" label="Seed of chance" fallback=${1} />
+      <${NumberField} document=${document} pointer="/seed" label="Seed" fallback=${1} />
       <${NumberField} document=${document} pointer="/greeting" label="Greeting" least=${0} fallback=${0} />
     </div>
     <${CheckField}

@@ -111,7 +111,7 @@ function Script({ document, at: base, remove }) {
   return html`<section class="sub">
     <${TextField} document=${document} pointer=${`${base}/scriptName`} label="Name" />
     <${LongField} document=${document} pointer=${`${base}/findRegex`} label="Find" size="line" />
-    <${LongField} document=${document} pointer=${`${base}/replaceString`} label="Replace by" size="line" />
+    <${LongField} document=${document} pointer=${`${base}/replaceString`} label="Replace with" size="line" />
     <fieldset>
       <legend>Changes</legend>
       <div class="checks">
@@ -152,7 +152,7 @@ const RisuScript = ({ document, at: base, remove }) =>
       />
     </div>
     <${LongField} document=${document} pointer=${`${base}/in`} label="Find" size="line" />
-    <${LongField} document=${document} pointer=${`${base}/out`} label="Replace by" size="line" />
+    <${LongField} document=${document} pointer=${`${base}/out`} label="Replace with" size="line" />
     <div class="grid">
       <${TextField} document=${document} pointer=${`${base}/flag`} label="Flags" hint="g" />
     </div>

@@ -109,8 +109,8 @@ function Keep({ text, rows }) {
       setMade(answer);
       if (answer.written) tell(`Kept in ${answer.file}. tavernkit test runs it.`);
     });
-  return html`<section class="sub keep" aria-label="Keep as a test">
-    <h3>Keep as a test</h3>
+  return html`<section class="sub keep" aria-label="Save as a test">
+    <h3>Save as a test</h3>
     <p class="note">
       ${counted(fires.length, "entry", "entries")} must fire for this text. <code>tavernkit test</code> runs it.
     </p>

@@ -135,7 +135,7 @@ function Regex({ engine }) {
     <section aria-label="Script">
       ${[
         ["Find", find, setFind, "line"],
-        ["Replace by", replacement, setReplacement, "line"],
+        ["Replace with", replacement, setReplacement, "line"],
         ["Text", text, setText, "normal"],
       ].map(
         ([label, value, set, size]) =>

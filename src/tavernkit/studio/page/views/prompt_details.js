@@ -11,8 +11,8 @@ import { Empty, Parts, counted, placeName } from "../widgets.js";
 /** What changed since the last look. @param {{build: Build}} props */
 export function Changes({ build }) {
   const changes = build.changes;
-  if (!changes || changes.since === null) return html`<${Empty} text="This is the first look at this prompt." />`;
-  if (changes.same) return html`<${Empty} text="Nothing changed since the last look." />`;
+  if (!changes || changes.since === null) return html`<${Empty} text="You look at this prompt for the first time." />`;
+  if (changes.same) return html`<${Empty} text="Nothing changed since you last looked." />`;
   return html`<ol class="changes">
     ${changes.messages
       .filter(({ kind }) => kind !== "same")
@@ -236,7 +236,7 @@ export function Checks() {
   }, [workspace.revision]);
   if (failure) return html`<p class="problem" role="alert">${failure}</p>`;
   if (!findings) return html`<${Empty} text="Checking…" />`;
-  if (findings.length === 0) return html`<${Empty} text="Nothing here will surprise you." />`;
+  if (findings.length === 0) return html`<${Empty} text="No problems found." />`;
   return html`<ul class="lore-rows findings">
     ${findings.map(
       ({ document, pointer, severity, code, message, hint }) =>

@@ -114,7 +114,7 @@ export function TalkView() {
               ({ name }) =>
                 html`<button type="button" class="speak" onClick=${() => ask("speak", name)}>${name} speaks</button>`,
             )}
-            ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Take back the last turn</button>`}`
+            ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Undo the last turn</button>`}`
         }
       </div>
     </div>
@@ -159,13 +159,13 @@ function TalkLine({ line, last, coming, busy, look }) {
         last &&
         html`<span class="swipes" role="group" aria-label="Swipes">
           <${Swipe}
-            label="Earlier version"
+            label="Previous swipe"
             sign="‹"
             allowed=${!busy && line.swipe > 0}
             act=${() => alter("swipe_left")}
           />
           <small>${line.swipe + 1}/${Math.max(1, line.swipes)}</small>
-          <${Swipe} label="Next version" sign="›" allowed=${!busy} act=${() => ask("swipe")} />
+          <${Swipe} label="Next swipe" sign="›" allowed=${!busy} act=${() => ask("swipe")} />
         </span>`
       }
     </header>
