@@ -170,6 +170,7 @@ def test_the_summary_of_the_last_line_does_not_count_and_that_is_listed():
     assert unused(build(history=chat[1:])) == [
         ("summary", "it was on message 0, the last one, when the chat was opened")
     ]
+    assert unused(build(history=[{**line, "extra": {"memory": ""}} for line in CHAT])) == []
 
 
 SUMMARIES = pytest.mark.parametrize(

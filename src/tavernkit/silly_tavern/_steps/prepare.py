@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeAlias
 
+from tavernkit._text.js_values import trim
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Omission
 from tavernkit.prompt._pipeline import NoConfig, Step
@@ -164,7 +165,8 @@ def _opened_summary(state: SillyTavernState, places: Sequence[int]) -> tuple[str
     if text is None:
         text = stored_summary(lines[place].extra for place in reversed(places) if place < last)
     state.memory.summary = text
-    stored = [(place, memory) for place in places if isinstance(memory := lines[place].extra.get("memory"), str)]
+    memories = [(place, lines[place].extra.get("memory")) for place in places]
+    stored = [(place, memory) for place, memory in memories if isinstance(memory, str) and trim(memory)]
     found = [(place, memory) for place, memory in stored if memory == text] if text else stored
     found = [each for each in found if each[0] < last] or found
     # The line's own text knows where it comes from.
