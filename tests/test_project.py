@@ -40,6 +40,8 @@ def test_addresses_are_those_of_the_package() -> None:
     assert {project["urls"][name].startswith(f"{source}/") for name in ("Issues", "Changelog")} == {True}
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["url"], citation["repository-code"]) == (pages, source)
+    contact = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml").read_text(encoding="utf-8"))
+    assert [link["url"] for link in contact["contact_links"]] == [f"{source}/security/advisories/new"]
     assert f"]({project['urls']['Changelog']})" in (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
 
 
