@@ -292,7 +292,7 @@ def test_a_template_that_nothing_inside_can_bound_takes_nothing_of_this_process(
     assert ChatTemplate("{{ 1 + 1 }}").render([]) == "2"
 
 
-def test_a_stuck_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stuck_machine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class StuckPool:
         def run(self, *_: object) -> bytes:
             raise StuckError("did not end within 50 seconds on this machine")

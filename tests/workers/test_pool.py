@@ -158,7 +158,7 @@ def test_processor_time_ends_a_request_and_another_worker_is_there_at_once(
     assert find(own, "aab") == [0, 3, 0, 2]
     assert only_worker(own) is second
     own.close()
-    assert own.idle_count == 0
+    assert len(own._idle) == 0
     assert not second.is_alive
 
 
@@ -179,7 +179,7 @@ def test_memory_has_a_limit(own: WorkerPool, tmp_path: Path) -> None:
         own.run(job(tmp_path, "return bytes(2 << 30)"), b"", 10)
 
 
-def test_a_job_that_fails_is_told_and_its_worker_kept(own: WorkerPool, tmp_path: Path) -> None:
+def test_a_job_that_fails_is_reported_and_its_worker_kept(own: WorkerPool, tmp_path: Path) -> None:
     with pytest.raises(JobFailedError, match="ValueError: no"):
         own.run(job(tmp_path, "raise ValueError('no')"), b"", 10)
     assert find(own, "aab") == [0, 3, 0, 2]
@@ -251,7 +251,7 @@ def test_the_worker_of_a_session_is_used_again_without_its_state(own: WorkerPool
     session.request(b"", 10, bytes.upper)
     first = session.request(b"", 10, bytes.upper)[0].split()
     del session
-    while own.idle_count > 1:
+    while len(own._idle) > 1:
         own.discard(own._idle.pop(0), replace=False)
     second = Session(counting).request(b"", 10, bytes.upper)[0].split()
     assert (first[1], second) == (b"2", [first[0], b"1"])
@@ -303,13 +303,13 @@ def test_idle_workers_end_by_themselves(own: WorkerPool, monkeypatch: pytest.Mon
     assert find(own, "aab") == [0, 3, 0, 2]
 
 
-def test_a_worker_that_ends_without_an_answer_is_told(own: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_ends_without_an_answer_is_reported(own: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "__file__", os.devnull)
     with pytest.raises(WorkerError, match="without an answer"):
         find(own, "aab")
 
 
-def test_a_worker_that_cannot_start_is_told(own: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_start_is_reported(own: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     warnings: list[str] = []
     assert JSRegex.compile("(a+)+e").search("a" * 64, warn=warnings.append) is None
@@ -334,7 +334,7 @@ def test_warming_up_where_nothing_starts_is_harmless(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     own = WorkerPool()
     own.warm_up()
-    assert own.idle_count == 0
+    assert len(own._idle) == 0
 
 
 def test_a_forked_child_has_workers_of_its_own() -> None:

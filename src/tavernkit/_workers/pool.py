@@ -172,11 +172,6 @@ class WorkerPool:
         while self._add_spare():
             pass
 
-    @property
-    def idle_count(self) -> int:
-        """How many workers wait for work."""
-        return len(self._idle)
-
     def note_use(self, session: Session) -> None:
         """Mark the worker of a session as recently used; only a few are kept."""
         newest = self._newest

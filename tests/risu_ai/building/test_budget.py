@@ -28,7 +28,7 @@ def small(context: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def test_the_oldest_go_first_and_are_told():
+def test_the_oldest_are_left_out_first_and_reported():
     plan = build(**small(400))
     assert [block.metadata.get("memo") for block in plan.blocks] == ["m3", "m4", "m5"]
     assert plan.last_memory == "m3"
@@ -119,7 +119,7 @@ def test_nothing_is_dropped_from_what_fits():
     assert blank_removable(items, 24, counter).messages == items
 
 
-def test_what_may_not_be_blanked_stays_and_the_sum_is_told():
+def test_what_may_not_be_blanked_stays_and_the_sum_is_reported():
     items = [PromptMessage(role="user", content="abc", removable=n == 0) for n in range(3)]
     checked = blank_removable(items, 10, MessageCounter("gpt4o", Characters()))
     assert checked.required_tokens == 16

@@ -34,8 +34,8 @@ def roomy(template: list[dict[str, Any]] | None = None) -> Any:
 
 def test_messages_that_each_repeat_the_whole_chat_are_bounded_together() -> None:
     plan = build(history=chat("{{userhistory}}", 300), preset=roomy())
-    told = [warning for warning in plan.warnings if "do too much work together" in str(warning)]
-    assert len(told) == 1
+    reported = [warning for warning in plan.warnings if "do too much work together" in str(warning)]
+    assert len(reported) == 1
     assert plan.messages[-1].content == "{{userhistory}}299"
 
 

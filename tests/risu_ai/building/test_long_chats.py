@@ -103,9 +103,9 @@ def test_what_was_dropped_can_be_read(pipeline: str) -> None:
     assert plan.trim_report.initial_tokens - plan.trim_report.final_tokens == sum(
         each.token_count for each in evictions
     )
-    (told,) = [each for each in plan.omissions if each.kind == "history"]
-    assert (told.name or "").startswith(f"{len(evictions)} messages (")
-    assert told.tokens == sum(each.token_count for each in evictions)
+    (reported,) = [each for each in plan.omissions if each.kind == "history"]
+    assert (reported.name or "").startswith(f"{len(evictions)} messages (")
+    assert reported.tokens == sum(each.token_count for each in evictions)
 
 
 def shown(plan: RisuPlan) -> tuple[object, ...]:

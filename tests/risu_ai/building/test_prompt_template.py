@@ -58,7 +58,7 @@ def test_a_greeting_that_does_not_exist_is_left_out_and_raises_in_strict_mode():
         build(history=chat, strict=True)
 
 
-def test_what_no_card_prints_is_told():
+def test_what_no_card_prints_is_reported():
     plan = build(
         preset=preset([WHOLE_CHAT]),
         character=character(
@@ -78,13 +78,13 @@ def test_what_no_card_prints_is_told():
     assert found["below"] == "active, but there is no depth -1"
 
 
-def test_what_the_order_leaves_out_is_told():
+def test_what_the_order_leaves_out_is_reported():
     plan = build(preset=preset(formating_order=("main", "chats")))
     assert omitted(plan)["lastChat"] == "formatingOrder does not list lastChat"
     assert "What now?" not in contents(plan)
 
 
-def test_what_risu_ai_does_not_look_at_is_told():
+def test_what_risu_ai_does_not_look_at_is_reported():
     switches = PromptSettings(assistant_prefill="Sure")
     chat = {"message": [{**CHAT[0], "disabled": True}, *CHAT[1:]], "fmIndex": -1, "bindedPersona": "p"}
     settings = Settings.from_json({"personas": [{"id": "p", "name": "Rex", "personaPrompt": "A thief."}]})
@@ -98,7 +98,7 @@ def test_what_risu_ai_does_not_look_at_is_told():
     assert "main prompt" in omitted(build(preset=preset(main_prompt=None)))
 
 
-def test_lore_that_did_not_fire_is_told_with_its_reason():
+def test_lore_that_did_not_fire_is_reported_with_its_reason():
     plan = build(character=character(globalLore=[lore("@@probability 0\nx", comment="never")]), random=lambda: 0.9)
     assert "probability" in omitted(plan)["never"]
 

@@ -92,7 +92,7 @@ def test_a_chat_card_may_end_anywhere(end: object) -> None:
     assert rows[-2:] == (["message #1 of Mira", "message #2 of Ann"] if end != {"a": 1} else [])
 
 
-def test_messages_that_no_chat_card_shows_are_told() -> None:
+def test_messages_that_no_chat_card_shows_are_reported() -> None:
     plan = build(preset=preset([{**CHAT_CARD, "rangeStart": -1}]))
     assert omitted(plan)["4 messages (start marker to message #1 of Mira)"] == "no chat card of the template shows it"
 
@@ -127,7 +127,7 @@ def test_a_card_says_which_lore_is_in_it(line: str) -> None:
     )
 
 
-def test_lore_inside_other_lore_is_in_and_told_with_it() -> None:
+def test_lore_inside_other_lore_is_in_and_reported_with_it() -> None:
     entries = [lore("Old.", comment="forge"), lore("@@inject_lore forge\nHot.", comment="fire")]
     plan = build(preset=preset(STANDARD, ai_model="mistral"), character=character(globalLore=entries))
     assert "with lore fire (always active" in why(plan)["lore forge"]
@@ -161,7 +161,7 @@ def test_memory_says_which_kind_it_is_and_what_it_stands_for() -> None:
     assert "SupaMemory replaces the oldest messages" in omitted(plan).values()
 
 
-def test_texts_that_switches_keep_out_are_told() -> None:
+def test_texts_that_switches_keep_out_are_reported() -> None:
     cards: list[dict[str, Any]] = [
         {"type": "jailbreak", "text": "Free.", "role": "system", "name": "JB"},
         {"type": "cot", "text": "Think.", "role": "system"},
@@ -169,24 +169,24 @@ def test_texts_that_switches_keep_out_are_told() -> None:
         {"type": "plain", "type2": "normal", "text": "", "role": "system"},
         CHAT_CARD,
     ]
-    told = omitted(build(preset=preset(cards)))
-    assert told["jailbreak card JB, card 1"] == "the jailbreak toggle is off"
-    assert told["cot card ('Think.'), card 2"] == "chain of thought is switched off"
-    assert told["normal prompt ('{{#if 0}}x{{/if}}'), card 3"] == "nothing is left of it when its CBS is expanded"
-    assert told["normal prompt, card 4"] == "the card is empty"
+    reported = omitted(build(preset=preset(cards)))
+    assert reported["jailbreak card JB, card 1"] == "the jailbreak toggle is off"
+    assert reported["cot card ('Think.'), card 2"] == "chain of thought is switched off"
+    assert reported["normal prompt ('{{#if 0}}x{{/if}}'), card 3"] == "nothing is left of it when its CBS is expanded"
+    assert reported["normal prompt, card 4"] == "the card is empty"
     assert omitted(build(preset=preset(jailbreak="Free.")))["jailbreak"] == "the jailbreak toggle is off"
 
 
-def test_a_message_that_scripts_emptied_is_told() -> None:
+def test_a_message_that_scripts_emptied_is_reported() -> None:
     script = {"in": "Welcome\\.", "out": "", "type": "editprocess"}
-    told = omitted(build(character=character(customscript=[script])))
-    assert told["message #1 of Mira"] == "nothing is left of it after CBS and scripts"
+    reported = omitted(build(character=character(customscript=[script])))
+    assert reported["message #1 of Mira"] == "nothing is left of it after CBS and scripts"
 
 
-def test_a_greeting_that_the_chat_cuts_off_is_told() -> None:
+def test_a_greeting_that_the_chat_cuts_off_is_reported() -> None:
     lines = [{"role": "user", "data": "Hi.", "disabled": "allBefore"}, {"role": "user", "data": "Ho."}]
-    told = omitted(build(history={"message": lines, "fmIndex": -1}))
-    assert told["greeting"] == "a message of the chat disables everything before it"
+    reported = omitted(build(history={"message": lines, "fmIndex": -1}))
+    assert reported["greeting"] == "a message of the chat disables everything before it"
 
 
 def test_injections_and_depth_prompts_say_where_they_stand() -> None:

@@ -25,7 +25,7 @@ def test_texts_of_triggers_stand_around_the_last_message():
     assert found[-4:] == ["S", "What now?", "H", "E"]
 
 
-def test_a_template_has_no_place_for_some_of_them_and_that_is_told():
+def test_a_template_has_no_place_for_some_of_them_and_that_is_reported():
     owner = character(triggerscript=[trigger(added("start", "S"), added("promptend", "E"))])
     plan = build(character=owner, preset=preset(STANDARD))
     assert contents(plan)[-1].endswith("E")
@@ -41,7 +41,7 @@ def test_a_build_that_fails_changes_nothing():
     assert not variables.has("mood")
 
 
-def test_texts_for_places_that_do_not_exist_are_told():
+def test_texts_for_places_that_do_not_exist_are_reported():
     plan = build(character=character(triggerscript=[trigger(added("middle", "M"))]))
     assert "M" not in "".join(contents(plan)).replace("Main.", "")
     assert omitted(plan)["trigger middle"] == "triggers cannot add texts to the prompt at 'middle'"

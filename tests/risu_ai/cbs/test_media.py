@@ -66,7 +66,7 @@ def test_an_inlay_id_stays_on_its_line() -> None:
 @pytest.mark.parametrize(
     ("extensions", "tag"), [("mp4 webm avi m4p m4v", "<video autoplay muted loop>"), ("png mp3 MP4", "<img src=")]
 )
-def test_the_extension_of_an_asset_tells_whether_it_moves(extensions: str, tag: str) -> None:
+def test_the_extension_of_an_asset_decides_if_it_moves(extensions: str, tag: str) -> None:
     for extension in extensions.split():
         assert show("{{asset::a}}", context(Asset("a", "p", extension))).startswith(tag)
 

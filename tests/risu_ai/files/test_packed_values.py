@@ -40,7 +40,7 @@ def test_odd_values_are_read_as_javascript_has_them(data: bytes, value: object) 
     assert read_packed(data).value == value
 
 
-def test_64_bit_numbers_can_be_told_from_others() -> None:
+def test_64_bit_numbers_stay_apart_from_others() -> None:
     data = b"\x92\xcf" + bytes(7) + b"\x05\xce\x00\x00\x00\x05"
     (wide, narrow) = read_packed(data, big_integers=True).value  # type: ignore[misc]
     assert isinstance(wide, BigInteger)
@@ -84,7 +84,7 @@ TEXT = b"some text that is compressed" * 20
     [gzip.compress(TEXT, mtime=0), zlib.compress(TEXT), zlib.compress(TEXT, wbits=-15)],
     ids=["gzip", "zlib", "deflate"],
 )
-def test_compressed_data_is_told_by_its_first_bytes(data: bytes) -> None:
+def test_compressed_data_is_recognised_by_its_first_bytes(data: bytes) -> None:
     assert decompress(data, 10_000) == TEXT
     assert salvage(data[:-9], 10_000) == TEXT[: len(salvage(data[:-9], 10_000))]
     with pytest.raises(LimitExceededError):

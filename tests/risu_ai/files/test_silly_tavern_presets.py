@@ -42,7 +42,7 @@ def test_a_preset_without_a_template_is_written_in_its_order():
     ]
 
 
-def test_what_silly_tavern_has_no_place_for_is_told():
+def test_what_silly_tavern_has_no_place_for_is_reported():
     warnings: list[str] = []
     cards = read_cards(
         [
@@ -82,7 +82,7 @@ def test_an_import_has_the_odd_numbers_of_risu_ai():
     assert math.isnan(preset.presence_penalty)
 
 
-def test_files_are_told_by_what_is_in_them():
+def test_files_are_recognised_by_their_content():
     preset = read_st_files(
         [
             {

@@ -117,7 +117,7 @@ def test_a_roll_may_equal_the_probability(roll: float, active: bool) -> None:
     assert bool(scan("@@probability 30\nx", random=lambda: roll).actives) is active
 
 
-def test_the_first_reason_to_stay_out_is_the_one_that_is_told() -> None:
+def test_the_first_reason_to_stay_out_is_reported() -> None:
     result = scan("@@activate_only_after 9\n@@probability 1\nx")
     assert result.explain(0).reason.startswith("@@activate_only_after 9: the chat has 2 messages")
 

@@ -35,7 +35,7 @@ def test_an_entry_called_up_twice_in_a_pass_is_looked_at_once() -> None:
     assert [hit.key for hit in scan(entries, "hello").hits] == ["dragon"] * 2  # once in each of two passes
 
 
-def test_a_child_is_told_by_what_it_took_from_its_parent() -> None:
+def test_a_child_is_recognised_by_what_it_took_from_its_parent() -> None:
     entries = [
         LorebookEntry(id="x", key="never", comment="Parent", content="The parent's text."),
         LorebookEntry(id="x", mode="child", key="dragon", comment="Child", content="Its own."),

@@ -1,4 +1,4 @@
-"""Passes: how often entries are looked at, and what is told about those that are in."""
+"""Passes: how often entries are looked at, and what is reported about those that are in."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def test_an_entry_that_gets_in_later_has_no_reason_to_be_out() -> None:
     assert not result.reasons
 
 
-@pytest.mark.parametrize(("budget", "told"), [(12.5, 12), (float("inf"), 0)])
-def test_the_budget_is_told_in_whole_tokens(budget: float, told: int) -> None:
-    assert scan([], settings=LorebookSettings(token_budget=budget)).budget == told
+@pytest.mark.parametrize(("budget", "reported"), [(12.5, 12), (float("inf"), 0)])
+def test_the_budget_is_reported_in_whole_tokens(budget: float, reported: int) -> None:
+    assert scan([], settings=LorebookSettings(token_budget=budget)).budget == reported
 
 
-def test_passes_are_limited_and_the_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_are_limited_and_the_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [LorebookEntry(key="b", content="c"), LorebookEntry(key="a", content="b")]
     log = WarningLog()
     assert len(scan(entries, "a", warn=log).actives) == 2

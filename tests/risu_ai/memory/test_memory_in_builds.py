@@ -61,7 +61,7 @@ def test_without_a_template_the_newest_message_stays_behind_the_memory() -> None
     assert next(place for place, text in enumerate(texts) if text.startswith("7 word")) > memory
 
 
-def test_summaries_of_a_send_that_fails_for_want_of_space_are_stored() -> None:
+def test_summaries_of_a_send_that_does_not_fit_are_stored() -> None:
     settings = {"hypaV3": True, "hypaV3Presets": [{"settings": {"maxChatsPerSummary": 2}}], "hypaV3PresetId": 0}
     sender = Builder(
         character=character(supaMemory=True),

@@ -78,7 +78,7 @@ def test_a_result_that_scripts_were_left_out_of_is_not_remembered() -> None:
     assert runner.run("a", "editprocess", replacing, CONTEXT).text == "@@b"
 
 
-def test_a_script_that_cannot_be_read_is_told_once_a_build() -> None:
+def test_a_script_that_cannot_be_read_is_reported_once_a_build() -> None:
     broken = [{"comment": "broken", "in": "a(", "out": "", "type": "editprocess"}]
     history = RisuChat(messages=(RisuMessage(role="char", data="a"),) * 20)
     builder = Builder(**inputs(character=character(customscript=broken), history=history))

@@ -45,9 +45,9 @@ def test_a_save_and_the_application_switch_steps_on() -> None:
 def test_the_application_switches_them_off_again() -> None:
     model = Model("Hi.")
     off = SendSteps(translate_reply="", emotion=False, inlay_prompt="")
-    told = {**TRANSLATED, "igpPrompt": "<|im_start|>system\nAdd.<|im_end|>"}
+    reported = {**TRANSLATED, "igpPrompt": "<|im_start|>system\nAdd.<|im_end|>"}
     shown = character(**PICTURES, viewScreen="emotion")
-    result = send(model, message="Bonjour.", settings=told, character=shown, send_steps=off)
+    result = send(model, message="Bonjour.", settings=reported, character=shown, send_steps=off)
     assert texts(result)[-2:] == ["Bonjour.", "Hi."]
     assert len(model.requests) == 1
 
@@ -70,12 +70,12 @@ def test_a_translation_that_fails_leaves_the_text_as_it_is() -> None:
     def translate(_text: str, _language: str) -> str:
         raise RequestFailedError("no such language")
 
-    told: list[str] = []
+    reported: list[str] = []
     steps = SendSteps(translate_input="xx", translate_reply="xx", translate=translate)
-    result = send(Model("Hi."), message="Hello.", send_steps=steps, warn=told.append)
+    result = send(Model("Hi."), message="Hello.", send_steps=steps, warn=reported.append)
     assert texts(result)[-2:] == ["Hello.", "Hi."]
     assert result.translations == {}
-    assert sum("no such language" in warning for warning in told) == 2
+    assert sum("no such language" in warning for warning in reported) == 2
 
 
 def test_pictures_and_added_texts_can_be_asked_for_by_the_application() -> None:

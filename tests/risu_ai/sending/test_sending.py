@@ -79,7 +79,7 @@ def test_dice_go_on_from_prompt_to_prompt_of_a_send():
     assert rolled[0] != rolled[1]
 
 
-def test_a_failure_is_tried_again_and_then_told():
+def test_a_failure_is_tried_again_and_then_reported():
     model = Model(RequestFailedError("busy"))
     result = send(model, {"requestRetrys": 1})
     assert not result.ok
@@ -206,7 +206,7 @@ def test_a_round_lets_every_member_speak_and_hear_the_others():
     assert "<Bea's Message>\nOne.\n</Bea's Message>" in [each["content"] for each in model.requests[1].messages]
 
 
-def test_a_group_in_which_nobody_can_speak_is_told():
+def test_a_group_in_which_nobody_can_speak_is_reported():
     result = send(Model("x"), character=group((0, 0, 0)), members=MEMBERS)
     assert not result.ok
     assert result.error is not None
@@ -255,7 +255,7 @@ def test_an_unfinished_sentence_is_cut_off():
     assert cut_incomplete("nothing ends") == ""
 
 
-def test_scripts_are_told_by_unicode():
+def test_scripts_are_recognised_by_unicode():
     assert has_banned_script("안녕", ["Hangul"], print)
     assert not has_banned_script("hello", ["Hangul"], print)
 

@@ -93,8 +93,8 @@ def test_require_keeps_its_tables_when_a_script_replaces_package() -> None:
 
 def test_time_and_chance_come_from_the_context() -> None:
     moment = datetime(2024, 2, 29, 23, 30, tzinfo=UTC)
-    told = "os.date('%Y-%m-%d %H:%M') .. ' ' .. math.random(10) .. ' ' .. os.time()"
-    code = f"function onStart(id) setChatVar(id, 'v', {told}) end"
+    reported = "os.date('%Y-%m-%d %H:%M') .. ' ' .. math.random(10) .. ' ' .. os.time()"
+    code = f"function onStart(id) setChatVar(id, 'v', {reported}) end"
     context = world(lua(code)).replace(
         clock=lambda: moment,
         random=lambda: 0.35,
@@ -212,7 +212,7 @@ def test_a_cut_goes_to_the_end_only_without_an_end(arguments: str, kept: list[st
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "reported"),
     [
         (LLMReply("success", "a"), "true a"),
         (LLMReply("fail", "b"), "false Error: b"),
@@ -220,12 +220,12 @@ def test_a_cut_goes_to_the_end_only_without_an_end(arguments: str, kept: list[st
         (LLMReply("streaming", "d"), "false d"),
     ],
 )
-def test_only_a_failure_of_a_model_is_called_an_error(reply: LLMReply, told: str) -> None:
+def test_only_a_failure_of_a_model_is_called_an_error(reply: LLMReply, reported: str) -> None:
     code = (
         "onStart = async(function(id) local r = simpleLLM(id, 'x'):await()"
         " setChatVar(id, 'v', tostring(r.success) .. ' ' .. r.result) end)"
     )
-    assert run(lua(code), host=ScriptedTriggerHost(llm=[reply]), lowLevelAccess=True)["v"] == told
+    assert run(lua(code), host=ScriptedTriggerHost(llm=[reply]), lowLevelAccess=True)["v"] == reported
 
 
 def test_the_key_of_a_display_pass_opens_variables_in_every_engine() -> None:

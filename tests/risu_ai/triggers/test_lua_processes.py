@@ -88,7 +88,7 @@ def test_the_process_of_scripts_that_nobody_has_is_gone_or_free_again(own: Worke
     assert not own._busy
 
 
-def test_a_stuck_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stuck_machine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def stuck(*_: object) -> bytes:
         raise StuckError("did not end within 50 seconds on this machine")
 

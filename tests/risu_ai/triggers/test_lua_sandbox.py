@@ -229,6 +229,6 @@ def test_a_key_that_is_no_text_or_number_fails_in_the_script(key: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["{}", "nil", "setmetatable({}, {__name = 'x'})"])
-def test_an_error_that_is_no_text_is_told_as_well(value: str) -> None:
+def test_an_error_that_is_not_a_text_is_reported_as_well(value: str) -> None:
     (warning,) = run(lua(f"function onStart(id) error({value}) end")).warnings
     assert warning.endswith("failed in its Lua script: it raised an error without a message")

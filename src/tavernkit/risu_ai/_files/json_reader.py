@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
-
 from tavernkit._text import json_reader
 from tavernkit._values import FrozenObject, freeze_object
-
-AnyJson: TypeAlias = str | float | bool | Sequence[object] | Mapping[str, object] | None
-"""Values of other types in files are reported; anything that is not JSON is refused."""
-
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
