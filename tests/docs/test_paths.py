@@ -38,6 +38,12 @@ def test_folders_of_the_architecture_are_there() -> None:
     assert not missing
 
 
+def test_every_package_has_a_place_in_the_architecture() -> None:
+    names = set(IDENTIFIER.findall((DOCS / "architecture.md").read_text(encoding="utf-8")))
+    packages = {path.stem for path in (ROOT / "src" / "tavernkit").glob("[a-z_]*") if path.suffix in ("", ".py")}
+    assert packages - {"__pycache__", "__init__", "__main__"} <= names
+
+
 def test_names_of_the_architecture_are_those_of_the_code() -> None:
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     known = set(re.findall(r"\w+", "".join(file.read_text(encoding="utf-8") for file in _files() if _is_ours(file))))
