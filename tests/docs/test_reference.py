@@ -132,7 +132,7 @@ def _documented(value: object, texts: str) -> set[str]:
     bases = _bases(value)
     inputs: list[type] = [base.inputs_type for base in bases if hasattr(base, "inputs_type")]  # fields of a context
     found = {name for owner in (*bases, *inputs) for name in field_docs(owner)}
-    return found | {name for pair in re.findall(r"^ +(\w+):|``(\w+)", texts, re.MULTILINE) for name in pair}
+    return found | {name for pair in re.findall(r"^ +(\w+):|``(\w+)(?=``|=)", texts, re.MULTILINE) for name in pair}
 
 
 def _texts(value: object) -> str:

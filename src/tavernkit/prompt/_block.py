@@ -57,6 +57,7 @@ class Block:
     tags: Sequence[str] = ()
     """The application's own labels."""
     metadata: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """What else is known of the block, such as its provenance."""
 
     def __post_init__(self) -> None:
         if self.depth < 0:

@@ -36,6 +36,7 @@ class TraceStep:
     """The name of the step."""
     duration_ms: float
     stats: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """What the step reported of its work, by name."""
     warnings: Sequence[str] = ()
     """Warnings of this step."""
 

@@ -82,6 +82,7 @@ class EvalOptions:
     dialect: str | None = None
     """The provider's protocol; None for the provider's own."""
     catalogue: Sequence[EvalModel] = field(default_factory=shipped_models)
+    """The models to choose from; the shipped ones by default."""
     sampling_profiles: Sequence[SamplingProfile] = field(default_factory=shipped_profiles)
     """The profiles to choose from; the shipped ones by default."""
     all_scenarios: Sequence[Scenario] = SCENARIOS
