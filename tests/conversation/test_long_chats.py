@@ -262,7 +262,7 @@ def test_every_change_of_a_line_is_saved_with_the_next_turn(tmp_path: Path, done
                     own.add_line(kept[-1])
                 elif what == "branch":
                     twin = await chat.branch(place, store=tk.conversation.MemoryStore())
-                    await twin.edit(1, text)
+                    await twin.edit(0, text)
                 for line in kept if what == "change kept" else ():
                     line["extra"] = {"note": text}
                 await chat.send("And then?")

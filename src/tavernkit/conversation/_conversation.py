@@ -354,45 +354,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         """Return the prompt that ``send()`` would send. No model is asked, and nothing changes."""
         return self.chat.preview(text)
 
-    async def choose_greeting(self, index: int) -> None:
-        """Show another greeting. 0 is the first message, 1 the first alternate."""
-        await self._change(lambda: self.chat.choose_greeting(index))
-
-    async def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line.
-
-        Args:
-            index: The line, from 0; negative ones count from the end.
-            text: Its new text.
-        """
-        await self._change(lambda: self.chat.edit(self._place(index), text))
-
-    async def delete(self, index: int) -> None:
-        """Delete a line."""
-        await self._change(lambda: self.chat.delete(self._place(index)))
-
-    async def delete_from(self, index: int) -> None:
-        """Delete a line and all after it."""
-        await self._change(lambda: self.chat.delete_from(self._place(index)))
-
-    async def hide(self, start: int, end: int | None = None) -> None:
-        """Keep lines out of prompts.
-
-        Args:
-            start: The first line.
-            end: The last line; only the first by default.
-        """
-        await self._change(lambda: self.chat.hide(self._place(start), self._place(start if end is None else end)))
-
-    async def unhide(self, start: int, end: int | None = None) -> None:
-        """Include hidden lines in prompts again.
-
-        Args:
-            start: The first line.
-            end: The last line; only the first by default.
-        """
-        await self._change(lambda: self.chat.unhide(self._place(start), self._place(start if end is None else end)))
-
     async def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
         """Return a new conversation with a copy of the chat up to a line. It uses the same model.
 
@@ -471,17 +432,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         if self.last.text and not shown:  # it already existed, or could not be streamed
             tell(ReplyPiece(text=self.last.text))
         return self.last
-
-    def _place(self, index: int) -> int:
-        """Return a line's index counted from the start."""
-        count = line_count(self.chat)
-        if not -count <= index < count:
-            raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")
-        return index % count
-
-    async def _change(self, work: Callable[[], None]) -> None:
-        async with self._operation():
-            work()
 
 
 def _store(

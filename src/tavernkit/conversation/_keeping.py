@@ -1,15 +1,15 @@
-"""Runs operations one at a time, saves before a model is asked and at the end, and undoes them."""
+"""Runs operations one at a time, saves before a model is asked and at the end, changes lines, and undoes changes."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from tavernkit._turns import Chat
-from tavernkit.conversation._formats import saved_chat, turn_of
+from tavernkit.conversation._formats import line_count, saved_chat, turn_of
 from tavernkit.conversation._reply_stream import ReplyStream
 from tavernkit.conversation._stores import ConversationStore, SavedChat
 from tavernkit.conversation._undo import UndoHistory
@@ -71,6 +71,45 @@ class ChatKeeper:
             finally:
                 self._owner = None
 
+    async def choose_greeting(self, index: int) -> None:
+        """Show another greeting. 0 is the first message, 1 the first alternate."""
+        await self._change(lambda: self.chat.choose_greeting(index))
+
+    async def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line.
+
+        Args:
+            index: The line, from 0; negative ones count from the end.
+            text: Its new text.
+        """
+        await self._change(lambda: self.chat.edit(self._place(index), text))
+
+    async def delete(self, index: int) -> None:
+        """Delete a line."""
+        await self._change(lambda: self.chat.delete(self._place(index)))
+
+    async def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        await self._change(lambda: self.chat.delete_from(self._place(index)))
+
+    async def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines out of prompts.
+
+        Args:
+            start: The first line.
+            end: The last line; only the first by default.
+        """
+        await self._change(lambda: self.chat.hide(self._place(start), self._place(start if end is None else end)))
+
+    async def unhide(self, start: int, end: int | None = None) -> None:
+        """Include hidden lines in prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line; only the first by default.
+        """
+        await self._change(lambda: self.chat.unhide(self._place(start), self._place(start if end is None else end)))
+
     async def undo(self) -> bool:
         """Take back the last operation with everything it changed; returns False if there is none.
 
@@ -122,3 +161,14 @@ class ChatKeeper:
             await stream.aclose()
         async with self._lock:
             self._closed = True
+
+    def _place(self, index: int) -> int:
+        """Return a line's index counted from the start."""
+        count = line_count(self.chat)
+        if not -count <= index < count:
+            raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")
+        return index % count
+
+    async def _change(self, work: Callable[[], None]) -> None:
+        async with self._operation():
+            work()

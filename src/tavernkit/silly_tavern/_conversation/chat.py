@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal, Self, Unpack
+from typing import Final, Literal, Unpack
 
 from tavernkit._text.js_values import trim
 from tavernkit._turns import Host, Turn, TurnKind
-from tavernkit._values import Json, JsonObject, is_object
+from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
-from tavernkit.silly_tavern._conversation import edits
 from tavernkit.silly_tavern._conversation import lines as chat_lines
-from tavernkit.silly_tavern._conversation.chat_state import OF_ONE_RUN, ChatState, Work, object_or_empty
+from tavernkit.silly_tavern._conversation.chat_state import ChatState, Work
+from tavernkit.silly_tavern._conversation.edits import EditableChat, remove_last_round
 from tavernkit.silly_tavern._conversation.generation import Generation
 from tavernkit.silly_tavern._conversation.greetings import greet_again, open_chat
 from tavernkit.silly_tavern._files.chat_file import ChatFile
-from tavernkit.silly_tavern._groups.group import Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.stores._variables import InMemoryVariablesStore
 
 _KEPT_BY_THE_CHAT: Final = "history", "message", "chat_metadata", "variables", "macro_memory", "generation_type"
-_BRANCH = re.compile(r" - Branch #\d+\Z")
-NOTE_POSITIONS: Final = {"after": 0, "chat": 1, "before": 2}
-ROLES: Final = {"system": 0, "user": 1, "assistant": 2}
 
 
-class Chat:
+class Chat(EditableChat):
     """A chat with its state: lines, header, variables, timed lore, and the macros' state.
 
     Takes the inputs of a ``Builder``, without those that come from the chat itself (``history``, ``message``,
@@ -71,7 +65,7 @@ class Chat:
                 f"a Chat keeps {', '.join(wrong)} itself: pass the chat so far as chat=ChatFile.load(path)"
             )
         self.host = host
-        self.state = ChatState(builder, chat if chat is not None else ChatFile(), inputs)
+        super().__init__(ChatState(builder, chat if chat is not None else ChatFile(), inputs))
         self.state.user_avatar = user_avatar
         self.state.runs_tools, self.state.cleans_up = run_tools, clean_up
         self.state.search = search
@@ -187,7 +181,7 @@ class Chat:
         line = lines[-1]
         chat_lines.show(line)
         swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
-        untouched = self._is_untouched()
+        untouched = self._is_untouched
         step = 1 if direction == "right" else -1
         if direction == "right" and at + 1 >= len(swipes) and not untouched and not chat_lines.is_hidden(line):
             return await self._turn("swipe", "swipe")
@@ -202,20 +196,6 @@ class Chat:
             return Turn(kind="swipe")
         chat_lines.show(lines[-1])
         return await self._turn("swipe", "swipe")
-
-    def _is_untouched(self) -> bool:
-        """Return True while there is only an unchanged greeting."""
-        return len(self.state.turn_lines) == 1 and not self.state.header.get("tainted")
-
-    def show_swipe(self, at: int) -> None:
-        """Show a swipe of the last line, which must exist."""
-        line = self.state.turn_lines[-1]
-        if not self._is_untouched():
-            chat_lines.leave_swipe(line)
-        chat_lines.arrive_at_swipe(line, at)
-        if len(self.state.turn_lines) == 1:
-            with self.state.expanding() as state:
-                line["mes"] = state.macros(chat_lines.text_of(line))
 
     async def continue_reply(self, text: str = "") -> Turn:
         """Let the model continue the last message; a text is sent first, and is then continued."""
@@ -273,7 +253,7 @@ class Chat:
 
     def remove_last_round(self) -> None:
         """Remove the replies at the end that belong to one round of a group."""
-        edits.remove_last_round(self.state.lines)
+        remove_last_round(self.state.lines)
 
     def _forget_ephemeral(self) -> None:
         injects = self.state.header.get("script_injects")
@@ -281,194 +261,3 @@ class Chat:
             for key in self.state.ephemeral_injects:
                 injects.pop(key, None)
         self.state.ephemeral_injects.clear()
-
-    # Changes
-
-    def add_message(self, text: str, **keys: Json) -> JsonObject:
-        """Store a message of the user without asking a model; scripts and macros run as when it is sent.
-
-        Args:
-            text: The message.
-            keys: More keys of the line, or other values for them (``name``, ``force_avatar``, ``extra``).
-        """
-        line = edits.typed_line(self.state, text, keys)
-        self.add_line(line)
-        return line
-
-    def add_line(self, line: JsonObject) -> None:
-        """Add a line in file format at the end, as a slash command does."""
-        chat_lines.show(line)
-        self.state.share_lines().append(line)
-        self.state.header["tainted"] = True
-
-    def add_swipe(self, text: str, *, show: bool = False) -> None:
-        """Add a version of the last reply; its macros are expanded.
-
-        Args:
-            text: The text.
-            show: Show it at once.
-        """
-        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
-            return
-        edits.add_swipe(self.state, self.state.lines[-1], text, show=show)
-
-    def delete_range(self, start: int, end: int) -> None:
-        """Delete lines ``start`` to ``end`` (included)."""
-        del self.state.lines[self._place(start) : self._place(end) + 1]
-        self.state.header["tainted"] = True
-
-    def choose_greeting(self, index: int) -> None:
-        """Show another greeting. 0 is the first message, 1 the first alternate.
-
-        Raises:
-            ConfigError: There is no such greeting, or the chat has already continued.
-        """
-        if len(self.state.lines) != 1:
-            raise ConfigError("the greeting can be chosen only before anything else is said")
-        swipes = chat_lines.swipes_of(self.state.lines[0])
-        if not 0 <= index < len(swipes):
-            raise ConfigError(f"there is no greeting {index}: the card has 0 to {len(swipes) - 1}")
-        if index != chat_lines.swipe_id_of(self.state.lines[0]):
-            self.show_swipe(index)
-
-    def edit(self, index: int, text: str) -> None:
-        """Replace the text of a line, as SillyTavern's editor does: scripts and macros run once.
-
-        Args:
-            index: The number of the line; -1 is the last.
-            text: Its new text.
-        """
-        edits.edit_line(self.state, self._line(index), text)
-        self.state.header["tainted"] = True
-
-    def delete(self, index: int) -> None:
-        """Delete a line; with a reply, the tool calls directly before it are deleted too."""
-        at = self._place(index)
-        start = at
-        if not chat_lines.is_user(self.state.lines[at]):
-            while start > 0 and chat_lines.is_tool_line(self.state.lines[start - 1]):
-                start -= 1
-        del self.state.lines[start : at + 1]
-        self.state.header["tainted"] = True
-
-    def delete_from(self, index: int) -> None:
-        """Delete a line and all after it."""
-        del self.state.lines[self._place(index) :]
-        self.state.header["tainted"] = True
-
-    def delete_last(self, count: int = 1) -> None:
-        """Delete the newest lines."""
-        if count > 0:
-            del self.state.lines[-count:]
-            self.state.header["tainted"] = True
-
-    def delete_swipe(self, swipe: int, index: int = -1) -> None:
-        """Delete a swipe of a line; the only one stays.
-
-        Args:
-            swipe: The number of the swipe, from 0.
-            index: The line; the last one by default.
-        """
-        chat_lines.delete_swipe(self._line(index), swipe)
-
-    def hide(self, start: int, end: int | None = None) -> None:
-        """Keep lines ``start`` to ``end`` (included) out of prompts. A range beyond the chat does nothing."""
-        self._set_hidden(start, end, hidden=True)
-
-    def unhide(self, start: int, end: int | None = None) -> None:
-        """Include hidden lines in prompts again.
-
-        Args:
-            start: The first line.
-            end: The last line, included; only ``start`` by default.
-        """
-        self._set_hidden(start, end, hidden=False)
-
-    def _set_hidden(self, start: int, end: int | None, *, hidden: bool) -> None:
-        last = start if end is None else end
-        if 0 <= start <= last < len(self.state.lines):
-            for line in self.state.lines[start : last + 1]:
-                line["is_system"] = hidden
-
-    def set_note(
-        self,
-        prompt: str | None = None,
-        *,
-        depth: int | None = None,
-        interval: int | None = None,
-        position: Literal["after", "before", "chat"] | None = None,
-        role: Literal["system", "user", "assistant"] | None = None,
-    ) -> None:
-        """Change the author's note of the chat; other values stay the same.
-
-        Args:
-            prompt: Its text.
-            depth: Messages between it and the end of the chat.
-            interval: Insert it every N user messages; 0 means never.
-            position: In the chat, or before or after the main prompt.
-            role: The role of its message in the chat.
-        """
-        changes: JsonObject = {
-            "note_prompt": prompt,
-            "note_depth": depth,
-            "note_interval": interval,
-            "note_position": NOTE_POSITIONS[position] if position is not None else None,
-            "note_role": ROLES[role] if role is not None else None,
-        }
-        self.state.header.update((key, value) for key, value in changes.items() if value is not None)
-
-    def mute(self, member: str) -> None:
-        """Mute a member of the group."""
-        avatar, group = self._member(member)
-        if avatar not in group.disabled_members:
-            self.state.change_group(disabled_members=(*group.disabled_members, avatar))
-
-    def unmute(self, member: str) -> None:
-        """Unmute a member of the group."""
-        avatar, group = self._member(member)
-        self.state.change_group(disabled_members=tuple(each for each in group.disabled_members if each != avatar))
-
-    def _member(self, member: str) -> tuple[str, Group]:
-        context = self.state.context()
-        if context.group is None:
-            raise ConfigError("there is no group: only a group has members")
-        named = (avatar for avatar, card in context.members.items() if card.name == member)
-        avatar = member if member in context.members else next(named, None)
-        if avatar is None:
-            raise ConfigError(f"{member!r} is not a member of the group: {', '.join(context.members)}")
-        return avatar, context.group
-
-    def branch(self, index: int) -> Self:
-        """Return a copy of the chat that ends with this line, with a new name."""
-        at = self._place(index)
-        root = _BRANCH.sub("", self.state.chat_id)
-        number = 1
-        while f"{root} - Branch #{number}" in self.state.branches:
-            number += 1
-        name = f"{root} - Branch #{number}"
-        self.state.branches.add(name)
-        twin = copy.copy(self)
-        twin.state = self.state.twin()
-        saved = self.snapshot()
-        lines = saved["lines"]
-        assert isinstance(lines, list)
-        saved["lines"] = lines[: at + 1]
-        saved["chat_id"] = name
-        for key in OF_ONE_RUN:  # the branch is opened
-            saved.pop(key, None)
-        object_or_empty(saved["chat_metadata"])["main_chat"] = self.state.chat_id
-        twin.restore(saved)
-        twin.state.branches = self.state.branches
-        branches = chat_lines.extra_of(self.state.lines[at]).setdefault("branches", [])
-        if isinstance(branches, list):
-            branches.append(name)
-        return twin
-
-    def _place(self, index: int) -> int:
-        count = len(self.state.lines)
-        if not -count <= index < count:
-            raise ConfigError(f"there is no line {index}: the chat has {count}")
-        return index % count
-
-    def _line(self, index: int) -> JsonObject:
-        return self.state.lines[self._place(index)]
