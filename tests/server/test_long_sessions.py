@@ -13,8 +13,8 @@ from tavernkit.server.adapters.silly_tavern_lines import user_line
 from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.turns import turn_log
-from tavernkit.silly_tavern._conversation.renumbering import moved
+from tavernkit.server.turns import session_changes
+from tavernkit.silly_tavern._conversation.numbered_lines import moved
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 from tests.server.test_sessions import CHAT, lines_of, says, sent_to
@@ -28,7 +28,7 @@ def short_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(chats, "MAX_MESSAGES", 6)
         patch.setattr(chats, "UNREAD_STEP", 2)
-        patch.setattr(turn_log, "MAX_CACHED_CHAT_LINES", 0)  # as small against the others as it is
+        patch.setattr(session_changes, "MAX_CACHED_CHAT_LINES", 0)  # as small against the others as it is
         yield patch
 
 
