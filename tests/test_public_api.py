@@ -130,7 +130,7 @@ INNER = {
     "tavernkit.silly_tavern._conversation.commands.is_known",
     "tavernkit.silly_tavern._conversation.lines",
     "tavernkit.silly_tavern._conversation.numbered_lines.NumberedLines",
-    "tavernkit.silly_tavern._conversation.renumbering.moved",
+    "tavernkit.silly_tavern._conversation.numbered_lines.moved",
     "tavernkit.silly_tavern._files.data_folder.allowed_scripts",
     "tavernkit.silly_tavern._files.data_folder.tags_of",
     "tavernkit.silly_tavern._files.folder_files.CHATS",

@@ -12,7 +12,7 @@ from tavernkit.models import Reply, ReplyPiece, Request
 from tavernkit.models._script import usage
 from tavernkit.server import UpstreamConfig, load_config
 from tavernkit.server.turns.upstream_calls import PromptCaches
-from tavernkit.silly_tavern._conversation.renumbering import moved
+from tavernkit.silly_tavern._conversation.numbered_lines import moved
 from tavernkit.testing import ScriptedModel, answer
 from tests.server.conftest import Client, StartApp
 

@@ -43,8 +43,7 @@ from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.silly_tavern._conversation.chat_state import ChatState
 from tavernkit.silly_tavern._conversation.commands import is_known
-from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
-from tavernkit.silly_tavern._conversation.renumbering import moved
+from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines, moved
 
 T = TypeVar("T")
 EPHEMERAL = "tavernkit_ephemeral_injects"

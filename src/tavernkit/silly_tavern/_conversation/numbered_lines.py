@@ -1,10 +1,10 @@
-"""Lines of a chat that know which of an application's messages they came from."""
+"""An application's messages as lines of a chat, and back; of long chats, only the last ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tavernkit._values import JsonObject, thaw_object
+from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 
@@ -12,6 +12,10 @@ _NUMBER = "tavernkit_line"
 """Where a line has its number during a turn."""
 _ROLE = "role"
 """A key that only neutral messages have: tool calls and their results, and what a client brings along."""
+TIMED = "timedWorldInfo"
+"""The key of a chat's timed effects: which lore is sticky or on cooldown, and for which messages."""
+CACHED = "tavernkit_cache"
+"""The key of the state of prompt-cache builds (``plan.metadata_changes``)."""
 
 
 class NumberedLines:
@@ -66,3 +70,39 @@ class NumberedLines:
             elif number != last:
                 yield self._places[number], line
             last = number if isinstance(number, int) else last
+
+
+def moved(details: JsonObject, by: int) -> JsonObject:
+    """Return the details of a chat with shifted message numbers, for builds of its last messages and back."""
+    timed, cached = details.get(TIMED), details.get(CACHED)
+    if not by:
+        return details
+    found = dict(details)
+    if is_object(timed):
+        found[TIMED] = {kind: _each(effects, by) if is_object(effects) else effects for kind, effects in timed.items()}
+    if is_object(cached):
+        found[CACHED] = _moved_cache(cached, by)
+    return found
+
+
+def _each(effects: JsonObject, by: int) -> JsonObject:
+    return {key: _one(effect, by, "start", "end") if is_object(effect) else effect for key, effect in effects.items()}
+
+
+def _moved_cache(cached: JsonObject, by: int) -> JsonObject:
+    """Shift the cut of the history and the positions of frozen lore; those before the first message are dropped."""
+    lore, cut = cached.get("lore"), cached.get("cut")
+    found = dict(cached)
+    if isinstance(cut, int):
+        found["cut"] = max(cut + by, 0)
+    if is_list(lore):
+        placed = [_one(line, by, "after") for line in lore if is_object(line)]
+        found["lore"] = [line for line in placed if not isinstance(after := line.get("after"), int) or after >= 0]
+    return found
+
+
+def _one(effect: JsonObject, by: int, *names: str) -> JsonObject:
+    numbers: dict[str, Json] = {
+        name: value + by for name in names if isinstance(value := effect.get(name), (int, float))
+    }
+    return {**effect, **numbers}
