@@ -180,7 +180,7 @@ def test_ctrl_c_keeps_the_partial_reply_and_stays_and_a_second_one_leaves(tmp_pa
 
 
 def wait_unheeded(handler: Any, pipe: int) -> None:
-    with interrupts.heeding_interrupts():
+    with interrupts.interruptible_input():
         signal.signal(signal.SIGINT, handler)
         signal.raise_signal(signal.SIGINT)
         os.read(pipe, 1)  # nothing ever comes

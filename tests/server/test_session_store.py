@@ -238,7 +238,7 @@ async def test_the_text_of_a_turn_that_died_is_there(start: StartApp) -> None:
             await chats.update_chat(connection, stored, turn_id="dead", lease_until=1.0, next_position=2)
             values = {"session_id": session, "owner": stored.owner, "idempotency_key": None, "fingerprint": ""}
             await turns.begin_turn(connection, "dead", kind="normal", lease_until=1.0, message_id=line.id, **values)
-            await turns.note_said(connection, "dead", [{"speaker": None, "text": "As far as"}])
+            await turns.store_text_so_far(connection, "dead", [{"speaker": None, "text": "As far as"}])
         chat = opened(SessionStore(place(client), "s"))
         assert told(chat.lines)[-1] == (False, "As far as")
         await chat.send("Go on.")

@@ -29,7 +29,7 @@ def as_number(value: object) -> int | float | None:
 
 
 def json_object(data: Mapping[str, object], what: str) -> Mapping[str, object]:
-    """Return parsed JSON that a program passes; tell it if this is not an object."""
+    """Return parsed JSON that a program passes; raise ``ConfigError`` if it is not an object."""
     if not is_mapping(data):
         require(what, data, Mapping, "a JSON object")
     return data

@@ -1,4 +1,4 @@
-"""Examines the chats of a SillyTavern folder: what they refer to that is not there, and what they carry in vain."""
+"""Examines the chats of a SillyTavern folder: files they refer to that are missing, and data that has no effect."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class SliceSource:
 
 
 def as_source(readable: Readable, limits: Limits) -> Source:
-    """Make a source from a readable. Programs that pass something else are told what to pass."""
+    """Make a source from a readable; refuse anything else."""
     if isinstance(readable, (bytes, bytearray, memoryview)):
         return BytesSource(bytes(readable))
     if isinstance(readable, (str, os.PathLike)):

@@ -15,10 +15,10 @@ def main() -> None:
     """Run the ``tavernkit`` command and end the process with its exit code."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
-        from tavernkit.cli.streams import delivered, prepare_streams
+        from tavernkit.cli.streams import flush_output, prepare_streams
 
         prepare_streams()
-        code = delivered(_run(sys.argv[1:]))
+        code = flush_output(_run(sys.argv[1:]))
     except KeyboardInterrupt:
         code = 130  # ExitCode.INTERRUPTED, which may not be imported yet
     sys.exit(code)

@@ -16,7 +16,7 @@ MAX_SIGNALS = 50
 
 
 @contextmanager
-def heeding_interrupts() -> Generator[None]:
+def interruptible_input() -> Generator[None]:
     """Let Ctrl+C interrupt keyboard input at once.
 
     A signal that arrives just before ``input`` starts waiting does not wake it up, and would be noticed only with the
@@ -27,17 +27,17 @@ def heeding_interrupts() -> Generator[None]:
         yield
         return
     noticed = threading.Event()
-    woken, teller = socket.socketpair()
-    teller.setblocking(False)
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
     watcher = threading.Thread(
-        target=_send_again, args=(woken, threading.get_ident(), noticed), name="tavernkit-interrupts", daemon=True
+        target=_send_again, args=(reader, threading.get_ident(), noticed), name="tavernkit-interrupts", daemon=True
     )
 
     def raise_interrupt(number: int, frame: FrameType | None) -> None:
         noticed.set()
         signal.default_int_handler(number, frame)
 
-    before = signal.set_wakeup_fd(teller.fileno(), warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, raise_interrupt)
     watcher.start()
     try:
@@ -46,14 +46,14 @@ def heeding_interrupts() -> Generator[None]:
         noticed.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.set_wakeup_fd(before)
-        teller.close()
+        writer.close()
         watcher.join()
-        woken.close()
+        reader.close()
 
 
-def _send_again(woken: socket.socket, thread: int, noticed: threading.Event) -> None:
-    select.select([woken], [], [])
-    if woken.recv(1) != bytes([signal.SIGINT]):
+def _send_again(reader: socket.socket, thread: int, noticed: threading.Event) -> None:
+    select.select([reader], [], [])
+    if reader.recv(1) != bytes([signal.SIGINT]):
         return  # the prompt is over
     for _ in range(MAX_SIGNALS):
         if noticed.wait(AGAIN_SECONDS):

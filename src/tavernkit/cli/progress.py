@@ -54,7 +54,7 @@ class ProgressLines:
         self._stream.flush()
 
 
-def following(things: Sequence[T], what: str) -> Iterator[T]:
+def track(things: Sequence[T], what: str) -> Iterator[T]:
     """Iterate over items and show progress on a terminal.
 
     Args:
@@ -72,7 +72,7 @@ def following(things: Sequence[T], what: str) -> Iterator[T]:
 
 
 @contextmanager
-def progress_shown() -> Generator[Callable[[BatchProgress], None]]:
+def show_progress() -> Generator[Callable[[BatchProgress], None]]:
     """Show progress with rate and time left on stderr, without changing the command's output."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -33,7 +33,7 @@ def prepare_streams() -> None:
             stream.reconfigure(encoding=None if encoding_is_set else "utf-8", errors="backslashreplace")
 
 
-def delivered(code: int) -> int:
+def flush_output(code: int) -> int:
     """Flush the output; return another exit code if the reader has closed it."""
     try:
         sys.stdout.flush()

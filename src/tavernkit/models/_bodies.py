@@ -9,7 +9,7 @@ from tavernkit._values import FrozenObject, Json, JsonObject, is_mapping, is_obj
 from tavernkit.dialects import convert
 from tavernkit.dialects._messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models._parameters import GOOGLE_GENERATION, OLLAMA_OPTIONS, Accepted, ServerFields, accepted
+from tavernkit.models._parameters import GOOGLE_GENERATION, OLLAMA_OPTIONS, Accepted, ServerFields, accepted_options
 from tavernkit.models._request import Request
 from tavernkit.prompt._message import Message
 
@@ -59,7 +59,7 @@ def request_body(
 
 def _chat_completion(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     """OpenAI's chat completions, and every dialect that is a list of messages in another shape."""
-    sent = accepted("openai", request.model, request.options, request.stop, warn, fields)
+    sent = accepted_options("openai", request.model, request.options, request.stop, warn, fields)
     payload = written_messages(_chat(request), request.dialect, warn)
     body: JsonObject = {"model": request.model}
     body |= payload if is_object(payload) else {"messages": payload}
@@ -163,7 +163,7 @@ def _novelai(request: Request, _stream: bool, warn: Warn, fields: ServerFields |
 def _cohere(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     """Cohere's chat API, version 2: OpenAI's messages, but other names for options."""
     rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
-    sent = accepted("cohere_v2", request.model, rest, request.stop, warn, fields)
+    sent = accepted_options("cohere_v2", request.model, rest, request.stop, warn, fields)
     body: JsonObject = {"model": request.model, "messages": written_messages(_chat(request), "openai", warn)}
     body |= {**sent.options, "stream": stream}
     if sent.stop:
@@ -192,7 +192,7 @@ def _sampling(request: Request, warn: Warn, fields: ServerFields | None, *left_o
     if request.tools or request.response_format is not None:
         warn("text completion does not take tools or a response_format: left out of the request")
     rest, _, _ = _without(request.options, "", "parallel_tool_calls", *left_out)
-    return accepted(request.dialect, request.model, rest, request.stop, warn, fields)
+    return accepted_options(request.dialect, request.model, rest, request.stop, warn, fields)
 
 
 def _prompt(request: Request, warn: Warn) -> Json:
@@ -214,7 +214,7 @@ def _with_stream(body: JsonObject, request: Request, stream: bool) -> JsonObject
 
 def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     rest, user, parallel = _without(request.options, "user", "parallel_tool_calls", "stream_options", "betas")
-    sent = accepted("anthropic", request.model, rest, request.stop, warn, fields)
+    sent = accepted_options("anthropic", request.model, rest, request.stop, warn, fields)
     payload = convert(
         _chat(request),
         "anthropic",
@@ -243,7 +243,7 @@ def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields 
 
 def _google(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
-    sent = accepted("google", request.model, rest, request.stop, warn, fields)
+    sent = accepted_options("google", request.model, rest, request.stop, warn, fields)
     body = convert(
         _chat(request),
         "google",

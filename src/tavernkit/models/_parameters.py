@@ -357,7 +357,7 @@ class Accepted:
     stop: list[Json]
 
 
-def accepted(
+def accepted_options(
     dialect: str,
     model: str,
     options: FrozenObject,

@@ -301,7 +301,7 @@ def _config(place: str) -> ServerConfig:
 
 
 def _from_any_thread(work: Callable[[], Coroutine[None, None, T]]) -> T:
-    """Run a coroutine; beside the event loop of this thread, if it has one."""
+    """Run a coroutine; in another thread if this one has an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

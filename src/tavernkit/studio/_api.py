@@ -122,7 +122,7 @@ page_router = APIRouter(include_in_schema=False, route_class=StudioRoute)
 
 async def _answer(studio: Studio, changed: Changed, *, build: bool, since: str | None = None) -> StudioResponse:
     built = await studio.prompts.build(since) if build else None
-    return StudioResponse(studio.changed(changed, built))
+    return StudioResponse(studio.changes_json(changed, built))
 
 
 @router.get("/workspace")
@@ -313,7 +313,7 @@ async def turn(studio: TheStudio, body: TurnIn) -> Response:
 async def change(studio: TheStudio, body: ChangeIn) -> Response:
     """Change the chat without a model."""
     view, changed = await studio.talk.change(body.op, body.index, body.text)
-    return StudioResponse({"talk": view, "edit": studio.changed(changed)})
+    return StudioResponse({"talk": view, "edit": studio.changes_json(changed)})
 
 
 @talk_router.post("/stop")

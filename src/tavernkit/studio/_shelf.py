@@ -55,7 +55,7 @@ class Shelf(Protocol):
         """Open a character with its files."""
         ...
 
-    async def changed(self, document: Document) -> bool:
+    async def is_changed(self, document: Document) -> bool:
         """Return True if a document was changed elsewhere since it was opened."""
         ...
 
@@ -112,7 +112,7 @@ class FolderShelf:
         }
         return OpenedShelf(workspace.with_turn(turn), Inputs(builder))
 
-    async def changed(self, document: Document) -> bool:
+    async def is_changed(self, document: Document) -> bool:
         """Return False: documents of a folder are files."""
         del document
         return False

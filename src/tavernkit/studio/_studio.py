@@ -88,7 +88,7 @@ class Studio:
             "active": workspace.state.roles(),
             "families": [{"name": each.name, "label": each.label, "colour": each.colour} for each in FAMILIES],
             "dialects": list(DIALECTS),
-            "models": self.talk.models.listed(),
+            "models": self.talk.models.describe(),
             "model": self.talk.models.chosen,
             "cache_profiles": list(PROFILES),
             "generation_types": list(GENERATION_TYPES),
@@ -96,7 +96,7 @@ class Studio:
             "version": __version__,
         }
 
-    def changed(self, changed: Changed, build: JsonObject | None = None) -> JsonObject:
+    def changes_json(self, changed: Changed, build: JsonObject | None = None) -> JsonObject:
         """Return the changes of a step as JSON.
 
         Args:
@@ -262,7 +262,7 @@ class Studio:
             content, kept = await asyncio.to_thread(workspace.write_file, document, overwrite=overwrite)
             return workspace.mark_saved(document, content), kept
         shelf = self._shelf()
-        if not overwrite and await shelf.changed(document):
+        if not overwrite and await shelf.is_changed(document):
             raise StudioError(409, f"{document.title} has been changed by somebody else", code="changed_on_disk")
         content = await asyncio.to_thread(file_content, document)
         kept = await shelf.write(document, content)
@@ -273,7 +273,7 @@ class Studio:
         document = self.workspace.document(document_id)
         changes = await asyncio.to_thread(self.workspace.difference, document_id)
         if document.item:
-            changes["conflict"] = await self._shelf().changed(document)
+            changes["conflict"] = await self._shelf().is_changed(document)
         return changes
 
     def _shelf(self) -> Shelf:

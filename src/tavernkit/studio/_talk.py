@@ -327,7 +327,7 @@ class Talk:
         }
 
     def _after(self, before: State, changed: Changed) -> JsonObject:
-        return {"talk": self.describe(), "edit": self._studio.changed(Changed(before, changed.after))}
+        return {"talk": self.describe(), "edit": self._studio.changes_json(Changed(before, changed.after))}
 
 
 def _greeting(chat: Chat) -> JsonObject | None:

@@ -47,7 +47,7 @@ class TalkModels:
         self._script: tuple[str, ...] = ()
         self._said = 0
 
-    def listed(self) -> list[Json]:
+    def describe(self) -> list[Json]:
         """Return the models that can be chosen, without their keys."""
         scripted: JsonObject = {"id": SCRIPTED, "label": "Scripted model (no key needed)"}
         return [scripted, *({"id": each.id, "label": each.label} for each in self._choices.values())]

@@ -11,7 +11,7 @@ import typer
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import require_models
 from tavernkit.cli.options import choice_option
-from tavernkit.cli.progress import progress_shown
+from tavernkit.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from tavernkit.batching import BatchResult, Grid
@@ -174,7 +174,7 @@ def batch(
             max_requests=max_requests,
             max_tokens=max_tokens,
         )
-    with progress_shown() as report:
+    with show_progress() as report:
         try:
             result = run_batch(
                 read,

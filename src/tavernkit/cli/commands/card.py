@@ -127,7 +127,7 @@ def extract(
 
 def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
     from tavernkit.cli.files import check_free
-    from tavernkit.cli.progress import following
+    from tavernkit.cli.progress import track
     from tavernkit.cli.terminal import complain
     from tavernkit.errors import TavernKitError
 
@@ -145,7 +145,7 @@ def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
     taken = {name.lower() for name in written}
     assets = [("picture", bundle.image)] if bundle.image is not None else []
     assets += [(f"{asset.type}-{asset.name}", asset) for asset in bundle.assets]
-    for label, asset in following(assets, "assets"):
+    for label, asset in track(assets, "assets"):
         if not asset.available:
             complain(f"{asset.name!r} is not in the file ({asset.uri[:60]})", kind="note")
             continue

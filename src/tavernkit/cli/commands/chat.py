@@ -130,7 +130,7 @@ class _Talk:
 
     def ask(self) -> int:
         """Let the user type until they leave, and return the exit code."""
-        from tavernkit.cli.interrupts import heeding_interrupts
+        from tavernkit.cli.interrupts import interruptible_input
         from tavernkit.cli.terminal import show, show_line, visible
 
         session = self.session
@@ -141,7 +141,7 @@ class _Talk:
             self.show_line(line)
         while True:
             try:
-                with _prefill(self.draft), heeding_interrupts():
+                with _prefill(self.draft), interruptible_input():
                     text = input(f"{visible(session.user_name)}> ").strip()
             except EOFError:
                 break

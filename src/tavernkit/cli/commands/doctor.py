@@ -29,12 +29,12 @@ def doctor(
     tavernkit doctor risuai-backup.bin
     """
     from tavernkit.authoring import examine
-    from tavernkit.cli.progress import following
+    from tavernkit.cli.progress import track
     from tavernkit.cli.terminal import complain, show, show_report, table
 
     if not path.exists():
         raise typer.BadParameter(f"there is no {path}")
-    found = examine(path, follow=following)
+    found = examine(path, follow=track)
     if as_json:
         show_report({"found": [each.to_dict() for each in found]})
     else:

@@ -12,7 +12,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models, split_name
 from tavernkit.cli.options import takes
-from tavernkit.cli.progress import progress_shown
+from tavernkit.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from tavernkit.models import Model
@@ -193,8 +193,8 @@ def evaluate(
         return
     if resume and out is None:
         raise typer.BadParameter("--resume continues the runs of a folder: pass it with --out")
-    with progress_shown() as show_progress:
-        report = batching.evaluate(chosen, options.connect(), out=out, resume=resume, progress=show_progress)
+    with show_progress() as report_progress:
+        report = batching.evaluate(chosen, options.connect(), out=out, resume=resume, progress=report_progress)
     if out is not None:
         report.write(out)
     if as_json:

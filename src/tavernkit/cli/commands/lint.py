@@ -71,7 +71,7 @@ def lint(
     tavernkit lint world.json --fix
     """
     from tavernkit.cards import Severity
-    from tavernkit.cli.progress import following
+    from tavernkit.cli.progress import track
     from tavernkit.cli.terminal import show_report
     from tavernkit.lint import lint_file, without_suppressed
 
@@ -81,7 +81,7 @@ def lint(
     results: list[tuple[Path, FileKind, list[Finding]]] = []
     fixed: dict[Path, list[Change]] = {}
     suppressed = 0
-    for path in following(files, "checking"):
+    for path in track(files, "checking"):
         changes = _fix(path, backup=backup) if fix else None
         if changes is not None:
             fixed[path] = changes

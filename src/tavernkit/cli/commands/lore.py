@@ -155,7 +155,7 @@ def coverage(
     import html
 
     from tavernkit.authoring import lore_coverage
-    from tavernkit.cli.progress import following
+    from tavernkit.cli.progress import track
     from tavernkit.cli.terminal import counted, show, show_report, table
 
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
@@ -168,7 +168,7 @@ def coverage(
     if len(turns) < len(every):
         log_warning(f"{len(listed)} entries: only the newest {len(turns)} of {len(every)} turns are scanned")
     # The other entries have no match: there is nothing to count.
-    scans = (scan_chat(messages[:end]).rows(untouched=0) for messages, end in following(turns, "scanning"))
+    scans = (scan_chat(messages[:end]).rows(untouched=0) for messages, end in track(turns, "scanning"))
     found = lore_coverage(scans, listed)
     cells = [
         (each.verdict, each.title or each.id, each.book, str(each.fired), str(each.by_recursion), str(each.over_budget))

@@ -115,9 +115,9 @@ def _files(paths: list[Path]) -> list[Path]:
 def _run(files: list[Path], junit: Path | None) -> list[CaseResult]:
     from tavernkit.authoring import results_as_junit
     from tavernkit.cli.case_runner import run_file
-    from tavernkit.cli.progress import following
+    from tavernkit.cli.progress import track
 
-    results = [result for file in following(files, "testing") for result in run_file(file)]
+    results = [result for file in track(files, "testing") for result in run_file(file)]
     if junit is not None:
         junit.write_text(results_as_junit(results), encoding="utf-8")
     return results

@@ -29,7 +29,7 @@ from tavernkit.server.api.replies import (
     ChunkWriter,
     EventStream,
     ReplyListener,
-    begun,
+    await_first_piece,
     completion,
     piece_delta,
     piece_logprobs,
@@ -87,7 +87,7 @@ class Asked:
     async def pieces(self) -> AsyncGenerator[ReplyPiece | Speaks]:
         """Wait for the first piece, then yield all."""
         with self._naming_the_model():
-            return await begun(self.request, self.turn, self.listener)
+            return await await_first_piece(self.request, self.turn, self.listener)
 
     def extension(self, outcome: TurnOutcome) -> JsonObject:
         """Return the ``tavernkit`` object of the answer."""

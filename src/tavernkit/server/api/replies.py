@@ -57,7 +57,7 @@ async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener
         watcher.cancel()
 
 
-async def begun(
+async def await_first_piece(
     request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener
 ) -> AsyncGenerator[ReplyPiece | Speaks]:
     """Wait for the first piece, then yield all: earlier failures can still set the HTTP status."""

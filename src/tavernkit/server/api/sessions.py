@@ -266,7 +266,7 @@ async def delete_swipe(
 async def _change_message(
     service: Service, client: Client, session_id: str, message_id: str, change: LineChange
 ) -> MessageOut:
-    rewrite = service.turns.log.sessions.changed
+    rewrite = service.turns.log.sessions.rewrite
     return MessageOut.of(await change_message(service.database, client, session_id, message_id, change, rewrite))
 
 

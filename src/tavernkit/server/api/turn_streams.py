@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from tavernkit._values import JsonObject
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.openai import explanation
-from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
+from tavernkit.server.api.replies import EventStream, ReplyListener, await_first_piece, call_delta, until_done
 from tavernkit.server.api.session_types import TurnOut
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.service import Service
@@ -43,7 +43,7 @@ async def answer(
     turn = service.turns.start(wanted, listener)
     if not stream:
         return _turn_out(await until_done(request, turn, listener), explain=explain)
-    pieces = await begun(request, turn, listener)
+    pieces = await await_first_piece(request, turn, listener)
     return EventStream(_events(turn, pieces, explain=explain), listener)
 
 

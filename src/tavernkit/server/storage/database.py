@@ -31,7 +31,7 @@ MAX_OVERFLOW = 20
 POOL_SECONDS = 30.0
 """How long a request waits for a free connection before it is refused because the server is busy.
 
-As long as turns wait for a slot: a turn that is refused after its model has answered was in vain.
+As long as turns wait for a slot: a turn that is refused after its model has answered is wasted.
 """
 MIGRATION_LOCK = 0x7461766B
 """PostgreSQL's advisory lock for migrations: one worker migrates while others wait."""

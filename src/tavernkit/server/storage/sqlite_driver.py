@@ -60,7 +60,7 @@ class PromptConnection(aiosqlite.Connection):
 
     @property
     def is_open(self) -> bool:
-        """False from the moment the connection is told to close, which its thread does later."""
+        """False as soon as the connection is asked to close, which its thread does later."""
         return self._running and self._connection is not None
 
     @property
@@ -106,7 +106,7 @@ class PromptConnection(aiosqlite.Connection):
         self._pace.note(time.perf_counter() - began)
 
     def stop(self) -> asyncio.Future[Any] | None:
-        """Close the connection in its thread, which ends then and would not answer if told again."""
+        """Close the connection in its thread, which then ends and would not answer a second request."""
         return super().stop() if self._running else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ def insert_into(model: type[Base]) -> Insert:
 
 
 def upsert_into(model: type[Base], *, on_sqlite: bool) -> sqlite.Insert | postgresql.Insert:
-    """Return an insert statement that can be told what to do with a row that exists."""
+    """Return an insert statement for which ``on_conflict_do_update()`` can be set."""
     if on_sqlite:
         from sqlalchemy.dialects import sqlite
 

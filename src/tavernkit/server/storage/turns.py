@@ -76,13 +76,13 @@ async def update_turn(connection: AsyncConnection, turn_id: str, **values: objec
     await run(connection, *change(Turn, {"updated_at": time.time(), **values}, id=turn_id))
 
 
-async def note_said(connection: AsyncConnection, turn_id: str, said: list[JsonObject]) -> None:
+async def store_text_so_far(connection: AsyncConnection, turn_id: str, said: list[JsonObject]) -> None:
     """Store the text so far of a running turn."""
     values = {"response": {SAID: said}, "updated_at": time.time()}
     await run(connection, *change(Turn, values, id=turn_id, status=RUNNING))
 
 
-async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tuple[str, list[JsonObject]]:
+async def text_of_dead_turn(connection: AsyncConnection, turn_id: str) -> tuple[str, list[JsonObject]]:
     """Return the kind of a turn whose process has died, and its text so far."""
     row = await fetch_one(connection, select_by(Turn, ("kind", "response"), ("id",)), {"id": turn_id})
     if row is None:

@@ -150,7 +150,7 @@ class LibraryShelf:
         turn: JsonObject = {**DEFAULT_TURN, "platform": wanted.platform or "silly_tavern", "allow_scripts": False}
         return OpenedShelf(Workspace(documents).with_turn(turn), Inputs())
 
-    async def changed(self, document: Document) -> bool:
+    async def is_changed(self, document: Document) -> bool:
         """Return True if the item has a newer version."""
         kind, item_id = _item(document)
         async with self._service.database.read() as connection:
@@ -199,7 +199,7 @@ class AccountedModel(ModelWrapper):
     async def send_whole(self, request: Request) -> Reply:
         """Send a request, and count it."""
         await self._check()
-        addressed = self._upstream.addressed(request)
+        addressed = self._upstream.with_model(request)
         reply = await self._upstream.model.send(addressed)
         await self._count(addressed, reply)
         return reply
@@ -207,7 +207,7 @@ class AccountedModel(ModelWrapper):
     async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
         """Stream a request, and count its tokens however it ends."""
         await self._check()
-        addressed = self._upstream.addressed(request)
+        addressed = self._upstream.with_model(request)
         collected = Accumulator(addressed.model)
         try:
             async for piece in self._upstream.model.stream(addressed):

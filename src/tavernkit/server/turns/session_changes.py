@@ -111,7 +111,7 @@ class SessionChanges:
             changed = replaced(lines[0], content=greeting[0].content, native=greeting[0].native)
             await chats.store_lines(connection, chat.id, lines, [changed])
 
-    async def changed(
+    async def rewrite(
         self, connection: AsyncConnection, chat: ChatState, line: ChatLine, change: LineChange
     ) -> tuple[ChatLine, JsonObject, JsonObject]:
         """A changed message, and the chat's details and variables. If the character is gone, no macro runs.

@@ -163,7 +163,7 @@ class Summaries:
             options={"max_tokens": MAX_SUMMARY_TOKENS},
             dialect=upstream.model.dialect,
         )
-        sent = upstream.addressed(request)
+        sent = upstream.with_model(request)
         reply = await upstream.ask(sent, _Nobody(self._stopping))
         self._metrics.used(upstream.name, reply.usage)
         exchanged = Exchanged(upstream=upstream.name, config=upstream.config, request=sent, reply=reply)

@@ -194,11 +194,11 @@ class TurnLog:
             payer=_payer(request),
         )
 
-    async def note_said(self, opened: OpenTurn, said: list[JsonObject]) -> None:
+    async def store_text_so_far(self, opened: OpenTurn, said: list[JsonObject]) -> None:
         """Store the text so far of a running turn; if that fails, the turn continues."""
         try:
             async with self._database.write(together=True) as connection:
-                await turns.note_said(connection, opened.turn_id, said)
+                await turns.store_text_so_far(connection, opened.turn_id, said)
         except Exception:
             logger.warning("the text of a turn could not be stored", exc_info=True)
 
@@ -223,7 +223,7 @@ class TurnLog:
         For ``swipe`` and ``regenerate`` it becomes a swipe of the last reply, so that nothing is lost.
         """
         assert chat.turn_id is not None
-        kind, said = await turns.said_before_it_died(connection, chat.turn_id)
+        kind, said = await turns.text_of_dead_turn(connection, chat.turn_id)
         if not said or not lines:
             return chat, lines
         if kind != "normal":

@@ -124,7 +124,7 @@ class Turns:
         except TavernKitError as error:
             raise build_error(error) from error
         if upstream is not None:
-            built = replace(built, request=upstream.addressed(built.request), fields=upstream.fields)
+            built = replace(built, request=upstream.with_model(built.request), fields=upstream.fields)
         return replace(built, warnings=[*opened.warnings, *built.warnings])
 
     async def stop(self) -> None:
@@ -191,7 +191,7 @@ class Turns:
         given = await self._turn_input(request, opened, route[0][0])
         keeping: KeepingListener | None = None
         if listener.streaming and opened.chat is not None and request.kind not in OUTSIDE_CHAT:
-            listener = keeping = KeepingListener(listener, lambda said: self.log.note_said(opened, said))
+            listener = keeping = KeepingListener(listener, lambda said: self.log.store_text_so_far(opened, said))
         ask = UpstreamCalls(route, listener, opened, self._caches, self._metrics)
         started = time.perf_counter()
         try:

@@ -116,7 +116,7 @@ class UpstreamCalls:
 
     async def _ask(self, upstream: Upstream, wanted: Request, listener: TimedListener) -> Reply:
         """Ask an upstream, and record the outcome."""
-        sent = upstream.addressed(wanted)
+        sent = upstream.with_model(wanted)
         predicted = self._predict(upstream, sent)
         try:
             reply = await upstream.ask(sent, listener)

@@ -205,7 +205,7 @@ class Upstream:
         """The options that the server accepts, if configured."""
         return _fields(self.config)
 
-    def addressed(self, request: Request) -> Request:
+    def with_model(self, request: Request) -> Request:
         """Return a request with a model: the settings', else the preset's, else the upstream's own name."""
         name = self.config.model or request.model or self.name
         return request if name == request.model else request.replace(model=name)

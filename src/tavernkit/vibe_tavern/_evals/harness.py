@@ -25,7 +25,7 @@ from tavernkit.vibe_tavern._evals.catalogue import (
 )
 from tavernkit.vibe_tavern._evals.directive_scenarios import DIRECTIVE_SCENARIOS
 from tavernkit.vibe_tavern._evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
-from tavernkit.vibe_tavern._evals.language_scenarios import LANGUAGE_SCENARIOS, drifted, language_shape
+from tavernkit.vibe_tavern._evals.language_scenarios import LANGUAGE_SCENARIOS, is_other_language, language_shape
 from tavernkit.vibe_tavern._evals.report import (
     ASSERTION_FAILED,
     EMPTY_ASSISTANT_TEXT,
@@ -304,7 +304,7 @@ def _judge(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
         category, error = EMPTY_ASSISTANT_TEXT, "the answer is empty"
     elif outcome.reasons:
         category, error = ASSERTION_FAILED, "; ".join(outcome.reasons)
-    elif drifted(outcome.text, cell.language):
+    elif is_other_language(outcome.text, cell.language):
         category, error = LANGUAGE_DRIFT, f"the answer is not in {cell.language}"
     return RunRecord(
         config=cell.config(),

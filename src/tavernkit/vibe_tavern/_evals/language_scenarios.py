@@ -125,6 +125,6 @@ LANGUAGE_SCENARIOS: Final = (
 )
 
 
-def drifted(text: str, language: str | None) -> bool:
+def is_other_language(text: str, language: str | None) -> bool:
     """Return True if a text is not in the requested language."""
     return language is not None and language_shape(text, language) == "drift"

@@ -71,13 +71,13 @@ class ToolExecution:
             return [await self._one(call, turn, emit) for call in calls]
         seats = asyncio.Semaphore(MAX_PARALLEL_TOOLS)
 
-        async def seated(call: JsonObject) -> ToolResult:
+        async def with_slot(call: JsonObject) -> ToolResult:
             async with seats:
                 return await self._one(call, turn, emit)
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(seated(call)) for call in calls]
+                tasks = [group.create_task(with_slot(call)) for call in calls]
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
