@@ -1,14 +1,16 @@
-"""The unit that prompts are made of, and records of what was left out."""
+"""The unit that prompts are made of, how neighbours are joined, and records of what was left out."""
 
 from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from operator import attrgetter
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.coerce import trim_blanks
+from tavernkit._text.traced import added, join
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._message import Message
@@ -171,3 +173,70 @@ class Moved:
     """Why it was moved."""
     tokens: int | None = None
     """Its tokens, if they were counted."""
+
+
+UNSQUASHED_SLOTS = frozenset({"new_chat_prompt", "new_example_chat"})
+"""Separators that stay separate messages."""
+
+
+def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:
+    """Join in-chat blocks that are next to each other with equal role, depth and order."""
+    merged: list[Block] = []
+    for block in blocks:
+        before = merged[-1] if merged else None
+        if before is not None and block.in_chat and before.in_chat and _mergeable(before, block):
+            parts = [text for text in map(trim_blanks, (before.content, block.content)) if text]
+            merged[-1] = before.replace(content=join("\n", parts))
+        else:
+            merged.append(block)
+    return merged
+
+
+def squash_system(blocks: Iterable[Block]) -> list[Block]:
+    """Drop empty system blocks and join plain ones that are next to each other."""
+    squashed: list[Block] = []
+    for block in blocks:
+        if block.role == "system" and not block.content:
+            continue
+        before = squashed[-1] if squashed else None
+        if before is not None and _squashable(before) and _squashable(block):
+            squashed[-1] = before.replace(
+                content=before.content + added("\n", "squash_system_messages") + block.content
+            )
+        else:
+            squashed.append(block)
+    return squashed
+
+
+def _mergeable(before: Block, block: Block) -> bool:
+    same_place = (before.role, before.depth, before.order) == (block.role, block.depth, block.order)
+    return same_place and not _carries_more(before) and not _carries_more(block)
+
+
+def _squashable(block: Block) -> bool:
+    return block.role == "system" and not block.name and not _carries_more(block) and block.slot not in UNSQUASHED_SLOTS
+
+
+def _carries_more(block: Block) -> bool:
+    return bool(block.attachments) or bool(block.message_metadata)
+
+
+def dump_block(block: Block) -> str:
+    """Return a block with its fields that are not the default, and its content."""
+    notes = [block.id[:8]]
+    if block.in_chat:
+        notes.append(f"depth={block.depth}")
+    notes += [
+        f"{name}={value}"
+        for name, value, default in (
+            ("order", block.order, 100),
+            ("priority", block.priority, 100),
+            ("group", block.token_budget_group, "default"),
+        )
+        if value != default
+    ]
+    if block.tags:
+        notes.append(f"tags={','.join(block.tags)}")
+    slot = f" ({block.slot})" if block.slot else ""
+    disabled = " [DISABLED]" if block.disabled else ""
+    return f"[{block.role}]{slot}{disabled} {{{' '.join(notes)}}}\n{block.content}"

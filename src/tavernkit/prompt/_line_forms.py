@@ -15,6 +15,7 @@ from tavernkit.prompt._traced_spans import (
     finished_spans,
     moved_spans,
     open_span,
+    set_source,
     source_of,
     spans_of,
     spans_of_pieces,
@@ -45,7 +46,7 @@ class LineForm:
         self.first = before[0] if before else None
         self.last = after[-1] if after else None
         """The pieces that may belong to the text around the line; its words do not."""
-        self._spans: tuple[Sequence[Span], Sequence[Span], TextSource] | None = None
+        self._spans: tuple[Sequence[Span], Sequence[Span], TextSource | None] | None = None
 
     def write(self, content: str, words: str, name: Origin) -> str:
         """Trace a line.
@@ -80,17 +81,21 @@ class LineForm:
         if self._spans is None:
             before = spans_of_pieces(self.before)
             start = before[-1].end if before else 0
-            own = source_of(self.name) if self.name is not None else words
+            own = source_of(self.name) if self.name is not None else None
             self._spans = (*before, Span(start, start, "verbatim")), spans_of_pieces(self.after), own
         before, after, own = self._spans
-        found = moved_spans(before, at, own, name)
+        found = moved_spans(before, at)
         spoken = found[-1]
         if said:
             found[-1:] = moved_spans(spans_of(said), spoken.start)
         else:
             spoken.source = words
             spoken.end += len(words.text)
-        return found + moved_spans(after, found[-1].end, own, name) if after else found
+        if after:
+            found += moved_spans(after, found[-1].end)
+        if own is not None:
+            set_source(found, own, name)
+        return found
 
 
 def form_of(text: str, start: int, words: Origin, name: Origin) -> LineForm | None:

@@ -18,9 +18,8 @@ from tavernkit.budget._report import TrimReport
 from tavernkit.cards._source import FileContent
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.lore._contracts import LoreResult
-from tavernkit.prompt._block import Block, Moved, Omission
+from tavernkit.prompt._block import Block, Moved, Omission, dump_block, merge_in_chat, squash_system
 from tavernkit.prompt._message import Message
-from tavernkit.prompt._squash import merge_in_chat, squash_system
 from tavernkit.prompt._trace import Trace
 from tavernkit.stores._variables import VariableChanges
 
@@ -404,7 +403,7 @@ class Plan:
 
     def debug_dump(self) -> str:
         """Return every block with its non-default fields and its content."""
-        return "\n\n".join(_dump_block(block) for block in self.blocks)
+        return "\n\n".join(dump_block(block) for block in self.blocks)
 
     def _insert(self, position: int, block: Block) -> Plan:
         return self.with_blocks((*self.blocks[:position], block, *self.blocks[position:]))
@@ -439,23 +438,3 @@ def _standard(options: FrozenObject) -> FrozenObject:
     return {
         name: options[name] for name in (*STANDARD_OPTIONS, "tools", "tool_choice") if options.get(name) is not None
     }
-
-
-def _dump_block(block: Block) -> str:
-    notes = [block.id[:8]]
-    if block.in_chat:
-        notes.append(f"depth={block.depth}")
-    notes += [
-        f"{name}={value}"
-        for name, value, default in (
-            ("order", block.order, 100),
-            ("priority", block.priority, 100),
-            ("group", block.token_budget_group, "default"),
-        )
-        if value != default
-    ]
-    if block.tags:
-        notes.append(f"tags={','.join(block.tags)}")
-    slot = f" ({block.slot})" if block.slot else ""
-    disabled = " [DISABLED]" if block.disabled else ""
-    return f"[{block.role}]{slot}{disabled} {{{' '.join(notes)}}}\n{block.content}"

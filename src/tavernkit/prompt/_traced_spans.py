@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tavernkit._text.traced import Change, Origin, Piece, Traced, plain
 from tavernkit.prompt._source_spans import Span, SpanKind, TextSource
@@ -56,30 +56,42 @@ def finished_spans(spans: Sequence[OpenSpan]) -> tuple[Span, ...]:
     return tuple(spans)  # pyright: ignore[reportReturnType]  # see above
 
 
-def moved_spans(
-    spans: Sequence[Span | OpenSpan], shift: int, old: TextSource | None = None, new: TextSource | None = None
-) -> list[OpenSpan]:
+def moved_spans(spans: Iterable[Span | OpenSpan], shift: int) -> list[OpenSpan]:
     """Return copies of spans for a longer text.
 
     Args:
         spans: The spans of a text.
         shift: Where that text begins in the longer one.
-        old: A source that is another one there.
-        new: That other source.
     """
-    found = [OpenSpan() for _ in spans]
-    for made, span in zip(found, spans, strict=True):
+    found: list[OpenSpan] = []
+    for span in spans:
+        made = OpenSpan()
         made.start = span.start + shift
         made.end = span.end + shift
         made.kind = span.kind
-        source = span.source
-        made.source = new if source is old else source
+        made.source = span.source
         made.offset = span.offset
         made.name = span.name
         inner = span.inner
-        made.inner = finished_spans(moved_spans(inner, shift, old, new)) if inner else inner
+        made.inner = finished_spans(moved_spans(inner, shift)) if inner else inner
         made.written = span.written
+        found.append(made)
     return found
+
+
+def set_source(spans: Iterable[OpenSpan | Span], old: TextSource, new: TextSource) -> None:
+    """Replace a source of new spans.
+
+    Args:
+        spans: The spans.
+        old: The source.
+        new: The other source.
+    """
+    for span in spans:
+        if span.source is old:
+            object.__setattr__(span, "source", new)
+        if span.inner:
+            set_source(span.inner, old, new)
 
 
 def spans_of(text: str) -> tuple[Span, ...]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern._context_template.handlebars import limits
+from tavernkit.silly_tavern._context_template.handlebars import parser
 from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
@@ -175,7 +175,7 @@ def test_loops_in_loops_come_to_an_end():
 
 def test_a_huge_template_is_refused():
     with pytest.raises(InvalidContextTemplateError, match="longer than"):
-        Template.compile("x" * (limits.MAX_TEMPLATE_CHARS + 1))
+        Template.compile("x" * (parser.MAX_TEMPLATE_CHARS + 1))
 
 
 def test_long_runs_of_blanks_cost_little():

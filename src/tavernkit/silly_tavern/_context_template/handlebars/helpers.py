@@ -1,4 +1,4 @@
-"""The helpers a story string can call."""
+"""The values of a template, with JavaScript's semantics, and the helpers that a story string can call."""
 
 from __future__ import annotations
 
@@ -6,13 +6,50 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import own_keys, to_string, truthy
+from tavernkit._text.js_values import is_index_key, own_keys, to_string, truthy, utf16_length, utf16_slice
 from tavernkit._values import is_mapping
-from tavernkit.silly_tavern._context_template.handlebars.values import is_empty, member
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern._context_template.handlebars.nodes import Block, Program
     from tavernkit.silly_tavern._context_template.handlebars.rendering import Frame, Rendering
+
+
+class ParameterText(str):
+    """The text of a parameter, with its name, so that a rendering knows where its characters came from."""
+
+    __slots__ = ("parameter", "text")
+
+    parameter: str
+    text: str
+
+    def __new__(cls, parameter: str, text: str) -> ParameterText:
+        """Mark a text."""
+        made = super().__new__(cls, text)
+        made.parameter = parameter
+        made.text = text
+        return made
+
+
+def parameters(texts: Mapping[str, str]) -> dict[str, object]:
+    """Mark the texts of a template's parameters."""
+    return {name: ParameterText(name, text) for name, text in texts.items()}
+
+
+def member(value: object, name: str) -> object:
+    """A member of a value: of an object by its key, of a text its length or a character; else undefined."""
+    if is_mapping(value):
+        return value.get(name)
+    if isinstance(value, str):
+        if name == "length":
+            return float(utf16_length(value))
+        if is_index_key(name) and int(name) < utf16_length(value):
+            return utf16_slice(value, int(name), int(name) + 1)
+    return None
+
+
+def is_empty(value: object) -> bool:
+    """True if ``with`` and ``each`` take their else part: for everything false except zero."""
+    return not value and not (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 @dataclass(frozen=True, slots=True)

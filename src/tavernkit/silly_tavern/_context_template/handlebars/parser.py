@@ -8,7 +8,6 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import number_to_string
 from tavernkit._text.traced import plain
 from tavernkit.silly_tavern._context_template.handlebars.lexer import Token, template_error, tokens
-from tavernkit.silly_tavern._context_template.handlebars.limits import MAX_NESTING, MAX_TEMPLATE_CHARS
 from tavernkit.silly_tavern._context_template.handlebars.nodes import (
     NO_STRIP,
     Block,
@@ -24,6 +23,12 @@ from tavernkit.silly_tavern._context_template.handlebars.nodes import (
     Strip,
 )
 from tavernkit.silly_tavern._context_template.handlebars.whitespace import remove_whitespace
+
+MAX_TEMPLATE_CHARS = 1_000_000
+"""A longer template is refused."""
+
+MAX_NESTING = 64
+"""How deeply blocks and subexpressions may be nested."""
 
 _LITERALS = frozenset({"string", "number", "boolean", "nothing"})
 _VALUES = _LITERALS | {"id", "segment", "data", "open_sexpr"}

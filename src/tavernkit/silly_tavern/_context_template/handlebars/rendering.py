@@ -9,14 +9,15 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_string
 from tavernkit._text.traced import expanded, plain
 from tavernkit._values import LRUCache
-from tavernkit.silly_tavern._context_template.handlebars.helpers import HELPERS, Helper, HelperCall
-from tavernkit.silly_tavern._context_template.handlebars.lexer import template_error
-from tavernkit.silly_tavern._context_template.handlebars.limits import (
-    MAX_CACHED_CHARS,
-    MAX_CACHED_TEMPLATES,
-    MAX_OUTPUT_CHARS,
-    MAX_RENDER_STEPS,
+from tavernkit.silly_tavern._context_template.handlebars.helpers import (
+    HELPERS,
+    Helper,
+    HelperCall,
+    ParameterText,
+    member,
+    parameters,
 )
+from tavernkit.silly_tavern._context_template.handlebars.lexer import template_error
 from tavernkit.silly_tavern._context_template.handlebars.nodes import (
     Block,
     Call,
@@ -28,8 +29,19 @@ from tavernkit.silly_tavern._context_template.handlebars.nodes import (
     Program,
 )
 from tavernkit.silly_tavern._context_template.handlebars.parser import parse
-from tavernkit.silly_tavern._context_template.handlebars.values import ParameterText, member, parameters
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
+
+MAX_RENDER_STEPS = 20_000
+"""How many tags and bodies of blocks one rendering may run, to stop nested loops."""
+
+MAX_OUTPUT_CHARS = 20_000_000
+"""How many characters one rendering may produce, to stop loops over long values."""
+
+MAX_CACHED_TEMPLATES = 64
+"""How many compiled templates are kept."""
+
+MAX_CACHED_CHARS = 65_536
+"""Longer templates are parsed each time, so that the cache stays small."""
 
 NO_NAMES: Mapping[str, object] = {}
 
