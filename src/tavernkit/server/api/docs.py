@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tavernkit.server.api.dependencies import TheService
+from tavernkit.server.api.descriptions import describe
 from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.service import Service
@@ -42,7 +43,7 @@ async def docs(request: Request, service: TheService) -> Response:
 @router.get("/openapi.json")
 async def openapi(request: Request, service: TheService) -> Response:
     """The OpenAPI description."""
-    return await _refusal(request, service) or SafeJSONResponse(request.app.openapi())
+    return await _refusal(request, service) or SafeJSONResponse(describe(request.app.openapi()))
 
 
 @router.get("/docs/start.js")
