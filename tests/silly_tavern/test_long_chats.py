@@ -17,7 +17,7 @@ from tavernkit.silly_tavern import (
     Settings,
     TextPlan,
 )
-from tavernkit.silly_tavern._chat import core_chat
+from tavernkit.silly_tavern._chat import chat_memory, core_chat
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
@@ -35,9 +35,10 @@ def test_the_5000th_message_costs_what_the_50th_does(monkeypatch: pytest.MonkeyP
     made: list[int] = []
     converted: list[str] = []
     core, convert = core_chat.CoreMessage, HistoryConverter._message  # pyright: ignore[reportPrivateUsage]  # counted
-    monkeypatch.setattr(
-        core_chat, "CoreMessage", lambda line, index, text: (made.append(index), core(line, index, text))[1]
-    )
+    for module in (core_chat, chat_memory):
+        monkeypatch.setattr(
+            module, "CoreMessage", lambda line, index, text: (made.append(index), core(line, index, text))[1]
+        )
     monkeypatch.setattr(
         HistoryConverter,
         "_message",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.silly_tavern import Settings, VectorHit, VectorResults, WorldBook
-from tavernkit.silly_tavern._chat.vector_chunks import Cutting
+from tavernkit.silly_tavern._chat.vector_storage import Cutting
 from tests.silly_tavern.scene import build, contents
 
 LINES = [

@@ -14,7 +14,7 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
 from tavernkit.silly_tavern._chat.card_fields import ExampleMessage
-from tavernkit.silly_tavern._chat.core_chat import ChatMemory
+from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern._chat_completion.layout import PlacedMessage
 from tavernkit.silly_tavern._context import SillyTavernContext

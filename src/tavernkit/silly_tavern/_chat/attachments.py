@@ -13,6 +13,8 @@ FILE_SEPARATOR = "\n\n"
 IMAGE, VIDEO, AUDIO = "image", "video", "audio"
 LIST, GALLERY = "list", "gallery"
 """How a line shows its media: all of them, or one of a gallery."""
+MEDIA_KEYS = frozenset(("media", "image", "image_swipes", "video"))
+"""Keys of a line's ``extra`` that hold media, of the new kind and of older ones."""
 
 
 def attached_files(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
@@ -82,11 +84,6 @@ def shown_media(extra: FrozenObject, default_display: str) -> Sequence[Mapping[s
         chosen = index if isinstance(index, int) and 0 <= index < len(items) else 0
         return [items[chosen]]
     return items
-
-
-def has_media(extra: FrozenObject) -> bool:
-    """Return True if a line has media, of the new or an older kind."""
-    return "media" in extra or "image" in extra or "image_swipes" in extra or "video" in extra
 
 
 def titles(extra: FrozenObject) -> str:

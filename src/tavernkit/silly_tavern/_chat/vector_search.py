@@ -6,8 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from tavernkit.embeddings._embedder import Embedder
 from tavernkit.embeddings._index import IndexItem, VectorIndex
-from tavernkit.silly_tavern._chat.vector_chunks import Cutting
-from tavernkit.silly_tavern._chat.vector_storage import CHAT_COLLECTION, VectorCall, VectorHit, VectorResults
+from tavernkit.silly_tavern._chat.vector_storage import (
+    CHAT_COLLECTION,
+    Cutting,
+    VectorCall,
+    VectorHit,
+    VectorResults,
+)
 from tavernkit.silly_tavern._macros.seeding import string_hash
 
 MESSAGE_CHUNK_SIZE = 400

@@ -13,13 +13,13 @@ from dataclasses import field
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import to_number, trim, truthy, utf16_length
+from tavernkit._text.js_values import js_round, python_index, to_number, trim, truthy, utf16_length
 from tavernkit._text.traced import join, substitute
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
 from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, names_of, objects
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._chat.extension_prompts import VECTORS_DATA_BANK, VECTORS_MEMORY, ExtensionPrompt
-from tavernkit.silly_tavern._chat.vector_chunks import Cutting
+from tavernkit.silly_tavern._chat.output_cleanup import SENTENCE_ENDS, trim_to_sentence
 from tavernkit.silly_tavern._macros.seeding import string_hash
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry, entry_hash
@@ -51,6 +51,8 @@ LorePlaces: TypeAlias = Mapping[tuple[str, str], int]
 """Positions of lore entries in scan order, by the name of the book and the entry's id."""
 
 _NEWLINES = re.compile(r"\n+")
+_DELIMITERS = ("\n\n", "\n", " ", "")
+"""Where texts are split: at blank lines, at line breaks, at spaces, anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,3 +319,69 @@ def _index(value: object) -> int:
 
 def _whole(number: float) -> int | float:
     return int(number) if float(number).is_integer() else number
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How a text is split into chunks: their size, how much neighbours share, and a custom delimiter.
+
+    Sizes are those of JavaScript's strings.
+    """
+
+    size: float
+    overlap_percent: float = 0
+    delimiter: str = ""
+    only_delimiter: bool = False
+
+    def chunks(self, text: str) -> list[str]:
+        """Split a text."""
+        if self.only_delimiter and self.delimiter:
+            return text.split(self.delimiter)
+        delimiters = (self.delimiter, *_DELIMITERS) if self.delimiter else _DELIMITERS
+        overlap = js_round(self.size * self.overlap_percent / 100)
+        chunks = _cut(text, self.size - overlap, delimiters)
+        half = int(overlap // 2)
+        return [_shared(chunks, index, half) for index in range(len(chunks))] if half > 0 else chunks
+
+
+def _cut(text: str, size: float, delimiters: Sequence[str]) -> list[str]:
+    """Split at the first delimiter, split longer parts at the next ones, and join neighbours while they fit."""
+    if size <= 0 or not delimiters:
+        return [text]
+    delimiter = delimiters[0]
+    parts: list[str] = []
+    for part in text.split(delimiter) if delimiter else text:
+        parts += [part] if utf16_length(part) < size else _cut(part, size, delimiters[1:])
+    chunks: list[str] = []
+    current: list[str] = []
+    length = 0
+    for part in parts:
+        own = utf16_length(part)
+        longer = length + utf16_length(delimiter) + own
+        if current and longer <= size:
+            current.append(part)
+            length = longer
+            continue
+        if current:
+            chunks.append(delimiter.join(current))
+        current, length = [part], own
+    return [*chunks, delimiter.join(current)] if current else chunks
+
+
+def _shared(chunks: Sequence[str], index: int, size: int) -> str:
+    """Return a chunk with whole sentences of its neighbours around it."""
+    before = after = ""
+    if index > 0:
+        text = chunks[index - 1]
+        before = _from_sentence(text[python_index(text, utf16_length(text) - size) :])
+    if index + 1 < len(chunks):
+        text = chunks[index + 1]
+        after = trim_to_sentence(text[: python_index(text, size)])
+    return " ".join(part for part in (before, chunks[index], after) if part)
+
+
+def _from_sentence(text: str) -> str:
+    """Return what comes after the first end of a sentence and the character after it."""
+    ends = (index for index, mark in enumerate(text) if mark in SENTENCE_ENDS)
+    first = next(ends, None)
+    return text if first is None else text[first + 2 :]

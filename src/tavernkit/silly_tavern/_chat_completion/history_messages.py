@@ -10,7 +10,7 @@ from tavernkit._text.js_values import json_stringify
 from tavernkit._values import FrozenObject, LRUCache
 from tavernkit.dialects._shapes import openai_part
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
-from tavernkit.silly_tavern._chat.attachments import has_media, names_of, shown_media
+from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, shown_media
 from tavernkit.silly_tavern._chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern._chat_completion.layout import HistoryEntry, Injected, PlacedMessage
 from tavernkit.silly_tavern._chat_completion.media import Measure, inline_media
@@ -136,7 +136,7 @@ class HistoryConverter:
             group="history",
             history_index=entry.index,
         )
-        if entry.line.extra and has_media(entry.line.extra):
+        if entry.line.extra and not MEDIA_KEYS.isdisjoint(entry.line.extra):
             self._inline(placed, entry)
         return placed
 

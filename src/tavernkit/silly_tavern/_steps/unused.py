@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
 from tavernkit.prompt._block import Omission
-from tavernkit.silly_tavern._chat.attachments import has_media, names_of, objects, shown_media
+from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, objects, shown_media
 from tavernkit.silly_tavern._chat.card_fields import BOTTOM_OF_NOTE, NOWHERE, TOP_OF_NOTE
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import has_reasoning, is_shown
@@ -55,7 +55,8 @@ def _report_lines(state: SillyTavernState, *, with_tools: bool) -> None:
     elif (more := reasonings - max(settings.max_additions, 0)) > 0:
         reason = f"the settings add it to {settings.max_additions} at most (reasoning.max_additions)"
         state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {_count(more, 'message')}"))
-    _report_media(state, [line for line in (*first, *map(chat.__getitem__, known.media)) if has_media(line.extra)])
+    lines = (*first, *map(chat.__getitem__, known.media))
+    _report_media(state, [line for line in lines if not MEDIA_KEYS.isdisjoint(line.extra)])
 
 
 def _report_media(state: SillyTavernState, lines: list[ChatMessage]) -> None:
