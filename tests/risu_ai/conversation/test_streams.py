@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
 from tavernkit.models.errors import ConnectionFailedError
 from tavernkit.risu_ai import Chat, RisuCharacter
-from tavernkit.risu_ai._conversation.streams import joined
+from tavernkit.risu_ai._conversation.asking import joined
 from tavernkit.risu_ai._limits import MAX_SCRIPTED_PIECES
 from tavernkit.risu_ai._state import RisuState
 from tests.risu_ai.conversation.host import Answer, ScriptedHost

@@ -1,4 +1,4 @@
-"""Asks the host's model: from a send, and from triggers and memory inside a build."""
+"""Asks the host's model, from a send and from triggers and memory inside a build, and passes on its replies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol, TypeVar, cast
 
 from tavernkit._turns import Exchange, Host, OnPiece
@@ -16,11 +16,13 @@ from tavernkit.models.errors import ModelError
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._limits import MAX_SCRIPTED_PIECES
 from tavernkit.risu_ai._memory import SUPA_MEMORY, MemoryModels, memory_name
 from tavernkit.risu_ai._memory.contract import SUMMARY_FAILED
 from tavernkit.risu_ai._plan import RisuPlan, helper_plan
 from tavernkit.risu_ai._requests.messages import RequestRules
 from tavernkit.risu_ai._requests.parameters import HELPER_MODE, MAIN_MODE
+from tavernkit.risu_ai._sending.exchange import Answer, Ask, Chunk, NextChunk, StreamOpened
 from tavernkit.risu_ai._sending.send import ERROR_PREFIX
 from tavernkit.risu_ai._triggers.host import LLMReply, TriggerHost
 from tavernkit.risu_ai.errors import MemoryFailedError
@@ -166,3 +168,30 @@ def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settin
             return None
         given = MemoryModels()
     return given if given.summarize is not None else dataclasses.replace(given, summarize=helpers.summarize)
+
+
+def receive(steps: Generator[Ask, Answer, object], heard: Sequence[str]) -> None:
+    """Pass the pieces of a stream to a send: its scripts see the text so far with each of them.
+
+    All pieces have arrived, so none waits for a script. Scripts may take long, so this is for a thread.
+
+    Args:
+        steps: The send, which has asked for a reply.
+        heard: The pieces.
+    """
+    ask = steps.send(StreamOpened())
+    scripted = not isinstance(ask, NextChunk) or ask.scripted
+    for piece in joined(heard, scripted=scripted or any("{" in piece for piece in heard)):
+        steps.send(Chunk(piece))
+
+
+def joined(heard: Sequence[str], *, scripted: bool) -> list[str]:
+    """Join pieces to at most ``MAX_SCRIPTED_PIECES``, and to one if no script runs.
+
+    Args:
+        heard: The pieces.
+        scripted: True if scripts or macros may see them.
+    """
+    texts = [piece for piece in heard if piece]
+    step = max(-(-len(texts) // MAX_SCRIPTED_PIECES) if scripted else len(texts), 1)
+    return ["".join(texts[start : start + step]) for start in range(0, len(texts), step)]

@@ -24,10 +24,9 @@ from tavernkit.risu_ai._chat.send_steps import (
     translation_messages,
 )
 from tavernkit.risu_ai._context import RisuAIContext
-from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models
+from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models, receive
 from tavernkit.risu_ai._conversation.chat_state import ChatState
 from tavernkit.risu_ai._conversation.rerolls import taken_back
-from tavernkit.risu_ai._conversation.streams import receive
 from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.risu_ai._objects import made_id
 from tavernkit.risu_ai._plan import RisuPlan
