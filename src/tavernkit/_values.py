@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
@@ -169,6 +170,14 @@ def shown(value: object, length: int = 60) -> str:
         return repr(value)[:length]
     except RecursionError:
         return "a value that is nested too deeply"
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Show control characters instead of sending them: a card must not control the terminal."""
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, object]:

@@ -10,7 +10,7 @@ import pytest
 from tavernkit.server import ServerConfig, create_app
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio._opening import open_folder
-from tavernkit.studio._shelf import Wanted
+from tavernkit.studio._shelf import OpenRequest
 from tests.browser.studio_page import DESK, PHONE, StudioPage, both, serving
 from tests.browser.webdriver import Browser
 from tests.server.conftest import on_loopback
@@ -127,7 +127,7 @@ def test_another_character_of_a_folder_is_opened(browser: Browser, tmp_path: Pat
     data = generate(tmp_path)
     page = StudioPage(browser, size, tmp_path)
     characters = DataFolder(data, warn=lambda _: None).characters()
-    with serving(open_folder(data, Wanted(character=characters[0]))) as address:
+    with serving(open_folder(data, OpenRequest(character=characters[0]))) as address:
         page.open(address)
         first = browser.one(".who").text
         browser.one("#files").click()

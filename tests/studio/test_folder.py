@@ -13,7 +13,7 @@ import pytest
 
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio._opening import open_folder
-from tavernkit.studio._shelf import Wanted
+from tavernkit.studio._shelf import OpenRequest
 from tests.silly_tavern.generated_folder import generate
 from tests.studio.conftest import Page
 from tests.studio.test_talk import turn
@@ -31,7 +31,7 @@ def test_a_chat_of_the_folder_builds_as_the_folder_does(data: Path, index: int) 
     chats = folder.chats(character)
     chat = chats[0] if chats else None
     expected = folder.builder(character, chat).build(message="The lamp?", seed=1, warn=None, on_overflow="return")
-    page = Page(open_folder(data, Wanted(character=character, chat=chat)))
+    page = Page(open_folder(data, OpenRequest(character=character, chat=chat)))
     page.edit("turn-1", "/message", "The lamp?", build=False)
     build = page.post("/build")
     assert build["error"] is None
@@ -41,7 +41,7 @@ def test_a_chat_of_the_folder_builds_as_the_folder_does(data: Path, index: int) 
 
 def test_a_group_of_the_folder(data: Path) -> None:
     group = DataFolder(data, warn=lambda _: None).groups()[0]
-    page = Page(open_folder(data, Wanted(group=group)))
+    page = Page(open_folder(data, OpenRequest(group=group)))
     told = page.get("/workspace")
     cards = [each for each in told["documents"] if each["kind"] == "card"]
     assert len(cards) > 1
@@ -50,7 +50,7 @@ def test_a_group_of_the_folder(data: Path) -> None:
 
 
 def test_another_character_is_opened_on_the_page(data: Path) -> None:
-    page = Page(open_folder(data, Wanted()))
+    page = Page(open_folder(data, OpenRequest()))
     choices = page.get("/folder")
     assert page.get("/workspace")["folder"]
     name = choices["characters"][5]
@@ -66,7 +66,7 @@ def test_another_character_is_opened_on_the_page(data: Path) -> None:
 
 
 def test_saving_a_card_of_the_folder(data: Path) -> None:
-    page = Page(open_folder(data, Wanted()))
+    page = Page(open_folder(data, OpenRequest()))
     document = page.get("/documents/card-1")
     page.edit("card-1", f"{document['home']}/description", "Keeps bees.", build=False)
     page.post("/documents/card-1/save")

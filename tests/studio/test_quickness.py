@@ -61,13 +61,13 @@ def test_a_large_book_is_not_copied_by_an_edit() -> None:
 async def test_the_newest_build_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     studio = open_studio(Opened())
     built: list[int] = []
-    real = studio.prompts.look
+    real = studio.prompts.make
 
     def look(*arguments: Any, **keywords: Any) -> Any:
         built.append(1)
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(studio.prompts, "look", look)
+    monkeypatch.setattr(studio.prompts, "make", look)
     answers = await asyncio.gather(*(studio.prompts.build() for _ in range(5)))
     # The first is under way when the others come; of these only the last is made.
     assert [each["superseded"] for each in answers] == [False, True, True, True, False]
@@ -78,7 +78,7 @@ def test_what_is_remembered_has_a_limit(page: Page, monkeypatch: pytest.MonkeyPa
     first = page.post("/build")["plan"]
     for number in range(70):
         prompts = page.studio.prompts
-        prompts.look(page.studio.workspace.state, number, prompts.find(page.post("/build")["plan"]).plan)
+        prompts.make(page.studio.workspace.state, number, prompts.find(page.post("/build")["plan"]).plan)
     assert page.get(f"/plans/{first}", 404)["error"]["code"] == "plan_gone"
     monkeypatch.setattr("tavernkit.studio._workspace.MAX_STEPS", 3)
     for number in range(6):

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tavernkit._text.visible import visible
+from tavernkit._values import visible
 from tavernkit.cli.streams import COMPLAINTS_AS_JSON
 
 SCHEMA_VERSION = 1

@@ -35,11 +35,11 @@ from tavernkit.server.api import (
     sessions,
 )
 from tavernkit.server.api.dependencies import bearer
+from tavernkit.server.api.fast_path import FastPath, FastRoute
 from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.middleware import RequestMiddleware, error_headers
 from tavernkit.server.api.openai_types import ChatCompletionRequest
 from tavernkit.server.api.session_types import MessageIn
-from tavernkit.server.api.short_way import ShortRoute, ShortWay
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.monitoring.logs import set_up_logs
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects but hardly any cycles: Python's default collection took a tenth of its time."""
 
-SHORT_ROUTES = (
-    ShortRoute("/v1/chat/completions", ChatCompletionRequest, openai.chat_completions),
-    ShortRoute("/api/sessions/{session_id}/messages", MessageIn, sessions.say),
+FAST_ROUTES = (
+    FastRoute("/v1/chat/completions", ChatCompletionRequest, openai.chat_completions),
+    FastRoute("/api/sessions/{session_id}/messages", MessageIn, sessions.say),
 )
 
 HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
@@ -116,7 +116,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RecursionError, _too_deep)
-    app.add_middleware(ShortWay, service=service, routes=SHORT_ROUTES)
+    app.add_middleware(FastPath, service=service, routes=FAST_ROUTES)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]

@@ -11,7 +11,7 @@ from tavernkit.authoring import diff_values
 from tavernkit.errors import TavernKitError
 from tavernkit.studio._changes import message_changes
 from tavernkit.studio._document import Document
-from tavernkit.studio._prompt_view import Look, build_view, failed_view
+from tavernkit.studio._prompt_view import BuiltPrompt, build_view, failed_view
 from tavernkit.studio._turn import PLATFORMS, Turn
 from tavernkit.studio._workspace import State
 from tavernkit.studio.errors import StudioError
@@ -47,11 +47,11 @@ def compare(studio: Studio, left: Side, right: Side) -> JsonObject:
     looks = [_look(studio, each) for each in states]
     views: list[JsonObject] = [
         build_view(look, None)
-        if isinstance(look, Look)
+        if isinstance(look, BuiltPrompt)
         else failed_view(str(look), "build_failed", revision=0, platform=Turn.of(each).platform)
         for look, each in zip(looks, states, strict=True)
     ]
-    one, other = (look.said if isinstance(look, Look) else [] for look in looks)
+    one, other = (look.said if isinstance(look, BuiltPrompt) else [] for look in looks)
     return {
         "left": views[0],
         "right": views[1],
@@ -76,9 +76,9 @@ def _state(state: State, side: Side) -> State:
     return changed if side.platform is None else changed.with_turn(platform=side.platform)
 
 
-def _look(studio: Studio, state: State) -> Look | TavernKitError:
+def _look(studio: Studio, state: State) -> BuiltPrompt | TavernKitError:
     try:
-        return studio.prompts.look(state)
+        return studio.prompts.make(state)
     except TavernKitError as error:
         return error
 

@@ -13,7 +13,7 @@ from tavernkit.examples import example_path
 from tavernkit.models import model
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio._document import JSONL, Document, Kind, new_document, read_document
-from tavernkit.studio._shelf import FolderShelf, Wanted
+from tavernkit.studio._shelf import FolderShelf, OpenRequest
 from tavernkit.studio._studio import Studio
 from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import DEFAULT_TURN, SILLY_TAVERN
@@ -59,7 +59,7 @@ def open_studio(given: Opened, *, models: Sequence[ModelChoice] = (), tools: Seq
 
 
 def open_folder(
-    folder: Path, wanted: Wanted, *, models: Sequence[ModelChoice] = (), tools: Sequence[ToolInput] = ()
+    folder: Path, wanted: OpenRequest, *, models: Sequence[ModelChoice] = (), tools: Sequence[ToolInput] = ()
 ) -> Studio:
     """Open a character of SillyTavern's data folder; others of it can be opened on the page.
 

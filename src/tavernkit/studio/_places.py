@@ -92,7 +92,7 @@ class Places:
         )
 
     def _search(self, kinds: tuple[Kind, ...], text: str) -> Place:
-        """Look for a text in all documents of some kinds."""
+        """BuiltPrompt for a text in all documents of some kinds."""
         if not text:
             return None, None
         if self._texts is None:

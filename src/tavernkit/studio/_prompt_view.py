@@ -22,7 +22,7 @@ MAX_UNTOUCHED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BuiltPrompt:
     """A built prompt, and the documents that it was built from."""
 
     id: str
@@ -41,7 +41,7 @@ class Look:
         return [(message.role, message.content) for message in self.plan.messages]
 
 
-def build_view(look: Look, before: Look | None) -> JsonObject:
+def build_view(look: BuiltPrompt, before: BuiltPrompt | None) -> JsonObject:
     """Return a prompt as JSON.
 
     Args:
@@ -139,7 +139,7 @@ def failed_view(message: str, code: str, *, revision: int, platform: str) -> Jso
     }
 
 
-def lore_view(look: Look) -> JsonObject:
+def lore_view(look: BuiltPrompt) -> JsonObject:
     """Return the lore of a prompt: what fired and why others did not."""
     result = look.plan.lore_result
     rows = [] if result is None else result.rows(untouched=MAX_UNTOUCHED)
@@ -172,7 +172,7 @@ def lore_row(row: LoreRow, places: Places) -> JsonObject:
     }
 
 
-def sources_view(look: Look) -> JsonObject:
+def sources_view(look: BuiltPrompt) -> JsonObject:
     """Return where every character of a prompt comes from. Offsets are in UTF-16 units, as JavaScript counts."""
     found = look.plan.source_map()
     places = Places(look.state)
@@ -229,7 +229,7 @@ def sources_view(look: Look) -> JsonObject:
     }
 
 
-def cache_view(look: Look, earlier: Sequence[Plan], label: str, profile: str) -> JsonObject:
+def cache_view(look: BuiltPrompt, earlier: Sequence[Plan], label: str, profile: str) -> JsonObject:
     """Return what a provider's cache would have of a prompt.
 
     Args:
@@ -278,7 +278,7 @@ def cache_view(look: Look, earlier: Sequence[Plan], label: str, profile: str) ->
     }
 
 
-def _messages(look: Look) -> list[Json]:
+def _messages(look: BuiltPrompt) -> list[Json]:
     plan = look.plan
     if plan.rendered is not None:
         return [
@@ -317,7 +317,7 @@ def _response(plan: Plan) -> int | None:
     return None
 
 
-def _changes(look: Look, before: Look | None) -> JsonObject:
+def _changes(look: BuiltPrompt, before: BuiltPrompt | None) -> JsonObject:
     if before is None:
         return {"since": None, "same": True, "messages": []}
     old, new = before.said, look.said

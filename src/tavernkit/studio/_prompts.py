@@ -14,7 +14,7 @@ from tavernkit.cache import PROFILES
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.models._bodies import request_body
 from tavernkit.prompt._plan import Plan
-from tavernkit.studio._prompt_view import Look, build_view, cache_view, failed_view, sources_view
+from tavernkit.studio._prompt_view import BuiltPrompt, build_view, cache_view, failed_view, sources_view
 from tavernkit.studio._turn import Turn
 from tavernkit.studio._workspace import State
 from tavernkit.studio.errors import StudioError
@@ -22,7 +22,7 @@ from tavernkit.studio.errors import StudioError
 if TYPE_CHECKING:
     from tavernkit.studio._studio import Studio
 
-MAX_LOOKS: Final = 60
+MAX_PROMPTS: Final = 60
 """How many prompts are kept, for later requests and for "what the model saw"."""
 MAX_REPLAYED: Final = 3
 """How many previous turns fill a provider's cache."""
@@ -34,8 +34,8 @@ class Prompts:
 
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
-        self._looks: LRUCache[str, Look] = LRUCache(MAX_LOOKS)
-        self.last: Look | None = None
+        self._kept: LRUCache[str, BuiltPrompt] = LRUCache(MAX_PROMPTS)
+        self.last: BuiltPrompt | None = None
         """The last prompt."""
         self._numbers = 0
         self._asked = 0
@@ -44,7 +44,7 @@ class Prompts:
 
     def forget(self) -> None:
         """Forget all prompts: other documents were opened."""
-        self._looks.clear()
+        self._kept.clear()
         self.last = None
 
     async def build(self, since: str | None = None) -> JsonObject:
@@ -62,16 +62,16 @@ class Prompts:
 
     def _build_now(self, since: str | None) -> JsonObject:
         state, revision = self._studio.workspace.state, self._studio.workspace.revision
-        before = self._looks.get(since) if since is not None else self.last
+        before = self._kept.get(since) if since is not None else self.last
         try:
-            look = self.look(state, revision)
+            look = self.make(state, revision)
         except TavernKitError as error:
             code = str(getattr(error, "code", None) or "build_failed").lower()
             return failed_view(str(error), code, revision=revision, platform=Turn.of(state).platform)
         self.last = look
         return build_view(look, before)
 
-    def look(self, state: State, revision: int = 0, plan: Plan | None = None) -> Look:
+    def make(self, state: State, revision: int = 0, plan: Plan | None = None) -> BuiltPrompt:
         """Build a prompt and keep it.
 
         Args:
@@ -87,17 +87,17 @@ class Prompts:
             name = f"p{self._numbers}"
         turn = Turn.of(state)
         card = state.one("card")
-        look = Look(name, state, built, turn.platform, revision, card.title if card is not None else "", spent)
-        self._looks.put(name, look)
+        look = BuiltPrompt(name, state, built, turn.platform, revision, card.title if card is not None else "", spent)
+        self._kept.put(name, look)
         return look
 
-    def find(self, plan: str) -> Look:
+    def find(self, plan: str) -> BuiltPrompt:
         """Return a prompt that was built before.
 
         Raises:
             StudioError: It is no longer kept.
         """
-        found = self._looks.get(plan)
+        found = self._kept.get(plan)
         if found is None:
             raise StudioError(404, "this prompt is not remembered any more: build it again", code="plan_gone")
         return found
@@ -158,7 +158,7 @@ class Prompts:
         look = self.find(plan)
         return await asyncio.to_thread(self._cache_now, look, profile)
 
-    def _cache_now(self, look: Look, profile: str) -> JsonObject:
+    def _cache_now(self, look: BuiltPrompt, profile: str) -> JsonObject:
         builder = self._studio.inputs.builder(look.state)
         turns = [*(risu_ai.replay(builder) if isinstance(builder, risu_ai.Builder) else silly_tavern.replay(builder))]
         earlier: Sequence[Plan] = [turn.plan for turn in turns[-MAX_REPLAYED:]]

@@ -25,7 +25,7 @@ MAX_LISTED: Final = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class OpenRequest:
     """What to open."""
 
     character: str | None = None
@@ -51,7 +51,7 @@ class Shelf(Protocol):
         """Return what can be opened."""
         ...
 
-    async def open(self, wanted: Wanted) -> OpenedShelf:
+    async def open(self, wanted: OpenRequest) -> OpenedShelf:
         """Open a character with its files."""
         ...
 
@@ -85,11 +85,11 @@ class FolderShelf:
             "chats": chats,
         }
 
-    async def open(self, wanted: Wanted) -> OpenedShelf:
+    async def open(self, wanted: OpenRequest) -> OpenedShelf:
         """Open a chat of the folder with all its files."""
         return await asyncio.to_thread(self.open_now, wanted)
 
-    def open_now(self, wanted: Wanted) -> OpenedShelf:
+    def open_now(self, wanted: OpenRequest) -> OpenedShelf:
         """Do what ``open()`` does, synchronously."""
         folder = DataFolder(self._folder.path, warn=WarningLog())  # files may have changed since it was read
         place = find_chat(folder, wanted.character, wanted.chat, group=wanted.group)

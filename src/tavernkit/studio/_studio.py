@@ -36,7 +36,7 @@ from tavernkit.studio._document import (
 )
 from tavernkit.studio._patches import Edit
 from tavernkit.studio._prompts import DIALECTS, Prompts
-from tavernkit.studio._shelf import Shelf, Wanted
+from tavernkit.studio._shelf import OpenRequest, Shelf
 from tavernkit.studio._talk import Talk
 from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import GENERATION_TYPES, RISU_AI, Turn
@@ -233,7 +233,7 @@ class Studio:
         if unsaved and not discard:
             raise StudioError(409, f"not saved: {', '.join(unsaved[:5])}", code="unsaved")
         self.talk.check_free()
-        wanted = Wanted(
+        wanted = OpenRequest(
             character=asked.character,
             group=asked.group,
             chat=asked.chat,

@@ -285,7 +285,7 @@ class Talk:
         """Record which prompt each reply of a turn saw."""
         state, revision = self._studio.workspace.state, self._studio.workspace.revision
         for exchange in turn.exchanges if turn is not None else ():
-            look = self._studio.prompts.look(state, revision, exchange.plan)
+            look = self._studio.prompts.make(state, revision, exchange.plan)
             self._seen.put(("", exchange.reply.text.strip()), look.id)
             self._last_look = look.id
         if turn is not None and turn.exchanges:

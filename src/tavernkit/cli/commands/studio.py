@@ -202,9 +202,9 @@ def _from_folder(
     tools: list[ToolInput],
 ) -> Studio:
     from tavernkit.studio._opening import open_folder
-    from tavernkit.studio._shelf import Wanted
+    from tavernkit.studio._shelf import OpenRequest
 
-    wanted = Wanted(character=character, group=group, chat=chat, preset=preset)
+    wanted = OpenRequest(character=character, group=group, chat=chat, preset=preset)
     return open_folder(folder, wanted, models=models, tools=tools)
 
 

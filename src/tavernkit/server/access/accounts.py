@@ -28,7 +28,7 @@ MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchanged:
+class UpstreamExchange:
     """A request that an upstream answered."""
 
     upstream: str
@@ -74,7 +74,7 @@ _COUNTED: IdentityCache[int] = IdentityCache(4)
 """Tokens of the last prompts: those of a turn are needed for its response and for the usage of its owner."""
 
 
-def uses_of(exchanged: Sequence[Exchanged], character: str, plan: Plan | None) -> list[Use]:
+def uses_of(exchanged: Sequence[UpstreamExchange], character: str, plan: Plan | None) -> list[Use]:
     """Return the usage of a turn's requests, one entry per model.
 
     Args:

@@ -21,7 +21,7 @@ from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOp
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
-from tavernkit.server.upstreams.listeners import Speaks
+from tavernkit.server.upstreams.listeners import SpeakerChange
 
 router = APIRouter(prefix="/v1", tags=["anthropic"])
 
@@ -219,7 +219,7 @@ def _arguments(text: Json) -> Json:
         return {}
 
 
-async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> AsyncGenerator[bytes]:
+async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | SpeakerChange]) -> AsyncGenerator[bytes]:
     yield _event(
         "message_start",
         {"message": {**_head(asked), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(None)}},
@@ -263,8 +263,8 @@ class _Blocks:
     def begun(self) -> bool:
         return self._index >= 0
 
-    def events(self, piece: ReplyPiece | Speaks) -> list[bytes]:
-        if isinstance(piece, Speaks):
+    def events(self, piece: ReplyPiece | SpeakerChange) -> list[bytes]:
+        if isinstance(piece, SpeakerChange):
             return self._delta("text", {"type": "text", "text": ""}, {"type": "text_delta", "text": piece.lead})
         found: list[bytes] = []
         if piece.reasoning:

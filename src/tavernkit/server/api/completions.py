@@ -25,7 +25,7 @@ from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_CHOICES, MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
 from tavernkit.server.upstreams.errors import as_service_error
-from tavernkit.server.upstreams.listeners import Speaks
+from tavernkit.server.upstreams.listeners import SpeakerChange
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 
@@ -148,7 +148,7 @@ def _choice(index: int, text: str, response: Mapping[str, Json] | None = None) -
 
 
 async def _events(
-    body: CompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | Speaks]]
+    body: CompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | SpeakerChange]]
 ) -> AsyncGenerator[bytes]:
     head = _head(body, asked[0], int(time.time()))
     usages: list[Json] = []
@@ -157,7 +157,7 @@ async def _events(
         if body.echo:
             yield _event({**head, "choices": [_choice(index, body.text)]})
         async for piece in own:
-            text, said = piece.lead if isinstance(piece, Speaks) else piece.text, True
+            text, said = piece.lead if isinstance(piece, SpeakerChange) else piece.text, True
             if text:
                 yield _event({**head, "choices": [_choice(index, text)]})
         try:

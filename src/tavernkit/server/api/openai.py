@@ -44,7 +44,7 @@ from tavernkit.server.monitoring import logs
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.turns.request import NewMessage, TurnOutcome, TurnRequest
-from tavernkit.server.upstreams.listeners import Speaks
+from tavernkit.server.upstreams.listeners import SpeakerChange
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 
@@ -84,7 +84,7 @@ class Asked:
         with self._naming_the_model():
             return await until_done(self.request, self.turn, self.listener)
 
-    async def pieces(self) -> AsyncGenerator[ReplyPiece | Speaks]:
+    async def pieces(self) -> AsyncGenerator[ReplyPiece | SpeakerChange]:
         """Wait for the first piece, then yield all."""
         with self._naming_the_model():
             return await await_first_piece(self.request, self.turn, self.listener)
@@ -160,7 +160,7 @@ def all_or_none(asked: Sequence[Asked]) -> Generator[None]:
 
 
 async def _events(
-    body: ChatCompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | Speaks]]
+    body: ChatCompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | SpeakerChange]]
 ) -> AsyncGenerator[bytes]:
     """Yield all choices, one after the other; they are generated at the same time."""
     writer = ChunkWriter(f"chatcmpl-{asked[0].turn_id}", body.model, int(time.time()))
@@ -177,7 +177,7 @@ async def _events(
 
 
 async def _choice(
-    writer: ChunkWriter, asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks], usages: list[Json]
+    writer: ChunkWriter, asked: Asked, pieces: AsyncGenerator[ReplyPiece | SpeakerChange], usages: list[Json]
 ) -> AsyncGenerator[bytes]:
     yield writer.delta({"role": "assistant", "content": ""})
     said: list[str] | None = None

@@ -15,7 +15,7 @@ from tavernkit.models import ReplyPiece, ToolCallPiece
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
 from tavernkit.server.turns.request import TurnOutcome
-from tavernkit.server.upstreams.listeners import Speaks
+from tavernkit.server.upstreams.listeners import SpeakerChange
 
 
 class ReplyListener:
@@ -24,16 +24,16 @@ class ReplyListener:
     def __init__(self, *, streaming: bool) -> None:
         self.streaming = streaming
         self.gone = asyncio.Event()
-        self._pieces: asyncio.Queue[ReplyPiece | Speaks] = asyncio.Queue(MAX_STREAM_BACKLOG)
+        self._pieces: asyncio.Queue[ReplyPiece | SpeakerChange] = asyncio.Queue(MAX_STREAM_BACKLOG)
         self._news = asyncio.Event()
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Receive a piece."""
         if not self.gone.is_set():
             await self._pieces.put(piece)
             self._news.set()
 
-    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ReplyPiece | Speaks]:
+    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ReplyPiece | SpeakerChange]:
         """Yield all pieces until the turn has ended."""
         turn.add_done_callback(lambda _: self._news.set())
         while True:
@@ -59,7 +59,7 @@ async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener
 
 async def await_first_piece(
     request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener
-) -> AsyncGenerator[ReplyPiece | Speaks]:
+) -> AsyncGenerator[ReplyPiece | SpeakerChange]:
     """Wait for the first piece, then yield all: earlier failures can still set the HTTP status."""
     pieces = listener.pieces(turn)
     watcher = asyncio.create_task(watch(request.receive, listener))
@@ -76,8 +76,8 @@ async def await_first_piece(
 
 
 async def _with_first(
-    first: ReplyPiece | Speaks | None, pieces: AsyncGenerator[ReplyPiece | Speaks]
-) -> AsyncGenerator[ReplyPiece | Speaks]:
+    first: ReplyPiece | SpeakerChange | None, pieces: AsyncGenerator[ReplyPiece | SpeakerChange]
+) -> AsyncGenerator[ReplyPiece | SpeakerChange]:
     if first is not None:
         yield first
         async for piece in pieces:
@@ -200,9 +200,9 @@ class ChunkWriter:
 DONE = b"data: [DONE]\n\n"
 
 
-def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
+def piece_delta(piece: ReplyPiece | SpeakerChange) -> JsonObject | None:
     """Return a model's piece as a delta; None if it is empty."""
-    if isinstance(piece, Speaks):
+    if isinstance(piece, SpeakerChange):
         return {"content": piece.lead}
     delta: JsonObject = {}
     if piece.text:
@@ -216,9 +216,9 @@ def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
     return delta or None
 
 
-def piece_logprobs(piece: ReplyPiece | Speaks) -> Json:
+def piece_logprobs(piece: ReplyPiece | SpeakerChange) -> Json:
     """Return the probabilities of a piece's tokens, if the model reports them."""
-    return None if isinstance(piece, Speaks) or piece.logprobs is None else thaw_object(piece.logprobs)
+    return None if isinstance(piece, SpeakerChange) or piece.logprobs is None else thaw_object(piece.logprobs)
 
 
 def call_delta(piece: ToolCallPiece) -> JsonObject:

@@ -29,7 +29,7 @@ from tavernkit.server.service import Service
 from tavernkit.server.sessions.edits import branch_chat
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.tables import Turn
-from tavernkit.server.upstreams.listeners import Speaks
+from tavernkit.server.upstreams.listeners import SpeakerChange
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 
@@ -288,7 +288,7 @@ class _Writer:
         answer["output"] = _output(response)
         return {**answer, "tavernkit": extension} if extension else answer
 
-    async def events(self, pieces: AsyncGenerator[ReplyPiece | Speaks]) -> AsyncGenerator[bytes]:
+    async def events(self, pieces: AsyncGenerator[ReplyPiece | SpeakerChange]) -> AsyncGenerator[bytes]:
         """Yield the response as events."""
         for name in ("response.created", "response.in_progress"):
             yield self._event(name, {"response": self._head(None)})
@@ -319,8 +319,8 @@ class _Writer:
         name = "response.incomplete" if ended["status"] == "incomplete" else "response.completed"
         yield self._event(name, {"response": ended})
 
-    def _piece(self, piece: ReplyPiece | Speaks) -> list[bytes]:
-        if isinstance(piece, Speaks):
+    def _piece(self, piece: ReplyPiece | SpeakerChange) -> list[bytes]:
+        if isinstance(piece, SpeakerChange):
             return self._text(piece.lead)
         found = self._text(piece.text) if piece.text else []
         for call in piece.tool_calls:

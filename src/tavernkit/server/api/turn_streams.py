@@ -17,7 +17,7 @@ from tavernkit.server.api.session_types import TurnOut
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.service import Service
 from tavernkit.server.turns.request import TurnOutcome, TurnRequest
-from tavernkit.server.upstreams.listeners import Speaks
+from tavernkit.server.upstreams.listeners import SpeakerChange
 
 SHOWN = (
     "status",
@@ -48,11 +48,11 @@ async def answer(
 
 
 async def _events(
-    turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ReplyPiece | Speaks], *, explain: bool
+    turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ReplyPiece | SpeakerChange], *, explain: bool
 ) -> AsyncGenerator[bytes]:
     """Yield ``delta`` as the model speaks, ``speaker`` before each of several speakers, then ``turn`` or ``error``."""
     async for piece in pieces:
-        if isinstance(piece, Speaks):
+        if isinstance(piece, SpeakerChange):
             yield _event("speaker", {"speaker": piece.speaker})
         elif delta := _delta(piece):
             yield _event("delta", delta)

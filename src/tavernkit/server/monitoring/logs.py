@@ -8,7 +8,7 @@ import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from tavernkit._text.visible import visible
+from tavernkit._values import visible
 from tavernkit.server.config import ServerConfig
 
 request_id: ContextVar[str | None] = ContextVar("tavernkit_request_id", default=None)

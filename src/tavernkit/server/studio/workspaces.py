@@ -13,7 +13,7 @@ from fastapi import Request as HttpRequest
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
-from tavernkit.server.access.accounts import Exchanged, uses_of
+from tavernkit.server.access.accounts import UpstreamExchange, uses_of
 from tavernkit.server.access.keys import Client, Scope
 from tavernkit.server.api.dependencies import bearer, client_of
 from tavernkit.server.config import STUDIO_FOLDER
@@ -26,7 +26,7 @@ from tavernkit.studio._api import PREFIX
 from tavernkit.studio._build_inputs import Inputs
 from tavernkit.studio._document import JSONL, Document, digest_of, empty_data, new_document, read_document
 from tavernkit.studio._document import Kind as DocumentKind
-from tavernkit.studio._shelf import OpenedShelf, Wanted
+from tavernkit.studio._shelf import OpenedShelf, OpenRequest
 from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import DEFAULT_TURN
 from tavernkit.studio.errors import StudioError
@@ -94,7 +94,7 @@ class Studios:
             ModelChoice(id=f"upstream:{name}", label=name, make=lambda name=name: self._model(name, client))
             for name in self._service.upstreams.names()
         ]
-        opened = await shelf.open(Wanted())
+        opened = await shelf.open(OpenRequest())
         return Studio(opened.workspace, inputs=opened.inputs, shelf=shelf, models=models)
 
     def _model(self, name: str, client: Client) -> Model:
@@ -125,7 +125,7 @@ class LibraryShelf:
                 names[plural] = {item.id: item.name for item in items}
         return {**index, "names": names}
 
-    async def open(self, wanted: Wanted) -> OpenedShelf:
+    async def open(self, wanted: OpenRequest) -> OpenedShelf:
         """Open a character of the library with its books, and a new chat."""
         async with self._service.database.read() as connection:
             characters = await list_items(connection, "character", limit=1)
@@ -224,7 +224,9 @@ class AccountedModel(ModelWrapper):
             await self._service.accounts.check(connection, self._client)
 
     async def _count(self, request: Request, reply: Reply) -> None:
-        exchanged = Exchanged(upstream=self._upstream.name, config=self._upstream.config, request=request, reply=reply)
+        exchanged = UpstreamExchange(
+            upstream=self._upstream.name, config=self._upstream.config, request=request, reply=reply
+        )
         async with self._service.database.write() as connection:
             await self._service.accounts.add(connection, self._client.owner, uses_of([exchanged], "studio", None))
 

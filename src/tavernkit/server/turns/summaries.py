@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, ReplyPiece, Request
-from tavernkit.server.access.accounts import Accounts, Exchanged, uses_of
+from tavernkit.server.access.accounts import Accounts, UpstreamExchange, uses_of
 from tavernkit.server.access.keys import Client
 from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.config import ServerConfig
@@ -40,7 +40,7 @@ from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.statements import change, table_of, upsert_into
 from tavernkit.server.storage.tables import Summary
-from tavernkit.server.upstreams.listeners import ClientDisconnectedError, Speaks
+from tavernkit.server.upstreams.listeners import ClientDisconnectedError, SpeakerChange
 from tavernkit.server.upstreams.upstreams import Upstreams
 
 logger = logging.getLogger("tavernkit.server")
@@ -164,9 +164,9 @@ class Summaries:
             dialect=upstream.model.dialect,
         )
         sent = upstream.with_model(request)
-        reply = await upstream.ask(sent, _Nobody(self._stopping))
+        reply = await upstream.ask(sent, _BackgroundListener(self._stopping))
         self._metrics.used(upstream.name, reply.usage)
-        exchanged = Exchanged(upstream=upstream.name, config=upstream.config, request=sent, reply=reply)
+        exchanged = UpstreamExchange(upstream=upstream.name, config=upstream.config, request=sent, reply=reply)
         uses = uses_of([exchanged], chat.selection.character or "", None)
         async with self._database.write() as connection:
             await self._accounts.add(connection, payer.owner if payer is not None else chat.owner, uses)
@@ -319,7 +319,7 @@ def _text(reply: Reply) -> str:
     return "" if reply.interrupted else reply.text.strip()[:MAX_SUMMARY_CHARACTERS]
 
 
-class _Nobody:
+class _BackgroundListener:
     """A listener for replies that no client sees; disconnects when the server stops."""
 
     streaming = False
@@ -327,5 +327,5 @@ class _Nobody:
     def __init__(self, gone: asyncio.Event) -> None:
         self.gone = gone
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Take a piece."""

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import Plan
 from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject
-from tavernkit.server.access.accounts import Accounts, Exchanged, uses_of
+from tavernkit.server.access.accounts import Accounts, UpstreamExchange, uses_of
 from tavernkit.server.adapters.registry import Adapters, pending_line
 from tavernkit.server.adapters.swipes import with_new_swipe
 from tavernkit.server.adapters.turn import ChangedByFailure, TurnInput, TurnResult
@@ -60,7 +60,7 @@ class OpenTurn:
     """Options of the session or the request."""
     payer: str = ""
     """The owner whose usage is counted."""
-    exchanged: list[Exchanged] = field(default_factory=list[Exchanged])
+    exchanged: list[UpstreamExchange] = field(default_factory=list[UpstreamExchange])
     """Requests to models and their replies."""
     notes: list[str] = field(default_factory=list[str])
     """Warnings for the client."""

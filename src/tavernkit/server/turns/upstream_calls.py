@@ -10,7 +10,7 @@ from tavernkit import count_tokens
 from tavernkit._values import JsonObject, LRUCache
 from tavernkit.cache import PromptCache, request_spans
 from tavernkit.models import ModelError, Reply, Request
-from tavernkit.server.access.accounts import Exchanged
+from tavernkit.server.access.accounts import UpstreamExchange
 from tavernkit.server.adapters.turn import Caching
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.errors import ServiceError
@@ -18,7 +18,13 @@ from tavernkit.server.limits import MAX_PREDICTED_TURNS, PREDICTED_SESSIONS
 from tavernkit.server.monitoring.metrics import Metrics
 from tavernkit.server.turns.turn_log import OpenTurn
 from tavernkit.server.upstreams.errors import failure_reason, kind_of_failure
-from tavernkit.server.upstreams.listeners import AnnouncingListener, Listener, QuietListener, Speaks, TimedListener
+from tavernkit.server.upstreams.listeners import (
+    AnnouncingListener,
+    Listener,
+    QuietListener,
+    SpeakerChange,
+    TimedListener,
+)
 from tavernkit.server.upstreams.upstream import CANCELLED, Upstream
 
 Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
@@ -95,7 +101,10 @@ class UpstreamCalls:
         hearer = QuietListener(self._listener) if quiet else self._listener
         if speaker is not None:
             lead = f"{speaker}: " if self._speakers == 0 else f"\n\n{speaker}: "
-            hearer, self._speakers = AnnouncingListener(self._listener, Speaks(speaker, lead)), self._speakers + 1
+            hearer, self._speakers = (
+                AnnouncingListener(self._listener, SpeakerChange(speaker, lead)),
+                self._speakers + 1,
+            )
         failed: str | None = None
         last: Exception | None = None
         for upstream, conditions in self._route:
@@ -127,7 +136,7 @@ class UpstreamCalls:
             if listener.first is not None:
                 self._metrics.first_token(upstream.name, listener.first)
         self._opened.exchanged.append(
-            Exchanged(
+            UpstreamExchange(
                 upstream=upstream.name,
                 config=upstream.config,
                 request=sent,

@@ -15,7 +15,7 @@ from tavernkit.server.limits import KEPT_CHARACTERS, KEPT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Speaks:
+class SpeakerChange:
     """The speaker from here on; ``lead`` is the text before the reply if all replies are joined."""
 
     speaker: str
@@ -35,7 +35,7 @@ class Listener(Protocol):
         """Set when the client has disconnected."""
         ...
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Receive a piece; may wait for a slow client."""
         ...
 
@@ -64,11 +64,11 @@ class _Around:
 class AnnouncingListener(_Around):
     """Announces the speaker with the first piece: until then the whole request may still fail."""
 
-    def __init__(self, inner: Listener, speaks: Speaks) -> None:
+    def __init__(self, inner: Listener, speaks: SpeakerChange) -> None:
         super().__init__(inner)
-        self._speaks: Speaks | None = speaks
+        self._speaks: SpeakerChange | None = speaks
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Receive a piece."""
         if self._speaks is not None:
             await self._inner.piece(self._speaks)
@@ -84,7 +84,7 @@ class QuietListener(_Around):
         """False: the client wants no pieces."""
         return False
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Drop a piece."""
 
 
@@ -109,7 +109,7 @@ class TimedListener(_Around):
         """Seconds since the model was asked."""
         return time.perf_counter() - self._began
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Receive a piece."""
         if self.first is None:
             self.first = self.seconds
@@ -136,9 +136,9 @@ class KeepingListener(_Around):
         self._storing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | SpeakerChange) -> None:
         """Receive a piece."""
-        if isinstance(piece, Speaks):
+        if isinstance(piece, SpeakerChange):
             self._said.append((piece.speaker, []))
         elif piece.text:
             if not self._said:
