@@ -80,15 +80,14 @@ class Folder:
         function = self._registry.get(name)
         if function is None:
             return Folded(f"{{{{{tag}}}}}") if is_for_other_stages(tag, name) else Folded()
-        looked_up = Folded(None, function, tuple(args))
-        if not function.pure or function.edits:
-            return looked_up
-        try:
-            result = function.handler(CBSCall(tag, args, None, [], 0))
-        except (FunctionFailure, CBSLimitError):
-            return looked_up  # at run time it fails again, and is reported
+        result = None
+        if function.pure and not function.edits:
+            try:
+                result = function.handler(CBSCall(tag, args, None, [], 0))
+            except (FunctionFailure, CBSLimitError):
+                result = None  # at run time it fails again, and is reported
         if not isinstance(result, str):
-            return looked_up
+            return Folded(None, function, tuple(args))
         text = joined([result]) if len(result) <= MAX_FOLDED else None
         return Folded(text, function, tuple(args), len(result))
 
