@@ -33,10 +33,19 @@ MOST = {
         [f"{kind} {what}" for kind in ("chat", "text") for what in ("other lore", "variables", "hooks")], 0.9
     ),
     **dict.fromkeys([f"risu {what}" for what in ("other lore", "variables", "hooks")], 0.8),
-    "chat scripts": 0.6,
-    "text scripts": 0.7,
+    "chat scripts": 0.25,
+    "text scripts": 0.5,
 }
 """What is less than the build of a turn."""
+
+MADE_ANEW = [
+    *(("chat new message", 0, 0.65), ("chat new message", 5, 2.5)),
+    *(("chat scripts", 0, 0.25), ("chat scripts", 5, 4.8)),
+    *(("text group", 0, 0.8), ("text group", 5, 2.4)),
+    *(("text scripts", 0, 0.25), ("text scripts", 5, 4.4)),
+    *(("risu group", 0, 0.7), ("risu group", 5, 1.2)),
+]
+"""The same for maps of new builders, and for the first one after five turns without."""
 
 
 def calls(act: Callable[[], object]) -> int:
@@ -74,6 +83,19 @@ def test_a_map_of_known_texts_is_quick_and_that_of_a_new_builder(name: str) -> N
     known, fresh = plans[0].source_map(), turn(SCENARIOS[name](), TURNS + 1)().source_map()
     assert known.exact
     assert [text.to_dict() for text in known.messages] == [text.to_dict() for text in fresh.messages]
+
+
+@pytest.mark.parametrize(("name", "turns_without", "most"), MADE_ANEW)
+def test_a_first_map_takes_lines_from_the_plan_and_matches_from_the_build(
+    name: str, turns_without: int, most: float
+) -> None:
+    turns = SCENARIOS[name]()
+    for _ in range(turns_without):
+        next(turns)()
+    plans: list[Plan] = []
+    build = next(turns)
+    built = calls(lambda: plans.append(build()))
+    assert calls(lambda: read_map(plans[0])) < built * most
 
 
 def test_a_late_map_runs_only_scripts_that_find_something(monkeypatch: pytest.MonkeyPatch) -> None:

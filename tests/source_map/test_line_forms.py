@@ -244,7 +244,7 @@ def test_recorded_builds_have_the_maps_of_lines_that_are_built_one_by_one(
     alike = 0
     write = LineForm.spans
 
-    def count(self: LineForm, at: int, words: TextSource, name: TextSource, said: str) -> list[OpenSpan]:
+    def count(self: LineForm, at: int, words: TextSource, name: TextSource | None, said: str) -> list[OpenSpan]:
         nonlocal alike
         alike += 1
         return write(self, at, words, name, said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from tavernkit._text.regex_scripts import Stretch
 from tavernkit._text.traced import Origin, Piece, pieces_of, with_pieces
@@ -69,13 +69,13 @@ class LineForm:
                     pieces[index] = low, high, name, offset, via
         return with_pieces(content, tuple(pieces))
 
-    def spans(self, at: int, words: TextSource, name: TextSource, said: str = "") -> list[OpenSpan]:
+    def spans(self, at: int, words: TextSource, name: TextSource | None, said: str = "") -> list[OpenSpan]:
         """Return the spans of a line: those that ``write`` gives, without its traced text.
 
         Args:
             at: Where the line begins in the whole text.
             words: The source of its words.
-            name: The source of its name.
+            name: The source of its name, if the form has it.
             said: The words as scripts wrote them, if they did.
         """
         if self._spans is None:
@@ -93,7 +93,7 @@ class LineForm:
             spoken.end += len(words.text)
         if after:
             found += moved_spans(after, found[-1].end)
-        if own is not None:
+        if own is not None and name is not None:
             set_source(found, own, name)
         return found
 
@@ -151,7 +151,6 @@ class KnownLine:
         "kind",
         "line",
         "place",
-        "sources",
         "spans",
         "text",
         "whole",
@@ -184,8 +183,6 @@ class KnownLine:
         """How it is written, if it is not whole; it never changes once it is found."""
         self.text = ""
         """The traced line; empty until it is asked for."""
-        self.sources: tuple[TextSource, TextSource] | None = None
-        """Where its words and its name are; None until it is asked for."""
         self.spans: tuple[Span, ...] | None = None
         """Its spans as a text of its own; None until they are asked for."""
         self._placed: list[OpenSpan] | None = None
@@ -196,7 +193,7 @@ class KnownLine:
         """Return the spans of the line as a text of its own.
 
         Args:
-            sources_of: Returns its sources.
+            sources_of: Returns the sources of its parts.
         """
         if self.spans is None:
             self.spans = finished_spans(self._made_spans(0, sources_of))
@@ -207,28 +204,30 @@ class KnownLine:
 
         Args:
             at: Where the line begins there.
-            sources_of: Returns its sources.
+            sources_of: Returns the sources of its parts.
         """
         if self._placed is None:
             self._placed, self._at = self._made_spans(at, sources_of), at
         return self._placed if at == self._at else moved_spans(self._placed, at - self._at)
 
     def _made_spans(self, at: int, sources_of: SourcesOf) -> list[OpenSpan]:
-        if self.sources is None:
-            self.sources = sources_of(self)
-        words, name = self.sources
         if self.form is not None:
-            return self.form.spans(at, words, name, self.edited)
+            name = sources_of(self, "name") if self.form.name is not None else None
+            return self.form.spans(at, sources_of(self, "words"), name, self.edited)
         if self.edited:
             return moved_spans(spans_of(self.edited), at)
+        words = sources_of(self, "words")
         return [open_span(at, at + len(words.text), "verbatim", words)] if words.text else []
 
 
-SourcesOf: TypeAlias = Callable[[KnownLine], tuple[TextSource, TextSource]]
-"""Returns the sources of a line's words and of its name."""
+LinePart: TypeAlias = Literal["words", "name"]
+"""A part of a line that has a place in the chat."""
+
+SourcesOf: TypeAlias = Callable[[KnownLine, LinePart], TextSource]
+"""Returns the source of a part of a line."""
 
 
-def no_sources(line: KnownLine) -> tuple[TextSource, TextSource]:
+def no_sources(line: KnownLine, _part: LinePart) -> TextSource:
     """Raise an error: the build said that it has no such lines."""
     raise LookupError(f"line {line.place} has no sources")
 

@@ -50,7 +50,7 @@ class TracedBuild:
     lines: Mapping[int, KnownLine] = field(default_factory=dict[int, KnownLine])
     """Lines of the chat whose spans are known without their traced texts, by the ids of their blocks."""
     sources_of: SourcesOf = no_sources
-    """Returns the sources of such a line."""
+    """Returns the sources of such lines."""
     unused: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Traced input texts that the build did not use, each with the reason."""
     contents: Sequence[str] | None = None

@@ -147,7 +147,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             return TracedBuild(
-                found[0], texts.of_block, texts.whole, texts.sources_of, partial(unused, found[0]), found[1]
+                found[0], texts.of_block, texts.whole, texts.source_of, partial(unused, found[0]), found[1]
             )
         kept = texts.kept(plan, known) if steady else range(len(chat.messages))
         traced = build(kept, texts.changed)
@@ -160,7 +160,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         ):
             if inputs is not None:
                 known_texts.keep(inputs, traced, same, texts.others, known, texts.written.forms, given())
-            return TracedBuild(traced, texts.of_block, texts.whole, texts.sources_of, partial(unused, traced), same)
+            return TracedBuild(traced, texts.of_block, texts.whole, texts.source_of, partial(unused, traced), same)
         every = range(len(chat.messages))
         if texts.forget_forms() or len(kept) < len(every):
             traced = build(every, texts.changed)

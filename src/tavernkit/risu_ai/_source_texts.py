@@ -8,7 +8,7 @@ from tavernkit._text.traced import Origin
 from tavernkit._values import is_mapping
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._known_texts import KnownTexts, TurnInputs
-from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
+from tavernkit.prompt._line_forms import KnownLine, LineForm, LinePart, WrittenLines
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._traced_inputs import traced_text
 from tavernkit.prompt._traced_spans import origin_of
@@ -139,21 +139,19 @@ class MessageTexts:
         self.changed.update(places)
         return bool(places)
 
-    def sources_of(self, known: KnownLine) -> tuple[TextSource, TextSource]:
-        """Return the places of a message's words and of its name, which RisuAI does not store with it."""
+    def source_of(self, known: KnownLine, part: LinePart) -> TextSource:
+        """Return the place of a message's words, or of its name, which RisuAI does not store with it."""
         if known.place == len(self.chat.messages):
-            return TextSource("message", "", "", self._message), TextSource("message", "", "/name", "")
+            return TextSource("message", "", "" if part == "words" else "/name", self._message)
         message = self.chat.messages[known.place]
         pointer = f"/message/{known.place}"
-        return (
-            TextSource("chat", self._name, f"{pointer}/data", message.data, message.role),
-            TextSource("chat", self._name, f"{pointer}/name", ""),
-        )
+        if part == "words":
+            return TextSource("chat", self._name, f"{pointer}/data", message.data, message.role)
+        return TextSource("chat", self._name, f"{pointer}/name", "")
 
     def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
-        """Return the same for a traced text."""
-        words, name = known.sources or self.sources_of(known)
-        return origin_of(words), origin_of(name)
+        """Return both for a traced text."""
+        return origin_of(self.source_of(known, "words")), origin_of(self.source_of(known, "name"))
 
     def kept(self, plan: RisuPlan, known: Iterable[int]) -> Sequence[int]:
         """Return the messages of a prompt, without those that are known, unchanged or left out.

@@ -153,7 +153,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             texts.repeat_scripts(found[2])
-            return TracedBuild(found[0], texts.of_block, texts.whole, texts.sources_of, unused, found[1])
+            return TracedBuild(found[0], texts.of_block, texts.whole, texts.source_of, unused, found[1])
         kept = texts.kept(built, plan, known) if steady else range(len(lines))
         slots = texts.known_slots(known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
@@ -177,7 +177,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             texts.repeat_scripts(replay)
             if inputs is not None:
                 known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given(), replay)
-            return TracedBuild(traced, texts.of_block, texts.whole, texts.sources_of, unused, same)
+            return TracedBuild(traced, texts.of_block, texts.whole, texts.source_of, unused, same)
         every = range(len(lines))
         if texts.forget_forms() or slots or half is not None or len(kept) < len(lines):
             traced = run(every, texts.changed)

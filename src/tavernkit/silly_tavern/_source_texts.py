@@ -12,7 +12,7 @@ from tavernkit.cards._character import fields_home
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import TAIL
 from tavernkit.prompt._known_texts import KnownTexts, MakeReplay, TurnInputs
-from tavernkit.prompt._line_forms import KnownLine, LineForm, WrittenLines
+from tavernkit.prompt._line_forms import KnownLine, LineForm, LinePart, WrittenLines
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._steady_texts import has_pure_macros_only
@@ -247,9 +247,11 @@ class LineTexts:
         Args:
             scripts: The scripts with traced macros.
         """
+        if scripts is None or self._scripts is None:
+            return
         again: dict[bool, Callable[[str, Stretch], str]] = {}
         for known in self.whole.values():
-            if known.edits is None or known.edited or scripts is None:
+            if known.edits is None or known.edited:
                 continue
             is_user = self.lines[known.place].is_user
             replay = again.get(is_user) or again.setdefault(is_user, scripts(is_user))
@@ -278,21 +280,19 @@ class LineTexts:
         self.changed.update(places)
         return bool(places)
 
-    def sources_of(self, known: KnownLine) -> tuple[TextSource, TextSource]:
-        """Return the places of a line's words and of its name."""
+    def source_of(self, known: KnownLine, part: LinePart) -> TextSource:
+        """Return the place of a line's words, or of its name."""
         index = known.place
         if index == len(self.lines):
-            return TextSource("message", "", "", self._message), TextSource("message", "", "/name", "")
+            return TextSource("message", "", "" if part == "words" else "/name", self._message)
         line = self.lines[index]
-        return (
-            TextSource("chat", self._chat, f"/{index}/mes", line.mes, line.name),
-            TextSource("chat", self._chat, f"/{index}/name", line.name, line.name),
-        )
+        if part == "words":
+            return TextSource("chat", self._chat, f"/{index}/mes", line.mes, line.name)
+        return TextSource("chat", self._chat, f"/{index}/name", line.name, line.name)
 
     def _origins(self, known: KnownLine) -> tuple[Origin, Origin]:
-        """Return the same for a traced text."""
-        words, name = known.sources or self.sources_of(known)
-        return origin_of(words), origin_of(name)
+        """Return both for a traced text."""
+        return origin_of(self.source_of(known, "words")), origin_of(self.source_of(known, "name"))
 
     def _line(self, index: int) -> str:
         if index == len(self.lines):

@@ -83,7 +83,8 @@ def tell_story(state: SillyTavernState) -> None:
     if context.volatile == TAIL and not template.in_chat:
         _take_volatile(state, parameters)
     story = _render(state, parameters)
-    _tell_unasked(state, story, parameters)
+    if state.reports:
+        _tell_unasked(state, story, parameters)
     before, after = "", ""
     if draft.formatter is not None and not template.in_chat:
         before, after = draft.formatter.story(story.text)
