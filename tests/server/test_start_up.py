@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import logging
@@ -22,7 +23,7 @@ import uvicorn
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import Save
-from tavernkit.server import ServerConfig, serve
+from tavernkit.server import ServerConfig, create_app, serve
 from tavernkit.server import run as starting
 from tavernkit.server.config import CONFIG_VARIABLE, METRICS_FOLDER
 from tavernkit.server.storage.database import Database
@@ -187,6 +188,27 @@ def test_workers_that_cannot_start_leave_neither_socket_nor_settings_behind(
 def test_a_url_may_ask_for_tls_in_the_words_of_postgresql() -> None:
     url = Database("postgresql+asyncpg://user@host/db?sslmode=require&application_name=a").engine.url
     assert dict(url.query) == {"ssl": "require", "application_name": "a"}
+
+
+def test_a_served_folder_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], logs_as_before: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / "other.json").write_text('{"a": 1}', encoding="utf-8")
+
+    def begin_and_end(config: ServerConfig, *_: object, **__: object) -> None:
+        async def live() -> None:
+            app = create_app(config)
+            async with app.router.lifespan_context(app):
+                pass
+
+        asyncio.run(live())
+
+    monkeypatch.setattr(starting, "_run", begin_and_end)
+    serve(ServerConfig(port=0, data=tmp_path / "data", characters=tmp_path / "cards"), say=lambda line: None)
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).count("other.json is left out") == 1
 
 
 def test_a_save_is_imported_before_the_server_starts(tmp_path, monkeypatch) -> None:

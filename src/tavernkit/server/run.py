@@ -234,13 +234,16 @@ def _bind(config: ServerConfig) -> socket.socket:
 
 
 async def _prepare(config: ServerConfig) -> str | None:
-    """Migrate before any worker starts; return the first key if one was created."""
+    """Migrate before any worker starts; return the first key if one was created.
+
+    Several workers also find what served folders offer. A single one reads them itself when it starts.
+    """
     from tavernkit.server.access.keys import SCOPES
     from tavernkit.server.service import Service
 
     service = Service(config)
     try:
-        await service.start()
+        await (service.prepare() if config.workers == 1 else service.start())
         if not await service.needs_first_key():
             return None
         return (await service.keys.create("first key", SCOPES))[1]

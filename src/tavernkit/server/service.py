@@ -55,6 +55,16 @@ class Service:
         self.write_back = WriteBack(config, self.database, self.folders.note_written)
         self.retention = Retention(config, self.database, self.metrics)
 
+    async def prepare(self) -> None:
+        """Update the tables and check that served folders exist, without reading them.
+
+        Raises:
+            ConfigError: The database cannot be used, or a folder does not exist.
+        """
+        with database_errors():
+            await self.database.migrate()
+        self.folders.check()
+
     async def start(self) -> None:
         """Prepare the database and start background work."""
         with database_errors():

@@ -38,16 +38,25 @@ class ServedFolders:
         self._seen: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
+    def check(self) -> None:
+        """Check that all folders exist.
+
+        Raises:
+            ConfigError: A folder does not exist.
+        """
+        for folder in self._folders:
+            if not folder.is_dir():
+                raise ConfigError(f"there is no folder {str(folder)!r}", code="INVALID_SETTING")
+
     async def start(self) -> None:
         """Read everything, and watch for changes if configured.
 
         Raises:
             ConfigError: A folder does not exist.
         """
+        self.check()
         self._seen = await asyncio.to_thread(self._signature)
         for folder in self._folders:
-            if not folder.is_dir():
-                raise ConfigError(f"there is no folder {str(folder)!r}", code="INVALID_SETTING")
             await self.read(folder)
         if self._watch and self._folders:
             self._task = asyncio.create_task(self._watching())
