@@ -59,10 +59,12 @@ def _imports(file: Path) -> Iterator[str]:
 
 
 def run_hidden(code: str, *arguments: str, folder: Path) -> str:
+    """Run a program where POSIX is hidden, and where it is an error to leave the encoding of a file to the system."""
     program = folder / "program.py"
     program.write_text(HIDE + code, encoding="utf-8")
+    strict = ("-X", "warn_default_encoding", "-W", "error::EncodingWarning")
     done = subprocess.run(
-        [sys.executable, str(program), *arguments], capture_output=True, text=True, timeout=120, cwd=folder
+        [sys.executable, *strict, str(program), *arguments], capture_output=True, text=True, timeout=120, cwd=folder
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -72,7 +74,18 @@ def test_every_module_can_be_imported(tmp_path: Path) -> None:
     run_hidden(IMPORT_ALL, folder=tmp_path)
 
 
-@pytest.mark.parametrize("command", [["demo"], ["macros", "eval", "{{roll::1d20}}"], ["chat", "--say", "Hi"]])
+COMMANDS = [
+    ["demo"],
+    ["macros", "eval", "{{roll::1d20}}"],
+    ["chat", "--say", "Hi"],
+    ["lint", "aria.json", "tidewatch.json"],
+    ["explain", "aria.json", "--html", "report.html"],
+    ["card", "convert", "aria.json", "aria.png"],
+    ["test", "--record", "aria.tavern.yaml", "aria.json", "--message", "Hi"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_commands_work(command: list[str], tmp_path: Path) -> None:
     run_hidden(COMMAND, "demo", "--files", ".", folder=tmp_path)
     arguments = [*command, "aria.json", "--model", "scripted"] if command[0] == "chat" else command
