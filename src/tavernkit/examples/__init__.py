@@ -10,7 +10,14 @@ NAMES = ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl", "grid.toml"
 
 
 def example_path(name: str) -> Path:
-    """Return the path of one of ``NAMES``."""
+    """Return the path of one of ``NAMES``.
+
+    >>> example_path("aria.json").name
+    'aria.json'
+
+    Raises:
+        ValueError: There is no file of this name.
+    """
     if name not in NAMES:
         raise ValueError(f"no example {name!r}; there are {', '.join(NAMES)}")
     return Path(str(files("tavernkit.examples").joinpath(name)))
