@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, is_typeddict
 
@@ -27,6 +28,25 @@ DESCRIBED = re.findall(r"^::: (\S+)$", "\n".join(page.read_text() for page in PA
 def test_every_public_name_is_described_once(package: str) -> None:
     described = sorted(name for name in DESCRIBED if name.rpartition(".")[0] == package)
     assert described == sorted(f"{package}.{name}" for name in importlib.import_module(package).__all__)
+
+
+ERRORS = [
+    f"{package}.errors"
+    for package in PACKAGES[1:]
+    if package != "tavernkit.server" and find_spec(f"{package}.errors") is not None  # the service's are not raised
+]
+
+
+@pytest.mark.parametrize("module", ERRORS)
+def test_every_error_is_described(module: str) -> None:
+    package = module.rpartition(".")[0]
+    errors = {name for name, value in vars(importlib.import_module(module)).items() if _is_defined(value, module)}
+    described = {name for name in DESCRIBED if name.rpartition(".")[0] in (package, module)}
+    assert not errors - {name.rpartition(".")[2] for name in described}
+
+
+def _is_defined(value: object, module: str) -> bool:
+    return inspect.isclass(value) and value.__module__ == module and not value.__name__.startswith("_")
 
 
 def test_the_top_level_is_current() -> None:
