@@ -18,9 +18,6 @@ def number(given: dict[str, Any]) -> dict[str, object]:
     return {
         "to_string": js.number_to_string(value),
         "to_fixed": js.to_fixed(value, given["digits"]),
-        "to_precision": js.to_precision(value, given["precision"]),
-        "to_exponential": js.to_exponential(value, given["digits"]),
-        "to_exponential_shortest": js.to_exponential(value),
         "to_radix_string": js.to_radix_string(value, given["radix"]),
         "round": bits(js.js_round(value)),
         "to_int32": js.to_int32(value),
@@ -52,7 +49,6 @@ def string(given: dict[str, Any]) -> dict[str, object]:
     return {
         "length": js.utf16_length(text),
         "slice": js.utf16_slice(text, start, end),
-        "substring": js.utf16_substring(text, start, end),
         "char_at": js.utf16_at(text, start),
         "less": js.compare_strings(text, other) < 0,
         "index_of": js.utf16_find(text, other, start),
@@ -60,9 +56,6 @@ def string(given: dict[str, Any]) -> dict[str, object]:
         "lower": js.js_lower(text),
         "upper": js.js_upper(text),
         "encode_uri_component": or_uri_error(js.encode_uri_component, text),
-        "encode_uri": or_uri_error(js.encode_uri, text),
-        "decode_uri_component": or_uri_error(js.decode_uri_component, text),
-        "decode_uri": or_uri_error(js.decode_uri, text),
         "json": js.json_stringify(text),
     }
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit._text.js_values import decode_uri, json_stringify, parse_float, to_number, utf16_find
+from tavernkit._text.js_values import json_stringify, parse_float, to_number, utf16_find
 from tavernkit._text.occurrences import occurrences
 from tavernkit._text.pattern_matcher import matches
 from tavernkit.prompt._context import underscore
@@ -23,7 +23,6 @@ CASES: dict[str, Callable[[], object]] = {
     "a word that overlaps itself": lambda: matches("a" * (SIZE // 2), "a" * SIZE, match_whole_words=True),
     "halves of characters that look alike": lambda: utf16_find("\u6100" * SIZE + "😀", "a" * (SIZE // 2)),
     "capitals": lambda: underscore("A" * SIZE),
-    "reserved characters": lambda: decode_uri("x" + "%2F" * (SIZE // 3)),
 }
 
 

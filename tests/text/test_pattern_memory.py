@@ -10,7 +10,6 @@ import pytest
 
 from tavernkit._text import pattern_matcher, strict_json
 from tavernkit._text.js_regex import scanner
-from tavernkit._text.js_values import strings
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._payload import decode_payload
 from tavernkit.silly_tavern._context_template.handlebars import lexer
@@ -30,7 +29,6 @@ TIMES = 50_000
         (scanner._LITERAL, "/[", "\\a", "]/g"),
         (pattern_matcher._LITERAL, "/", "\\a", "/"),
         (strict_json._STRUCTURE, '"', "\\n", '"'),
-        (strings._PERCENT_RUN, "", "%aa", ""),
         (lexer._TOKEN, '"', "x", '"'),
         (lexer._TOKEN, "[", "x", "]"),
         (book_table._WORDS, "a", " a", ""),
@@ -55,7 +53,6 @@ def test_a_repetition_takes_no_memory(pattern: re.Pattern[str], start: str, piec
 @pytest.mark.parametrize(
     ("pattern", "text", "end"),
     [
-        (strings._PERCENT_RUN, "%aa%a", 3),
         (book_table._WORDS, "a b  c", 3),
         (book_table._WORDS, "a b ", 3),
         (lax._VALUE, 'a"b', 1),

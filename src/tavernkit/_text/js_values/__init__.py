@@ -27,20 +27,15 @@ from tavernkit._text.js_values.numbers import (
     parse_float,
     parse_int,
     remainder,
-    to_exponential,
     to_fixed,
     to_int32,
     to_integer,
-    to_precision,
     to_radix_string,
     to_uint32,
 )
 from tavernkit._text.js_values.strings import (
     WHITESPACE,
     compare_strings,
-    decode_uri,
-    decode_uri_component,
-    encode_uri,
     encode_uri_component,
     is_basic,
     join_surrogates,
@@ -56,7 +51,6 @@ from tavernkit._text.js_values.strings import (
     utf16_length,
     utf16_slice,
     utf16_sort_key,
-    utf16_substring,
 )
 
 __all__ = [
@@ -70,9 +64,6 @@ __all__ = [
     "Undefined",
     "add",
     "compare_strings",
-    "decode_uri",
-    "decode_uri_component",
-    "encode_uri",
     "encode_uri_component",
     "is_basic",
     "is_index_key",
@@ -94,12 +85,10 @@ __all__ = [
     "quote_json",
     "remainder",
     "strict_equals",
-    "to_exponential",
     "to_fixed",
     "to_int32",
     "to_integer",
     "to_number",
-    "to_precision",
     "to_radix_string",
     "to_string",
     "to_uint32",
@@ -114,5 +103,4 @@ __all__ = [
     "utf16_length",
     "utf16_slice",
     "utf16_sort_key",
-    "utf16_substring",
 ]

@@ -68,16 +68,6 @@ def _exponential(digits: str, exponent: int) -> str:
     return f"{mantissa}e{'+' if exponent >= 0 else '-'}{abs(exponent)}"
 
 
-def _scale(value: float, exponent: int) -> int:
-    """Return ``value * 10**exponent`` rounded to an integer, halves up, for a number that is not negative."""
-    numerator, denominator = value.as_integer_ratio()
-    if exponent >= 0:
-        numerator *= 10**exponent
-    else:
-        denominator *= 10**-exponent
-    return (2 * numerator + denominator) // (2 * denominator)
-
-
 def to_fixed(value: float, digits: int = 0) -> str:
     """Write a number with this many decimals, from its exact binary value (``Number#toFixed``)."""
     if not 0 <= digits <= _MAX_DIGITS:
@@ -85,62 +75,12 @@ def to_fixed(value: float, digits: int = 0) -> str:
     value = as_float(value)
     if not abs(value) < _FIXED_LIMIT:
         return number_to_string(value)
-    text = str(_scale(abs(value), digits)).rjust(digits + 1, "0")
+    numerator, denominator = abs(value).as_integer_ratio()
+    rounded = (2 * numerator * 10**digits + denominator) // (2 * denominator)  # halves up
+    text = str(rounded).rjust(digits + 1, "0")
     if digits:
         text = f"{text[:-digits]}.{text[-digits:]}"
     return f"-{text}" if value < 0 else text
-
-
-def _significant(value: float, precision: int) -> tuple[str, int]:
-    """Return the first digits of a positive number and the exponent of the first digit."""
-    exponent = _shortest(value)[1] - 1
-    if _below_power_of_ten(value, exponent):  # the shortest digits had been rounded up to a power of ten
-        exponent -= 1
-    digits = str(_scale(value, precision - 1 - exponent))
-    if len(digits) > precision:
-        return digits[:-1], exponent + 1
-    return digits, exponent
-
-
-def _below_power_of_ten(value: float, exponent: int) -> bool:
-    numerator, denominator = value.as_integer_ratio()
-    if exponent >= 0:
-        return numerator < denominator * 10**exponent
-    return numerator * 10**-exponent < denominator
-
-
-def to_precision(value: float, precision: int | None = None) -> str:
-    """Write a number with this many significant digits (``Number#toPrecision``)."""
-    value = as_float(value)
-    if precision is None or not math.isfinite(value):
-        return number_to_string(value)
-    if not 1 <= precision <= _MAX_DIGITS:
-        raise JSRangeError("toPrecision() argument must be between 1 and 100")
-    sign = "-" if value < 0 else ""
-    digits, exponent = _significant(abs(value), precision) if value else ("0" * precision, 0)
-    if exponent < -6 or exponent >= precision:
-        return sign + _exponential(digits, exponent)
-    if exponent == precision - 1:
-        return sign + digits
-    if exponent >= 0:
-        return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-    return f"{sign}0.{'0' * -(exponent + 1)}{digits}"
-
-
-def to_exponential(value: float, digits: int | None = None) -> str:
-    """Write a number in exponential form (``Number#toExponential``)."""
-    value = as_float(value)
-    if not math.isfinite(value):
-        return _not_finite(value)
-    if digits is not None and not 0 <= digits <= _MAX_DIGITS:
-        raise JSRangeError("toExponential() argument must be between 0 and 100")
-    sign = "-" if value < 0 else ""
-    if value == 0:
-        return sign + _exponential("0" * ((digits or 0) + 1), 0)
-    if digits is None:
-        shortest, point = _shortest(abs(value))
-        return sign + _exponential(shortest, point - 1)
-    return sign + _exponential(*_significant(abs(value), digits + 1))
 
 
 def to_radix_string(value: float, radix: int) -> str:

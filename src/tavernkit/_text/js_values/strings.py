@@ -19,9 +19,6 @@ WHITESPACE = (
 
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _URI_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()")
-_URI_RESERVED = frozenset(b";/?:@&=+$,#")
-# ``|(?!)``: before Python 3.11.5, the text of an iteration that fails halfway counts as matched otherwise.
-_PERCENT_RUN = re.compile(r"(?:%[0-9A-Fa-f]{2}|(?!))++")
 
 
 def trim(text: str) -> str:
@@ -122,14 +119,6 @@ def utf16_slice(text: str, start: int, end: int | None = None) -> str:
     return from_utf16_units(units[first * 2 : max(first, last) * 2])
 
 
-def utf16_substring(text: str, start: int, end: int | None = None) -> str:
-    """Cut by JavaScript offsets; negative ones are 0 and swapped ones are put in order (``String#substring``)."""
-    length = utf16_length(text)
-    first = min(max(start, 0), length)
-    last = length if end is None else min(max(end, 0), length)
-    return utf16_slice(text, min(first, last), max(first, last))
-
-
 def utf16_at(text: str, index: int) -> str:
     """Return the code unit at a JavaScript offset; empty outside the text (``String#charAt``)."""
     return utf16_slice(text, index, index + 1) if index >= 0 else ""
@@ -159,49 +148,8 @@ def utf16_sort_key(text: str) -> bytes:
 
 def encode_uri_component(text: str) -> str:
     """Percent-encode a text (``encodeURIComponent``); a lone surrogate raises ``JSURIError``."""
-    return _percent_encode(text, _URI_UNRESERVED)
-
-
-def encode_uri(text: str) -> str:
-    """Percent-encode a text, except separators of an address (``encodeURI``)."""
-    return _percent_encode(text, _URI_UNRESERVED | _URI_RESERVED)
-
-
-def _percent_encode(text: str, keep: frozenset[int]) -> str:
     try:
         data = join_surrogates(text).encode("utf-8")
     except UnicodeEncodeError:
         raise JSURIError("URI malformed") from None
-    return "".join(chr(byte) if byte in keep else f"%{byte:02X}" for byte in data)
-
-
-def decode_uri_component(text: str) -> str:
-    """Decode percent encoding (``decodeURIComponent``); a bad sequence raises ``JSURIError``."""
-    return _percent_decode(text, frozenset())
-
-
-def decode_uri(text: str) -> str:
-    """Decode percent encoding, except separators of an address (``decodeURI``)."""
-    return _percent_decode(text, _URI_RESERVED)
-
-
-def _percent_decode(text: str, keep: frozenset[int]) -> str:
-    def decode(run: re.Match[str]) -> str:
-        encoded = run[0]
-        data = bytes.fromhex(encoded.replace("%", ""))
-        try:
-            decoded = data.decode("utf-8")
-        except UnicodeDecodeError:
-            raise JSURIError("URI malformed") from None
-        if not keep:
-            return decoded
-        pieces: list[str] = []
-        at = 0
-        for character in decoded:
-            pieces.append(encoded[at * 3 : at * 3 + 3] if ord(character) in keep else character)
-            at += len(character.encode("utf-8"))
-        return "".join(pieces)
-
-    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
-        raise JSURIError("URI malformed")
-    return _PERCENT_RUN.sub(decode, text)
+    return "".join(chr(byte) if byte in _URI_UNRESERVED else f"%{byte:02X}" for byte in data)

@@ -10,25 +10,6 @@ from tavernkit.silly_tavern._context_template.handlebars.rendering import Piece,
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._instruct.template import InstructTemplate
 
-PARAMETERS = (
-    "description",
-    "personality",
-    "persona",
-    "scenario",
-    "system",
-    "char",
-    "user",
-    "wiBefore",
-    "wiAfter",
-    "loreBefore",
-    "loreAfter",
-    "anchorBefore",
-    "anchorAfter",
-    "mesExamples",
-    "mesExamplesRaw",
-)
-"""Names that a story string can use besides macros."""
-
 _NAMES = frozenset({"char", "user"})
 
 
