@@ -156,14 +156,16 @@ class PromptScripts:
 
     def _prompt(self, text: str, placement: RegexPlacement, depth: float | None) -> str:
         scripts, same = self._chosen.of(placement, depth)
+        matches: list[JSMatch] = []
 
         def run(place: int, given: str) -> tuple[str, bool, Sequence[JSMatch]]:
             before = self.variations
-            matches: list[JSMatch] = []
+            if matches:
+                matches.clear()
             made = run_script(
                 scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget, matches=matches
             )
-            return made, self.variations != before, matches
+            return made, self.variations != before, tuple(matches) if matches else ()
 
         if not text or not scripts:
             return text

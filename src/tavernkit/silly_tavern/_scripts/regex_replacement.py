@@ -92,10 +92,13 @@ class Replacement:
         self._character = character
         self._size = 0
         self.work = 0
-        self.matches: list[JSMatch] = []
-        """The matches so far."""
+        self._matches: list[JSMatch] | None = None
         self.searched: str = ""
         """The text that is searched, if its parts are traced."""
+
+    def collect(self, matches: list[JSMatch]) -> None:
+        """Put all matches into a list."""
+        self._matches = matches
 
     def again(self, searched: str) -> None:
         """Forget what was done for another text.
@@ -105,12 +108,12 @@ class Replacement:
         """
         self.searched = searched
         self.work = self._size = 0
-        self.matches.clear()
 
     def __call__(self, match: JSMatch) -> str:
         """The text for a match."""
         pieces = self._pieces
-        self.matches.append(match)
+        if self._matches is not None:
+            self._matches.append(match)
         self._take(2 * len(pieces))
         filled = pieces[0] or ""
         if len(pieces) > 1:

@@ -206,6 +206,8 @@ def run_script(
         budget.slow(id(script), script.name, warn)
 
     made = Replacement(script.replace_string, script.trim_strings, expand=expand, character=character)
+    if matches is not None:
+        made.collect(matches)
     try:
         if type(text) is not str:
             made.searched = text
@@ -217,8 +219,6 @@ def run_script(
         warn(f"regex script {script.name!r} is not applied: {error}")
         return text
     finally:
-        if matches is not None:
-            matches += made.matches
         budget.spend(made.work // WORK_OF_A_RUN, warn)
 
 

@@ -133,9 +133,10 @@ class _Assembly:
     def count(self, history: str = "") -> int:
         """Return the tokens of everything except the history."""
         layout, result = self.layout, self.result
-        fixed = (segment.text for segment in (layout.alignment, layout.start) if segment is not None)
-        texts = (text_of(layout.story), text_of(result.examples), *fixed, history, layout.reply.alone())
-        return self.counter.prompt("".join(texts) + text_of(result.continued))
+        fixed = [segment for segment in (layout.alignment, layout.start) if segment is not None]
+        before = [segment.text for segment in (*layout.story, *result.examples, *fixed)]
+        behind = [segment.text for segment in result.continued]
+        return self.counter.prompt("".join([*before, history, layout.reply.alone(), *behind]))
 
     def fill_history(self) -> None:
         """Add injections first, then the rest from the newest on; the first that does not fit ends its part."""
