@@ -192,6 +192,6 @@ def test_long_term_memory_and_frozen_lore_do_not_go_together() -> None:
 
 def test_unknown_places_are_refused() -> None:
     with pytest.raises(ConfigError, match="lore"):
-        small().build(lore="frozen")
+        small().build(lore="frozen")  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(ConfigError, match="volatile"):
-        small().build(volatile="end")
+        small().build(volatile="end")  # pyright: ignore[reportArgumentType]  # on purpose

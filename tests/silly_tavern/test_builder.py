@@ -170,7 +170,7 @@ def test_wrong_inputs_are_refused_at_once_with_what_to_pass():
     with pytest.raises(ConfigError, match="strategy must be one of"):
         Builder(**inputs(strategy="magic"))
     with pytest.raises(ConfigError, match="generation_type must be one of"):
-        Builder(**inputs()).build(generation_type="loud")
+        Builder(**inputs()).build(generation_type="loud")  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(ConfigError, match="preset must be a Preset"):
         Builder(**inputs(preset={"n": 1}))
     with pytest.raises(ConfigError, match="persona must be a Persona"):

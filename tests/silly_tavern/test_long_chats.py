@@ -196,7 +196,7 @@ TEMPLATES: list[dict[str, Any]] = [
 )
 def test_a_builder_that_remembers_builds_the_same(
     start: list[Any],
-    played: list[tuple[str, str, Any, int]],
+    played: list[tuple[str, Any, Any, int]],
     room: int,
     tools: bool,
     chosen: list[dict[str, Any]],

@@ -12,11 +12,11 @@ from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards import User, load
 from tavernkit.examples import example_path
 from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._inputs import GENERATION_TYPES, GenerationType
 from tavernkit.prompt._plan import Plan
 from tavernkit.silly_tavern import Builder, ChatFile, Group, Persona, Preset, WorldBook
 from tests.silly_tavern.scene import build, card, order, preset
 
-TYPES = ("normal", "continue", "swipe", "regenerate", "impersonate", "quiet")
 INTERNAL = re.compile(r"\b[a-z]+[A-Z]\w*|customDepthWI|\d_\w+|[A-Z]+_[A-Z_]+|\b\w+_\w+")
 """Names only programs use: camelCase and snake_case identifiers, keys of the registry."""
 
@@ -67,9 +67,9 @@ def check(plan: Plan) -> None:
             assert record.source["reason"]
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", GENERATION_TYPES)
 @pytest.mark.parametrize("name", INPUTS)
-def test_blocks_and_what_is_left_out_have_titles_and_reasons(name: str, kind: str) -> None:
+def test_blocks_and_what_is_left_out_have_titles_and_reasons(name: str, kind: GenerationType) -> None:
     more: dict[str, Any] = {"quiet_prompt": "Sum up."} if kind == "quiet" else {}
     check(Builder(**INPUTS[name]).build(generation_type=kind, **more))
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from tavernkit.cards import Character, User
+from tavernkit.prompt._inputs import GenerationType
 from tavernkit.silly_tavern import Builder, ChatMessage, PowerUser, SillyTavernInputs
 from tavernkit.silly_tavern._chat.core_chat import Turn
 from tavernkit.silly_tavern._files.settings import Settings
@@ -21,7 +22,7 @@ INPUTS: SillyTavernInputs = {
 
 
 @pytest.mark.parametrize("kind", ["normal", "continue", "impersonate", "swipe", "regenerate"])
-def test_the_options_are_those_of_a_workspace(kind: str) -> None:
+def test_the_options_are_those_of_a_workspace(kind: GenerationType) -> None:
     builder = Builder(**INPUTS)
     state = builder.make_state(builder.make_context(generation_type=kind, history=CHAT))
     state.turn = Turn(CHAT, "")

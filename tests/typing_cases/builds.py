@@ -16,6 +16,7 @@ builder = st.Builder(character=card, user=User(name="Ann"), preset=st.Preset.def
 plan: st.ChatPlan = builder.build(history=st.ChatFile(), message="Hi", seed=7, variables=InMemoryVariablesStore())
 other: st.Builder = builder.replace(dialect="text")
 context: st.SillyTavernContext = builder.make_context(generation_type="swipe")
+builder.build(strategy="cache", lore="freeze", volatile="tail", on_overflow="return")
 
 # Wrong calls of SillyTavern's builder.
 st.build(charcter=card)  # wrong
@@ -26,6 +27,8 @@ builder.build(message=5)  # wrong
 builder.replace(books="eldoria.json")  # wrong
 builder.make_context(preset="default.json")  # wrong
 builder.decide(group=1)  # wrong
+builder.build(strategy="best")  # wrong
+builder.build(generation_type="loud")  # wrong
 
 # Right calls of RisuAI's builder.
 risu_ai.build(character=card, message="Hi")
@@ -42,4 +45,5 @@ risu.replace(members=5)  # wrong
 risu.replace(books="lamp.json")  # wrong
 risu.replace(books=[st.WorldBook.from_json({}, name="lamp")])  # wrong
 risu.build(greeting="first")  # wrong
+risu.build(on_overflow="ignore")  # wrong
 risu.build(regex_scripts=[{"in": "a", "out": "b"}])  # wrong

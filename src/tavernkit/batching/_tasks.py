@@ -24,6 +24,7 @@ from tavernkit._values import (
 )
 from tavernkit.batching._sources import suggestion
 from tavernkit.errors import ConfigError
+from tavernkit.prompt._inputs import GenerationType, OnOverflow
 
 SCHEMA_VERSION: Final = 1
 """Increases when records change incompatibly. See ``docs/guides/batch.md``."""
@@ -122,11 +123,11 @@ class BuildOptions:
     """Decides how tokens are counted."""
     context_length: int | None = None
     response_length: int | None = None
-    generation_type: str = "normal"
+    generation_type: GenerationType = "normal"
     greeting: int = 0
     now: str = DEFAULT_NOW.isoformat()
     strict: bool = False
-    on_overflow: str = "error"
+    on_overflow: OnOverflow = "error"
     allow_scripts: bool = False
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     instruct: str = ""

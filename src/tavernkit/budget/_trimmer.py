@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
@@ -13,8 +13,7 @@ from tavernkit.budget._estimator import default_estimator
 from tavernkit.budget._report import EvictionRecord, ShortenedRecord, TrimReport, TrimResult
 from tavernkit.errors import ConfigError, MaxTokensExceededError
 from tavernkit.prompt._block import Block
-from tavernkit.prompt._context import ON_OVERFLOW
-from tavernkit.prompt._inputs import Estimator
+from tavernkit.prompt._inputs import Estimator, OnOverflow
 
 EVICTION_ORDER = ("examples", "lore", "history")
 """Budget groups in the order the ``group_order`` strategy empties them. ``system`` is never touched."""
@@ -38,7 +37,7 @@ def trim(
     message_overhead_tokens: int = 0,
     include_message_metadata_tokens: bool = False,
     step: str = "trimming",
-    on_overflow: str = "error",
+    on_overflow: OnOverflow = "error",
     shorten: Shorten | None = None,
 ) -> TrimResult:
     """Leave out blocks until the enabled ones fit.
@@ -287,8 +286,10 @@ def _budget(budget_tokens: int | None, max_tokens: int | None, reserve_tokens: i
     return budget_tokens
 
 
-def _overflow(result: TrimResult, on_overflow: str, max_tokens: int | None, reserve_tokens: int, step: str) -> None:
-    require_choice("on_overflow", on_overflow, ON_OVERFLOW)
+def _overflow(
+    result: TrimResult, on_overflow: OnOverflow, max_tokens: int | None, reserve_tokens: int, step: str
+) -> None:
+    require_choice("on_overflow", on_overflow, get_args(OnOverflow))
     if on_overflow == "return":
         return
     report = result.report

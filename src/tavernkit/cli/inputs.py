@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -17,7 +17,7 @@ from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, 
 from tavernkit.cli.input_files import load_lorebook, load_world, read_save, refuse_mistaken
 from tavernkit.cli.options import Platform
 from tavernkit.errors import WarningLog, log_warning
-from tavernkit.prompt._inputs import CommonInputs
+from tavernkit.prompt._inputs import CommonInputs, GenerationType, OnOverflow
 from tavernkit.prompt._plan import Plan
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def build_plan(options: BuildOptions, **inputs: object) -> Plan:
 def _common(options: BuildOptions, quiet: bool) -> CommonInputs:
     inputs: CommonInputs = {
         "message": options.message,
-        "generation_type": options.generation_type,
+        "generation_type": cast("GenerationType", options.generation_type),
         "strict": options.strict,
     }
     if quiet:
@@ -89,7 +89,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
     from tavernkit import silly_tavern as st
     from tavernkit.cards import User
 
-    inputs: st.SillyTavernInputs = {**_common(options, quiet), "on_overflow": options.on_overflow}
+    inputs: st.SillyTavernInputs = {**_common(options, quiet), "on_overflow": cast("OnOverflow", options.on_overflow)}
     if options.speaker is not None:
         inputs["speaker"] = options.speaker
     if options.from_sillytavern is not None:
@@ -282,7 +282,7 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     from tavernkit.cards import User
     from tavernkit.risu_ai import Builder
 
-    inputs: RisuAIInputs = {**_common(options, quiet), "on_overflow": options.on_overflow}
+    inputs: RisuAIInputs = {**_common(options, quiet), "on_overflow": cast("OnOverflow", options.on_overflow)}
     if options.speaker is not None:
         inputs["speaker"] = options.speaker
     if options.from_risuai is not None:

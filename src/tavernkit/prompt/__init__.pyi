@@ -13,6 +13,11 @@ from tavernkit.prompt._injections import Injection as Injection
 from tavernkit.prompt._injections import InjectionRegistry as InjectionRegistry
 from tavernkit.prompt._inputs import CommonInputs as CommonInputs
 from tavernkit.prompt._inputs import Estimator as Estimator
+from tavernkit.prompt._inputs import GenerationType as GenerationType
+from tavernkit.prompt._inputs import LorePlace as LorePlace
+from tavernkit.prompt._inputs import OnOverflow as OnOverflow
+from tavernkit.prompt._inputs import Strategy as Strategy
+from tavernkit.prompt._inputs import VolatilePlace as VolatilePlace
 from tavernkit.prompt._message import Message as Message
 from tavernkit.prompt._pipeline import NoConfig as NoConfig
 from tavernkit.prompt._pipeline import Pipeline as Pipeline

@@ -11,7 +11,7 @@ from dataclasses import field
 from datetime import UTC, datetime
 from functools import cache, cached_property, partial
 from random import Random, getrandbits
-from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Self, TypeVar
 
 from tavernkit._arguments import check_values
 from tavernkit._dataclass import dataclass
@@ -32,7 +32,7 @@ from tavernkit.errors import ConfigError, StrictModeError, Warn, WarningCounts, 
 from tavernkit.prompt._block import Block, Omission
 from tavernkit.prompt._hooks import HookRegistry
 from tavernkit.prompt._injections import InjectionRegistry
-from tavernkit.prompt._inputs import CommonInputs, Estimator
+from tavernkit.prompt._inputs import CommonInputs, Estimator, GenerationType
 from tavernkit.prompt._trace import Instrumenter
 from tavernkit.stores._history import ChatHistory, wrap_history
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesOverlay, VariablesStore
@@ -57,21 +57,10 @@ def random_numbers(seed: int | str) -> Callable[[], float]:
     return Random(seed.encode("utf-8", "surrogatepass") if isinstance(seed, str) else seed).random
 
 
-REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
-STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
-"""How a platform makes a prompt fit: its own method, or one of the generic trimmer."""
-
-CACHE = "cache"
-"""Cuts the history in large steps, so that many prompts begin the same way. Not on every platform."""
-
-FREEZE, TAIL = "freeze", "tail"
-LORE_PLACES = (REFERENCE, FREEZE)
-"""Where lore goes that fires by key: to its own place, or permanently into the history where it fired."""
-VOLATILE_PLACES = (REFERENCE, TAIL)
-"""Where texts go that move or change in every prompt: to their own places, or after the history."""
-
-ON_OVERFLOW = ("error", "return")
-"""What to do if the required parts of a prompt do not fit."""
+REFERENCE: Final = "reference"
+CACHE: Final = "cache"
+FREEZE: Final = "freeze"
+TAIL: Final = "tail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +92,7 @@ class Context:
     history: ChatHistory = field(default_factory=lambda: wrap_history(None))
     """The chat so far."""
     message: str = ""
-    generation_type: str = "normal"
+    generation_type: GenerationType = "normal"
     dialect: str | None = None
     variables: VariablesStore | None = None
     macro_vars: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_sequence
+from tavernkit.prompt._inputs import GenerationType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +18,11 @@ class GroupDecision:
 
     activated: Sequence[str] = ()
     """The speakers: SillyTavern's file names of cards, RisuAI's ids of characters."""
-    generation_types: Sequence[str] = ()
+    generation_types: Sequence[GenerationType] = ()
     """One for each speaker."""
     strategy: str | None = None
     """The group's activation rule."""
-    generation_type: str = "normal"
+    generation_type: GenerationType = "normal"
     """The kind of turn that was decided for."""
     is_user_input: bool = False
     """True if the user wrote a message that the speakers answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Protocol, TypedDict
+from typing import Literal, Protocol, TypeAlias, TypedDict, get_args
 
 from tavernkit.cards._character import Participant
 from tavernkit.cards._limits import Limits
@@ -13,6 +13,18 @@ from tavernkit.prompt._hooks import HookRegistry
 from tavernkit.prompt._injections import InjectionRegistry
 from tavernkit.prompt._trace import Instrumenter
 from tavernkit.stores._variables import VariablesStore
+
+GenerationType: TypeAlias = Literal["normal", "continue", "impersonate", "swipe", "regenerate", "quiet"]
+"""What a prompt is built for: SillyTavern's generation types. RisuAI knows ``normal`` and ``continue``."""
+GENERATION_TYPES: tuple[GenerationType, ...] = get_args(GenerationType)
+Strategy: TypeAlias = Literal["reference", "group_order", "priority", "cache"]
+"""How a prompt is made to fit: the platform's own way, by the generic trimmer, or in steps that keep a cache."""
+LorePlace: TypeAlias = Literal["reference", "freeze"]
+"""Where lore goes that fires by key: to its own place, or permanently into the history where it fired."""
+VolatilePlace: TypeAlias = Literal["reference", "tail"]
+"""Where texts go that move or change in every prompt: to their own places, or after the history."""
+OnOverflow: TypeAlias = Literal["error", "return"]
+"""What to do if the required parts of a prompt do not fit."""
 
 
 class Estimator(Protocol):
@@ -39,8 +51,8 @@ class CommonInputs(TypedDict, total=False):
     """Who talks to the character: ``User(name="Ann", persona="A traveller.")``."""
     message: str
     """What the user says now: the text in the input box."""
-    generation_type: str
-    """The kind of turn, such as ``normal``, ``continue``, ``impersonate``, ``swipe``, ``regenerate``, ``quiet``."""
+    generation_type: GenerationType
+    """What the prompt is built for: a ``normal`` reply, to ``continue`` the last one, and so on."""
     dialect: str | None
     """``text`` builds one prompt text; otherwise messages are built."""
     variables: VariablesStore | None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import ClassVar, cast
+from typing import ClassVar, Literal, cast
 
 from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
@@ -15,16 +15,8 @@ from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cards._character import Participant
 from tavernkit.errors import ConfigError, Warn, refuse_warning
 from tavernkit.lore._contracts import LoreEngine
-from tavernkit.prompt._context import (
-    CACHE,
-    LORE_PLACES,
-    ON_OVERFLOW,
-    REFERENCE,
-    STRATEGIES,
-    VOLATILE_PLACES,
-    Context,
-    random_numbers,
-)
+from tavernkit.prompt._context import REFERENCE, Context, random_numbers
+from tavernkit.prompt._inputs import LorePlace, OnOverflow, Strategy, VolatilePlace
 from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
 from tavernkit.risu_ai._chat.chat_log import RisuChatLog, chat_log, with_greeting
@@ -45,7 +37,6 @@ from tavernkit.risu_ai._triggers.host import TriggerHost
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore
 
 GENERATION_TYPES = ("normal", "continue")
-QUIRKS = ("", "reference")
 
 SCRIPTS_MODULE = "regex_scripts"
 """The name of the module that ``regex_scripts`` work like."""
@@ -73,14 +64,14 @@ class RisuAIContext(Context):
     trigger_host: TriggerHost | None = None
     send_steps: SendSteps = field(default_factory=SendSteps)
     say_nothing: bool = False
-    quirks: str = ""
+    quirks: Literal["", "reference"] = ""
 
-    strategy: str = REFERENCE
-    lore: str = REFERENCE
-    volatile: str = REFERENCE
+    strategy: Strategy = REFERENCE
+    lore: LorePlace = REFERENCE
+    volatile: VolatilePlace = REFERENCE
     cache_profile: CacheProfile | str = "openai"
     expected_turns: int = 0
-    on_overflow: str = "error"
+    on_overflow: OnOverflow = "error"
 
     random: Callable[[], float] | None = None
     device: RisuDevice = field(default_factory=RisuDevice)
@@ -93,14 +84,9 @@ class RisuAIContext(Context):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
-        require_choice("lore", self.lore, LORE_PLACES)
-        require_choice("volatile", self.volatile, VOLATILE_PLACES)
         find_profile(self.cache_profile)
         if self.expected_turns < 0:
             raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
-        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
-        require_choice("quirks", self.quirks, QUIRKS)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         set_field(self, "character", risu_character(self.character))
         set_field(self, "members", _members(self.members))

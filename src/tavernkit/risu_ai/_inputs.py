@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from tavernkit.cache._profiles import CacheProfile
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
 from tavernkit.lore._contracts import LoreEngine
-from tavernkit.prompt._inputs import CommonInputs
+from tavernkit.prompt._inputs import CommonInputs, LorePlace, OnOverflow, Strategy, VolatilePlace
 from tavernkit.risu_ai._cbs.context import RisuDevice
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
 from tavernkit.risu_ai._chat.inlays import Caption, Inlay
@@ -78,22 +78,22 @@ class RisuAIInputs(CommonInputs, total=False):
     """Additional steps of a send (translations, suggestions, pictures); by default those of the save."""
     say_nothing: bool
     """Send ``*says nothing*`` for an empty message."""
-    quirks: str
+    quirks: Literal["", "reference"]
     """``reference`` also reproduces RisuAI's bugs that damage a chat."""
-    strategy: str
+    strategy: Strategy
     """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order``, ``priority``, or ``cache``, which
     cuts the chat in larger steps, so that many prompts begin the same way."""
-    lore: str
+    lore: LorePlace
     """Where lore goes that fires by key: ``reference`` (RisuAI's places), or ``freeze``: permanently into the chat
     where it fired."""
-    volatile: str
+    volatile: VolatilePlace
     """Where notes, lore at a depth and texts with random or time functions go: ``reference`` (RisuAI's places), or
     ``tail``: after the chat."""
     cache_profile: CacheProfile | str
     """The provider whose prices and cache marks ``strategy="cache"`` uses; ``openai`` by default."""
     expected_turns: int
     """How many more turns ``strategy="cache"`` expects; by default as many as there were."""
-    on_overflow: str
+    on_overflow: OnOverflow
     """``error`` raises if required parts of the prompt do not fit; ``return`` gives RisuAI's prompt."""
     random: Callable[[], float] | None
     """Random numbers from 0 to 1, instead of those made from ``seed``."""

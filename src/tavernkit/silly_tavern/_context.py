@@ -8,7 +8,6 @@ from dataclasses import field
 from datetime import UTC, tzinfo
 from typing import ClassVar, cast
 
-from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping
 from tavernkit.cache._profiles import CacheProfile, find_profile
@@ -16,17 +15,9 @@ from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character, Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore._contracts import LoreEngine
-from tavernkit.prompt._context import (
-    CACHE,
-    LORE_PLACES,
-    ON_OVERFLOW,
-    REFERENCE,
-    STRATEGIES,
-    VOLATILE_PLACES,
-    Context,
-    random_numbers,
-)
+from tavernkit.prompt._context import REFERENCE, Context, random_numbers
 from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._inputs import LorePlace, OnOverflow, Strategy, VolatilePlace
 from tavernkit.silly_tavern._chat.authors_note import read_overrides
 from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._chat.chat_log import ChatLog, chat_log
@@ -37,7 +28,6 @@ from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
-from tavernkit.silly_tavern._files.preset_prompts import GENERATION_TYPES
 from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
@@ -117,12 +107,12 @@ class SillyTavernContext(Context):
     tool_recursion: int = 0
     dry_run: bool = False
 
-    strategy: str = REFERENCE
-    lore: str = REFERENCE
-    volatile: str = REFERENCE
+    strategy: Strategy = REFERENCE
+    lore: LorePlace = REFERENCE
+    volatile: VolatilePlace = REFERENCE
     cache_profile: CacheProfile | str | None = None
     expected_turns: int = 0
-    on_overflow: str = "error"
+    on_overflow: OnOverflow = "error"
 
     macro_registry: MacroRegistry | None = None
     lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None = None
@@ -140,15 +130,10 @@ class SillyTavernContext(Context):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
-        require_choice("lore", self.lore, LORE_PLACES)
-        require_choice("volatile", self.volatile, VOLATILE_PLACES)
         if self.cache_profile is not None:
             find_profile(self.cache_profile)
         if self.expected_turns < 0:
             raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
-        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
-        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         if isinstance(self.character, Bundle):
             if self.character.card is None:
                 raise ConfigError("the loaded file that was passed as character contains none")

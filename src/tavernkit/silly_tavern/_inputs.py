@@ -12,7 +12,7 @@ from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
 from tavernkit.lore._contracts import LoreEngine
 from tavernkit.prompt._group_decision import GroupDecision
-from tavernkit.prompt._inputs import CommonInputs
+from tavernkit.prompt._inputs import CommonInputs, LorePlace, OnOverflow, Strategy, VolatilePlace
 from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt
@@ -118,20 +118,20 @@ class SillyTavernInputs(CommonInputs, total=False):
     """The number of previous rounds of tool calls."""
     dry_run: bool
     """Build as SillyTavern does for its token counter: nothing is sent or stored."""
-    strategy: str
+    strategy: Strategy
     """How the prompt is made to fit: ``reference`` (SillyTavern's way), ``group_order``, ``priority``, or ``cache``,
     which cuts the history in larger steps, so that many prompts begin the same way."""
-    lore: str
+    lore: LorePlace
     """Where lore goes that fires by key: ``reference`` (SillyTavern's places), or ``freeze``: permanently into the
     history where it fired."""
-    volatile: str
+    volatile: VolatilePlace
     """Where notes, depth injections and texts with random or time macros go: ``reference`` (SillyTavern's places), or
     ``tail``: after the history."""
     cache_profile: CacheProfile | str | None
     """The provider whose prices and cache marks ``strategy="cache"`` uses; that of the preset's source by default."""
     expected_turns: int
     """How many more turns ``strategy="cache"`` expects; by default as many as there were."""
-    on_overflow: str
+    on_overflow: OnOverflow
     """``error`` raises if required parts of the prompt do not fit; ``return`` gives SillyTavern's prompt."""
     macro_registry: MacroRegistry | None
     """The macros: ``default_registry()`` with yours. The legacy engine, which settings may choose, has only its own."""

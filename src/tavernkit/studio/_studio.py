@@ -17,6 +17,7 @@ from tavernkit.cache import PROFILES
 from tavernkit.conversation import ToolInput
 from tavernkit.errors import TavernKitError
 from tavernkit.lint import lint_file
+from tavernkit.prompt._inputs import GENERATION_TYPES
 from tavernkit.report._source_families import FAMILIES
 from tavernkit.studio import _lore_lab as lore_lab
 from tavernkit.studio import _playground as playground
@@ -39,7 +40,7 @@ from tavernkit.studio._prompts import DIALECTS, Prompts
 from tavernkit.studio._shelf import OpenRequest, Shelf
 from tavernkit.studio._talk import Talk
 from tavernkit.studio._talk_models import ModelChoice
-from tavernkit.studio._turn import GENERATION_TYPES, RISU_AI, Turn
+from tavernkit.studio._turn import RISU_AI, Turn
 from tavernkit.studio._workspace import Changed, State, Workspace
 from tavernkit.studio.errors import StudioError
 

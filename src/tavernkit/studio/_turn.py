@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit.prompt._inputs import GENERATION_TYPES, GenerationType
 from tavernkit.studio._document import Document
 from tavernkit.studio._workspace import State
 
 TEXT: Final = "text"
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
 PLATFORMS: Final = (SILLY_TAVERN, RISU_AI)
-GENERATION_TYPES: Final = ("normal", "continue", "swipe", "regenerate", "impersonate", "quiet")
 
 DEFAULT_TURN: Final[JsonObject] = {
     "platform": SILLY_TAVERN,
@@ -37,7 +37,7 @@ class Turn:
 
     platform: str
     message: str
-    generation_type: str
+    generation_type: GenerationType
     dialect: str
     model: str | None
     context_length: int | None
@@ -58,7 +58,7 @@ class Turn:
         return cls(
             platform=platform if isinstance(platform, str) and platform in PLATFORMS else SILLY_TAVERN,
             message=_text(given.get("message")) or "",
-            generation_type=kind if isinstance(kind, str) and kind in GENERATION_TYPES else "normal",
+            generation_type=GENERATION_TYPES[GENERATION_TYPES.index(kind)] if kind in GENERATION_TYPES else "normal",
             dialect=_text(given.get("dialect")) or "openai",
             model=_text(given.get("model")) or None,
             context_length=_number(given.get("context_length"), 1),

@@ -16,6 +16,7 @@ from tavernkit.models import Reply, Request, ServerFields, ToolCall
 from tavernkit.models._parameters import LENGTHS, STANDARD_OPTIONS
 from tavernkit.models._reply import join_replies
 from tavernkit.models._request import with_parts_of_user
+from tavernkit.prompt._inputs import LorePlace, Strategy, VolatilePlace
 from tavernkit.server.adapters.vectors import Embed
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast, ChatExtras
@@ -40,9 +41,9 @@ OUTSIDE_CHAT: frozenset[TurnKind] = frozenset(("impersonate", "quiet"))
 class Caching:
     """Options for prompts that keep a provider's cache; by default prompts are built as on the platform."""
 
-    strategy: str = "reference"
-    lore: str = "reference"
-    volatile: str = "reference"
+    strategy: Strategy = "reference"
+    lore: LorePlace = "reference"
+    volatile: VolatilePlace = "reference"
     profile: str = "openai"
 
 
@@ -105,7 +106,7 @@ class TurnInput:
     caching: Caching = field(default_factory=Caching)
     memory: bool = False
     """True if the chat is summarised. SillyTavern's builds use any summary; RisuAI's only if this is set."""
-    quirks: str = ""
+    quirks: Literal["", "reference"] = ""
     """``reference``: as RisuAI, even where it damages a chat."""
     limits: Limits = DEFAULT_LIMITS
     """Limits of the build."""

@@ -238,7 +238,7 @@ class Turns:
             model=model,
             context_length=request.context_length,
             memory=opened.options.get("memory") is True,
-            quirks=str(opened.options.get("quirks") or ""),
+            quirks="reference" if opened.options.get("quirks") == "reference" else "",
             caching=caching_of(opened.options, upstream.config if upstream is not None else None),
             limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
             model_context=await upstream.context.known(model) if upstream is not None else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from tavernkit import count_tokens
 from tavernkit._values import JsonObject, LRUCache
@@ -167,4 +167,7 @@ def caching_of(options: JsonObject, config: UpstreamConfig | None) -> Caching:
         config = UpstreamConfig()
     chosen = {name: options.get(name) or getattr(config, name) for name in ("strategy", "lore", "volatile")}
     named = {name: str(value) for name, value in chosen.items() if value is not None}
-    return Caching(**named, profile=config.cache_profile or PROFILES.get(config.dialect, "openai"))
+    # The request's or the configuration's model checked the words.
+    return Caching(
+        **cast("dict[str, Any]", named), profile=config.cache_profile or PROFILES.get(config.dialect, "openai")
+    )

@@ -10,6 +10,7 @@ from tavernkit._text.js_values import trim
 from tavernkit._turns import Host, Turn, TurnKind
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import ConfigError
+from tavernkit.prompt._inputs import GenerationType
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
@@ -232,7 +233,7 @@ class Chat(EditableChat):
     async def _turn(
         self,
         kind: TurnKind,
-        generation_type: str,
+        generation_type: GenerationType,
         text: str = "",
         *,
         speaker: str | None = None,

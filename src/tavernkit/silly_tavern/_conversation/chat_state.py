@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar, Unpack, cast
 
 from tavernkit._text.js_values import trim, trim_start
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
+from tavernkit.prompt._inputs import GenerationType
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
@@ -277,7 +278,11 @@ class ChatState:
         return self.builder.make_context(**inputs) if inputs else self.builder.own_context
 
     def inputs(
-        self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
+        self,
+        generation_type: GenerationType,
+        text: str = "",
+        speaker: str | None = None,
+        options: SillyTavernInputs | None = None,
     ) -> SillyTavernInputs:
         """Return the inputs that come from the chat."""
         found: SillyTavernInputs = {
@@ -294,7 +299,11 @@ class ChatState:
         return found if options is None else found | options
 
     def build(
-        self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
+        self,
+        generation_type: GenerationType,
+        text: str = "",
+        speaker: str | None = None,
+        options: SillyTavernInputs | None = None,
     ) -> ChatPlan:
         """Build a prompt. Nothing changes."""
         inputs = self.inputs(generation_type, text, speaker, options)
@@ -304,7 +313,9 @@ class ChatState:
         return self.builder.build(**inputs | {"vectors": self.search(plan)})
 
     @contextmanager
-    def expanding(self, generation_type: str = "normal", *, speaker: str | None = None) -> Generator[SillyTavernState]:
+    def expanding(
+        self, generation_type: GenerationType = "normal", *, speaker: str | None = None
+    ) -> Generator[SillyTavernState]:
         """Yield a workspace for expanding texts of the current chat; writes of macros are kept."""
         context = self.context(**self.inputs(generation_type))
         if context.group is not None and speaker is not None and speaker in context.members:

@@ -10,6 +10,7 @@ from tavernkit._turns import Exchange, Host, Turn, TurnKind
 from tavernkit._values import JsonObject, thaw_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
+from tavernkit.prompt._inputs import GenerationType
 from tavernkit.silly_tavern._chat.core_chat import SENDING_TYPES, inline_bias, without_macros
 from tavernkit.silly_tavern._chat.output_cleanup import clean_up
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
@@ -51,7 +52,7 @@ class Generation:
         """Return what the turn did."""
         return Turn(kind=self._kind, text=self._text, exchanges=tuple(self._exchanges))
 
-    async def round(self, generation_type: str, text: str, speaker: str | None) -> None:
+    async def round(self, generation_type: GenerationType, text: str, speaker: str | None) -> None:
         """Let the speakers of a group's turn speak, one after the other.
 
         Args:
@@ -82,7 +83,9 @@ class Generation:
         stored = without_macros(stored) if bias else stored
         state.turn_lines.append(chat_lines.user_line(name, stored, state.now(), bias=bias, avatar=state.user_avatar))
 
-    async def generate(self, generation_type: str, text: str, speaker: str | None, *, depth: int = 0) -> None:
+    async def generate(
+        self, generation_type: GenerationType, text: str, speaker: str | None, *, depth: int = 0
+    ) -> None:
         """Build a prompt, ask for the reply and store it; then run the tools that it calls.
 
         Args:
@@ -108,7 +111,7 @@ class Generation:
         await self._receive(plan, reply, generation_type, speaker, depth)
 
     def _build(
-        self, generation_type: str, text: str, speaker: str | None, options: SillyTavernInputs | None
+        self, generation_type: GenerationType, text: str, speaker: str | None, options: SillyTavernInputs | None
     ) -> ChatPlan:
         state = self._state
         if generation_type != "swipe" or not state.turn_lines:
@@ -123,7 +126,7 @@ class Generation:
         finally:
             line["swipe_id"] = shown
 
-    def _take(self, plan: ChatPlan, generation_type: str) -> None:
+    def _take(self, plan: ChatPlan, generation_type: GenerationType) -> None:
         """Apply the changes of a build: the user's line, the first message, variables, timed lore, the cut."""
         state, lines = self._state, self._state.turn_lines
         before = len(state.before)
@@ -148,7 +151,7 @@ class Generation:
         before_last = generation_type in ("swipe", "regenerate", "continue")
         state.header["lastInContextMessageId"] = max(0, before + len(lines) - plan.chat_messages_sent - before_last)
 
-    async def _ask(self, plan: ChatPlan, generation_type: str, speaker: str | None) -> Reply:
+    async def _ask(self, plan: ChatPlan, generation_type: GenerationType, speaker: str | None) -> Reply:
         arrived, self._streamed = "", False
         cleans = self._scripts_have_effects(speaker)
 
@@ -180,7 +183,7 @@ class Generation:
         return scripts is not None and any("{{" in f"{each.find_regex}{each.replace_string}" for each in scripts.active)
 
     async def _receive(
-        self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None, depth: int
+        self, plan: ChatPlan, reply: Reply, generation_type: GenerationType, speaker: str | None, depth: int
     ) -> None:
         """Store a reply, then do what follows it."""
         await self._state.work(lambda: self._store(plan, reply, generation_type, speaker))
@@ -198,7 +201,7 @@ class Generation:
         await self._swipe_or_continue(context, plan, generation_type, speaker)
 
     async def _swipe_or_continue(
-        self, context: SillyTavernContext, plan: ChatPlan, generation_type: str, speaker: str | None
+        self, context: SillyTavernContext, plan: ChatPlan, generation_type: GenerationType, speaker: str | None
     ) -> None:
         """Swipe or continue the reply automatically, if the settings say so."""
         power_user, lines = context.settings.power_user, self._state.turn_lines
@@ -220,7 +223,7 @@ class Generation:
     # Storing
 
     def _cleaned(
-        self, plan: ChatPlan, text: str, generation_type: str, speaker: str | None, *, whole: bool = True
+        self, plan: ChatPlan, text: str, generation_type: GenerationType, speaker: str | None, *, whole: bool = True
     ) -> tuple[str, bool]:
         """Clean up a text; writes of its macros are kept. The end of a partial text is not trimmed.
 
@@ -242,7 +245,7 @@ class Generation:
                 cleaned = clean_up(text, options)
             return cleaned, workspace.build_budget.used
 
-    def _store(self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None) -> None:
+    def _store(self, plan: ChatPlan, reply: Reply, generation_type: GenerationType, speaker: str | None) -> None:
         """Store a reply as its kind of turn requires."""
         state = self._state
         if generation_type in ("quiet", "impersonate"):
@@ -286,7 +289,7 @@ class Generation:
             return text
         return text + context.active_preset.continue_postfix
 
-    def _handed_back(self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None) -> str:
+    def _handed_back(self, plan: ChatPlan, reply: Reply, generation_type: GenerationType, speaker: str | None) -> str:
         text, _ = self._cleaned(plan, reply.text, generation_type, speaker)
         settings = self._state.context().settings.power_user.reasoning
         if generation_type == "quiet" and settings.auto_parse:
@@ -355,7 +358,7 @@ class Generation:
         return line
 
     def _add_alternatives(
-        self, plan: ChatPlan, line: JsonObject, reply: Reply, generation_type: str, speaker: str | None
+        self, plan: ChatPlan, line: JsonObject, reply: Reply, generation_type: GenerationType, speaker: str | None
     ) -> None:
         """Add further candidates as swipes."""
         for other in reply.alternatives:
@@ -367,7 +370,7 @@ class Generation:
 
     # Tools
 
-    async def _run_tools(self, reply: Reply, generation_type: str, speaker: str | None, depth: int) -> None:
+    async def _run_tools(self, reply: Reply, generation_type: GenerationType, speaker: str | None, depth: int) -> None:
         """Run the tools that a reply calls, store calls and results, and ask again."""
         state, lines = self._state, self._state.turn_lines
         context = state.context()

@@ -22,6 +22,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.errors import Warn
+from tavernkit.prompt._inputs import GENERATION_TYPES
 from tavernkit.silly_tavern._chat.extension_prompts import ROLES
 from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
 
@@ -34,9 +35,6 @@ GLOBAL_ORDER_ID = "100001"
 
 DEFAULT_INJECTION_ORDER = 100
 RELATIVE, IN_CHAT = 0, 1
-
-GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
-"""What ``injection_trigger`` may name."""
 
 
 @dataclass(frozen=True, slots=True)

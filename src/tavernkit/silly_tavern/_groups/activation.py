@@ -11,6 +11,7 @@ from dataclasses import field
 from tavernkit._dataclass import dataclass
 from tavernkit.errors import TavernKitError
 from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._inputs import GenerationType
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._groups.group import Group, GroupMember
 
@@ -37,7 +38,7 @@ class ActivationInput:
     characters: Sequence[GroupMember]
     chat: Sequence[ChatMessage] = ()
     user_input: str = ""
-    generation_type: str = "normal"
+    generation_type: GenerationType = "normal"
     auto_mode: bool = False
     forced: str | None = None
     seed: int | str | None = None

@@ -11,14 +11,12 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT
 from tavernkit.errors import Warn, log_warning
 from tavernkit.lore._contracts import TokenCounter
+from tavernkit.prompt._inputs import GENERATION_TYPES
 from tavernkit.silly_tavern._world_info.selection import SelectedBooks, file_stem
 from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern._world_info.entry import Entry
-
-GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
-"""The generation types that entries can be limited to; others count as ``normal``."""
 
 ExpandMacros: TypeAlias = Callable[[str], str]
 """Expands the macros of a text."""
