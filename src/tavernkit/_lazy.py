@@ -32,7 +32,7 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], list[str]]:
         setattr(module, name, value)
         return value
 
-    setattr(module, "__dir__", lambda: sorted({*vars(module), *owners}))  # noqa: B010  # a module's type does not know the name
+    setattr(module, "__dir__", lambda: sorted({*vars(module), *owners} - {"lazy_exports"}))  # noqa: B010  # a module's type does not know the name
     return load, sorted(name for name, owner in owners.items() if owner != package)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from tavernkit import risu_ai
@@ -355,8 +356,7 @@ def _with_reply(
 ) -> tuple[Sequence[ChatLine], ChatLine | None]:
     """Return the lines with the reply as it is stored (as a swipe, or joined with what it continues), and its line."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
-    known = {line.id for line in given.lines}
-    if last is None or (last.id in known and given.kind != "continue"):
+    if last is None or (given.kind != "continue" and last.id in map(attrgetter("id"), given.lines)):
         return lines, None
     if partial:
         last = dataclasses.replace(last, status=PARTIAL)

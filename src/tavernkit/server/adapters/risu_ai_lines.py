@@ -24,6 +24,8 @@ ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"
 """The key of a message's pictures: RisuAI stores them elsewhere."""
 SYSTEM = "system"
+_MARKS = frozenset((NEUTRAL, INLAYS))
+"""Keys of the service's own in messages; most have none, and long chats are read in every turn."""
 TAKEN_BACK = "tavernkit_taken_back"
 """The key in a chat of the reply that a swipe took out of it and did not replace, with the id of the line before."""
 GREETING, NO_GREETING = "fmIndex", -2
@@ -75,7 +77,8 @@ def comment_line(chat: str, name: str, line: str) -> ChatLine:
 def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:
     """Return the pictures that lines refer to."""
     found: dict[str, risu_ai.Inlay] = {}
-    for inlays in [line.native[INLAYS] for line in lines if INLAYS in line.native]:
+    for line in ChatLine.marked(lines, _MARKS):
+        inlays = line.native.get(INLAYS)
         for name, url in inlays.items() if is_object(inlays) else ():
             found[name] = risu_ai.Inlay(Attachment.image(url=str(url)))
     return found
@@ -83,6 +86,8 @@ def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:
 
 def own_lines(lines: Sequence[ChatLine]) -> list[ChatLine]:
     """Return the lines that RisuAI knows."""
+    if not any(NEUTRAL in line.native for line in ChatLine.marked(lines, _MARKS)):
+        return list(lines)
     return [line for line in lines if NEUTRAL not in line.native]
 
 
@@ -96,7 +101,8 @@ def open_exchange(lines: Sequence[ChatLine]) -> list[Message]:
 
 def system_messages(lines: Sequence[ChatLine]) -> list[Message]:
     """Return a client's system messages: RisuAI's chats cannot contain them, so they go before the prompt."""
-    return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
+    marked = ChatLine.marked(lines, _MARKS)
+    return [_message(line) for line in marked if line.role == SYSTEM and NEUTRAL in line.native]
 
 
 def chat_of(given: TurnInput, lines: Sequence[ChatLine]) -> risu_ai.RisuChat:

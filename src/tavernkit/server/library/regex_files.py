@@ -63,7 +63,7 @@ async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]
 
 
 def _id_of(script: JsonObject) -> str:
-    """Return a script's id; empty if it has none, or one that is no text."""
+    """Return a script's id; empty if it has none, or one that is not text."""
     own = script.get("id")
     return own if isinstance(own, str) else ""
 

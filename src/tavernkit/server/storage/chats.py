@@ -83,6 +83,7 @@ class ChatLine:
     created_at: float = 0.0
     updated_at: float = 0.0
     _converted: object = field(default=None, init=False, repr=False, compare=False)
+    _marks: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     def converted(self, convert: Callable[[JsonObject], T]) -> T:
         """Return the platform's message of the line, cached, so that it is not converted every turn.
@@ -111,6 +112,20 @@ class ChatLine:
         """
         made = [line._converted if line._converted is not None else line.converted(convert) for line in lines]  # noqa: SLF001  # of this class
         return cast("list[T]", made)
+
+    @staticmethod
+    def marked(lines: Sequence[ChatLine], keys: frozenset[str]) -> list[ChatLine]:
+        """Return the lines whose ``native`` has one of these keys, looked up once for each line.
+
+        Args:
+            lines: The lines.
+            keys: The keys, always the same for a line.
+        """
+        found = [line for line in lines if line._marks is None or line._marks]  # noqa: SLF001  # of this class
+        for line in found:
+            if line._marks is None:  # noqa: SLF001  # of this class
+                object.__setattr__(line, "_marks", keys.intersection(line.native))
+        return [line for line in found if line._marks]  # noqa: SLF001  # of this class
 
     @staticmethod
     def same_messages(lines: Sequence[ChatLine], messages: tuple[object, ...]) -> int:

@@ -97,7 +97,7 @@ class ChatState:
 
     @property
     def lines(self) -> list[JsonObject]:
-        """The lines. Whoever gets them may change any of them, so the next turn looks at all."""
+        """The lines. The caller may change any of them, so the next turn looks at all."""
         self._unseen = True
         return self.turn_lines
 
