@@ -199,16 +199,20 @@ class KnownLine:
             self.spans = finished_spans(self._made_spans(0, sources_of))
         return self.spans
 
-    def spans_at(self, at: int, sources_of: SourcesOf) -> list[OpenSpan]:
-        """Return the spans of the line in a longer text; they may be those of another text.
+    def add_spans(self, found: list[OpenSpan], at: int, sources_of: SourcesOf) -> None:
+        """Add the spans of the line to those of a longer text; they may be those of another text.
 
         Args:
+            found: The spans of that text so far.
             at: Where the line begins there.
             sources_of: Returns the sources of its parts.
         """
         if self._placed is None:
             self._placed, self._at = self._made_spans(at, sources_of), at
-        return self._placed if at == self._at else moved_spans(self._placed, at - self._at)
+        if at == self._at:
+            found += self._placed
+        else:
+            moved_spans(self._placed, at - self._at, found)
 
     def _made_spans(self, at: int, sources_of: SourcesOf) -> list[OpenSpan]:
         if self.form is not None:

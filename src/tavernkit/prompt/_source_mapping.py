@@ -362,24 +362,28 @@ def _joined_spans(parts: Iterable[str | KnownLine], sources_of: SourcesOf) -> tu
     at = 0
     last: Piece | None = None
     for part in parts:
+        start = at
         if isinstance(part, KnownLine):
-            spans, form = part.spans_at(at, sources_of), part.form
+            part.add_spans(found, at, sources_of)
+            form = part.form
             first, end = (form.first, form.last) if form is not None else (None, None)
         else:
-            spans = moved_spans(spans_of(part), at)
+            moved_spans(spans_of(part), at, found)
             pieces = pieces_of(part)
             first, end = (pieces[0], pieces[-1]) if pieces else (None, None)
-        if not spans:
+        at = found[-1].end if found else 0
+        if at == start:
             continue
-        at = spans[-1].end
         if last is not None and first is not None:
             before, after = last[4], first[4]
             if before is not None and after is not None and before.change is after.change:
                 return None
             if last[2] is first[2] and follows(last, first):
-                (joined,) = moved_spans(found[-1:], 0)
-                joined.end = spans[0].end
-                found[-1], spans = joined, spans[1:]
-        found += spans
+                place = len(found) - 1
+                while found[place].start > start:
+                    place -= 1
+                (joined,) = moved_spans(found[place - 1 : place], 0)
+                joined.end = found[place].end
+                found[place - 1 : place + 1] = [joined]
         last = end
     return finished_spans(found)

@@ -56,14 +56,15 @@ def finished_spans(spans: Sequence[OpenSpan]) -> tuple[Span, ...]:
     return tuple(spans)  # pyright: ignore[reportReturnType]  # see above
 
 
-def moved_spans(spans: Iterable[Span | OpenSpan], shift: int) -> list[OpenSpan]:
+def moved_spans(spans: Iterable[Span | OpenSpan], shift: int, found: list[OpenSpan] | None = None) -> list[OpenSpan]:
     """Return copies of spans for a longer text.
 
     Args:
         spans: The spans of a text.
         shift: Where that text begins in the longer one.
+        found: The spans before them in that text, to which they are added.
     """
-    found: list[OpenSpan] = []
+    found = [] if found is None else found
     for span in spans:
         made = OpenSpan()
         made.start = span.start + shift
