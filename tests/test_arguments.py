@@ -69,7 +69,9 @@ class Child(Base):
         (None, None, 0, "must be None, not int 0"),
         (int | None, None, "5", "must be a whole number or None, not str '5'"),
         (int | str | None, "5", 5.5, "must be a whole number, text or None, not float"),
-        (Literal["a", "b"], "a", "c", "must be one of 'a', 'b', not str 'c'"),
+        (Literal["a", "b"], "a", "c", "must be one of a, b, not 'c'"),
+        (Literal["a", "b"], "a", 5, "must be one of 'a', 'b', not int 5"),
+        (Literal[1, 2], 1, 3, "must be one of 1, 2, not int 3"),
         (Callable[[int], int], abs, 5, "must be a function, not int"),
         (Sequence[str], ["a"], b"a", "must be a list of texts, not bytes b'a'"),
         (Sequence[str], (), [5], r"must be a list of texts, not list \[5\]"),
@@ -143,6 +145,9 @@ def test_choices_name_what_there_is() -> None:
     require_choice("mode", "a", ("a", "b"))
     with pytest.raises(ConfigError, match=r"^mode must be one of a, b, not 'c'") as raised:
         require_choice("mode", "c", ("a", "b"))
+    assert raised.value.code == "UNKNOWN_MODE"
+    with pytest.raises(ConfigError, match=r"^mode must be one of '', b, not 'c'") as raised:
+        require("mode", "c", Literal["", "b"])
     assert raised.value.code == "UNKNOWN_MODE"
 
 

@@ -32,7 +32,8 @@ _ANYTHING = (
 class _Kind:
     """A kind of value: what to call it, how to recognise it, and the classes whose instances certainly are one.
 
-    If it is ``deep``, only empty instances are certain. ``inside`` is the kind of the items of a list or mapping.
+    If it is ``deep``, only empty instances are certain. ``inside`` is the kind of the items of a list or mapping,
+    ``choices`` are the words that it can be.
     """
 
     wanted: str
@@ -40,6 +41,7 @@ class _Kind:
     certain: frozenset[type] = frozenset()
     deep: bool = False
     inside: _Kind | None = None
+    choices: tuple[str, ...] = ()
 
 
 def require(name: str, value: object, hint: object, wanted: str | None = None) -> None:
@@ -52,7 +54,8 @@ def require(name: str, value: object, hint: object, wanted: str | None = None) -
 def require_choice(name: str, value: object, known: Sequence[str]) -> None:
     """Refuse a value that is not one of the known words."""
     if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
+        words = ", ".join(each or repr(each) for each in known)
+        raise ConfigError(f"{name} must be one of {words}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
 
 
 def check_values(
@@ -86,6 +89,8 @@ def _is(value: object, kind: _Kind) -> bool:
 
 
 def _refuse(name: str, kind: _Kind, value: object, wanted: str | None = None) -> NoReturn:
+    if kind.choices and isinstance(value, str):
+        require_choice(name, value, kind.choices)
     given = "None" if value is None else f"{type(value).__name__} {shown(value)}"
     advice = "" if wanted else _advice(kind, value)
     raise ConfigError(f"{name} must be {wanted or kind.wanted}, not {given}{advice}")
@@ -112,7 +117,12 @@ def _kind_of(hint: object) -> _Kind | None:
     if origin in (typing.Union, types.UnionType):
         return _either([_kind_of(each) for each in parameters])
     if origin is typing.Literal:
-        return _Kind(f"one of {', '.join(map(repr, parameters))}", lambda value: value in parameters)
+        words = tuple([each for each in parameters if isinstance(each, str)])
+        return _Kind(
+            f"one of {', '.join(map(repr, parameters))}",
+            lambda value: value in parameters,
+            choices=words if len(words) == len(parameters) else (),
+        )
     if origin is Callable or hint is Callable:
         return _Kind("a function", callable, frozenset((types.FunctionType, types.MethodType)))
     cls = origin or hint
