@@ -112,5 +112,5 @@ def test_keys_of_v1_that_mean_something_in_v2_are_not_mixed_up() -> None:
 
 
 def test_a_version_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'v1', 'v2', 'v3'"):
+    with pytest.raises(ConfigError, match="one of v1, v2, v3, not 'v4'"):
         convert(Character(name="Ida"), "v4")  # pyright: ignore[reportArgumentType]
