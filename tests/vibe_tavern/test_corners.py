@@ -15,7 +15,7 @@ from tavernkit.vibe_tavern._json_schema import json_schema_of
 from tavernkit.vibe_tavern._liquid_macros.random_filters import pick, rollp
 from tavernkit.vibe_tavern._liquid_macros.time_filters import isodate, isotime, unixtime
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry
+from tavernkit.vibe_tavern._output_tags.transform import SanitizerRegistry
 from tavernkit.vibe_tavern._steps.plan_assembly import PlanAssemblyConfig
 from tavernkit.vibe_tavern._tool_calling.calls import arguments_size, parse_arguments
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionToolset

@@ -10,9 +10,8 @@ import pytest
 from tavernkit._values import FrozenObject
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry, TagWarning, default_sanitizers
 from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags.transform import SanitizerRegistry, TagWarning, default_sanitizers, transform
 
 LANG_SPANS = {"lang_spans": {"enabled": True}}
 

@@ -22,7 +22,7 @@ from tavernkit.vibe_tavern._evals.harness import run_evals as run_evals
 from tavernkit.vibe_tavern._evals.report import EvalReport as EvalReport
 from tavernkit.vibe_tavern._liquid_macros.render import preprocess_user_input as preprocess_user_input
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid as render_liquid
-from tavernkit.vibe_tavern._output_tags.sanitizers import register_sanitizer as register_sanitizer
+from tavernkit.vibe_tavern._output_tags.transform import register_sanitizer as register_sanitizer
 from tavernkit.vibe_tavern._pipeline import PIPELINE as PIPELINE
 from tavernkit.vibe_tavern._pipeline import Builder as Builder
 from tavernkit.vibe_tavern._pipeline import build as build

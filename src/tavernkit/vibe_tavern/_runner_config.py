@@ -18,7 +18,7 @@ from tavernkit.vibe_tavern._directives import presets as directives_presets
 from tavernkit.vibe_tavern._directives.config import DirectivesConfig
 from tavernkit.vibe_tavern._options import OptionReader, section, suggestion
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry, default_sanitizers
+from tavernkit.vibe_tavern._output_tags.transform import SanitizerRegistry, default_sanitizers
 from tavernkit.vibe_tavern._pipeline import PIPELINE
 from tavernkit.vibe_tavern._section_options import (
     DirectivesOptions,

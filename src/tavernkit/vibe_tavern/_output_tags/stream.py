@@ -6,9 +6,7 @@ import re
 
 from tavernkit._text.verbatim_masker import mask
 from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.markup import find_tags
-from tavernkit.vibe_tavern._output_tags.sanitizers import SanitizerRegistry, default_sanitizers
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags.transform import SanitizerRegistry, default_sanitizers, find_tags, transform
 
 _TRIGGER = re.compile(r"[`{<\\]")
 _INLINE_CODE = re.compile(r"`[^`]*`")
