@@ -15,12 +15,10 @@ from tavernkit.models._sse import SSEParser
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.testing import ScriptedModel, answer, calls, tool_call
 from tavernkit.vibe_tavern import PromptRunner, RunnerConfig, ToolLoopRunner
-from tavernkit.vibe_tavern._directives.parser import parse_json
-from tavernkit.vibe_tavern._directives.validator import validate
+from tavernkit.vibe_tavern._directives.envelope import parse_json, validate
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, transform
+from tavernkit.vibe_tavern._tool_calling.final_stream import OutputTagsStream
 
 CONFIG = RunnerConfig.build(provider="openai", model="gpt-test", context={"warn": None})
 TAGS = OutputTagsConfig.from_mapping(

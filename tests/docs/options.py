@@ -21,7 +21,7 @@ import tavernkit
 from tavernkit.cli.app import finish, make_app
 from tavernkit.server.config import ENV_PREFIX, Price, RouteConfig, ServerConfig, UpstreamConfig
 from tavernkit.vibe_tavern import RunnerConfig
-from tavernkit.vibe_tavern import _section_options as section_options
+from tavernkit.vibe_tavern import _options as runner_options
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMANDS = REFERENCE / "command-options.md"
@@ -129,14 +129,14 @@ def render_sections() -> str:
 
 
 SECTION_OPTIONS = (
-    section_options.ToolCallingOptions,
-    section_options.DirectivesOptions,
-    section_options.LanguagePolicyOptions,
-    section_options.OutputTagsOptions,
-    section_options.TagRuleOptions,
-    section_options.EscapeHatchOptions,
-    section_options.TokenEstimationOptions,
-    section_options.ToggleOptions,
+    runner_options.ToolCallingOptions,
+    runner_options.DirectivesOptions,
+    runner_options.LanguagePolicyOptions,
+    runner_options.OutputTagsOptions,
+    runner_options.TagRuleOptions,
+    runner_options.EscapeHatchOptions,
+    runner_options.TokenEstimationOptions,
+    runner_options.ToggleOptions,
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import tavernkit
-from tavernkit.vibe_tavern import _section_options as section_options
+from tavernkit.vibe_tavern import _options as runner_options
 from tests.docs import options
 
 SOURCE = Path(tavernkit.__file__).parent
@@ -53,7 +53,7 @@ def test_the_options_of_the_protocol_layer_are_current() -> None:
 
 
 def test_every_section_of_the_protocol_layer_has_a_table() -> None:
-    assert {value for name, value in vars(section_options).items() if name.endswith("Options")} == set(
+    assert {value for name, value in vars(runner_options).items() if name.endswith("Options")} == set(
         options.SECTION_OPTIONS
     )
 

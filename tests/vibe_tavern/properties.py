@@ -18,18 +18,15 @@ from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._sse import ServerEvent, SSEParser
 from tavernkit.prompt._block import Block
 from tavernkit.stores._variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.envelope import parse_json, validate
 from tavernkit.vibe_tavern._directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
-from tavernkit.vibe_tavern._directives.validator import validate
+from tavernkit.vibe_tavern._json_schema import check_arguments
 from tavernkit.vibe_tavern._liquid_macros.random_filters import random_values
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern._output_tags.transform import transform
-from tavernkit.vibe_tavern._steps.language_policy import insertion_index
-from tavernkit.vibe_tavern._tool_calling.calls import call_id, parse_arguments, read_tool_calls
-from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
-from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, transform
+from tavernkit.vibe_tavern._steps import insertion_index
+from tavernkit.vibe_tavern._tool_calling.calls import call_id, check_output, parse_arguments, read_tool_calls
+from tavernkit.vibe_tavern._tool_calling.final_stream import OutputTagsStream
 
 texts = st.text(max_size=30)
 json_values = st.recursive(

@@ -10,16 +10,18 @@ from pydantic import BaseModel
 
 from tavernkit.errors import ConfigError
 from tavernkit.models._bodies import has_free_properties
-from tavernkit.vibe_tavern._directives import presets
+from tavernkit.vibe_tavern._directives import config as directives_config
 from tavernkit.vibe_tavern._directives.config import DirectivesConfig
-from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
-from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.definitions import (
+    DirectiveDefinition,
+    DirectiveRegistry,
+    StructuredOutputOptions,
+    response_format,
+)
+from tavernkit.vibe_tavern._directives.envelope import parse_json, pydantic_payload_validator, token, validate
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
-from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry
-from tavernkit.vibe_tavern._directives.schema import response_format
-from tavernkit.vibe_tavern._directives.validator import pydantic_payload_validator, token, validate
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
-from tavernkit.vibe_tavern._tool_calling import presets as tool_presets
+from tavernkit.vibe_tavern._tool_calling import config as tool_config
 from tests.vibe_tavern.support import loose
 
 
@@ -161,12 +163,12 @@ def test_config_reads_modes_and_counts_tolerantly() -> None:
 
 
 def test_nothing_in_place_of_overrides_changes_nothing() -> None:
-    assert presets.merge({"request_overrides": {"seed": 1}}, {"request_overrides": None}) == {
+    assert directives_config.merge({"request_overrides": {"seed": 1}}, {"request_overrides": None}) == {
         "request_overrides": {"seed": 1}
     }
-    assert tool_presets.merge(
-        tool_presets.provider_defaults("openai"), {"request_overrides": None}
-    ) == tool_presets.provider_defaults("openai")
+    assert tool_config.merge(
+        tool_config.provider_defaults("openai"), {"request_overrides": None}
+    ) == tool_config.provider_defaults("openai")
 
 
 @pytest.mark.parametrize("cleared", [None, []])
@@ -178,20 +180,23 @@ def test_nothing_in_place_of_a_list_of_transforms_clears_the_presets(cleared: li
     )
     assert built.tool_calling.response_transforms == ()
     assert built.tool_calling.tool_call_transforms
-    assert presets.merge({"message_transforms": ["a"]}, {"message_transforms": cleared})["message_transforms"] == []
+    assert (
+        directives_config.merge({"message_transforms": ["a"]}, {"message_transforms": cleared})["message_transforms"]
+        == []
+    )
 
 
 def test_presets_merge_deeply_and_openrouter_asks_for_parameters() -> None:
     merged = loose(
-        presets.merge(
-            presets.preset_for("Open-Router"),
+        directives_config.merge(
+            directives_config.preset_for("Open-Router"),
             {"structured_request_overrides": {"provider": {"only": ["x"]}}, "message_transforms": ["a"]},
             {"message_transforms": ["b", "a"]},
         )
     )
     assert merged["structured_request_overrides"]["provider"] == {"require_parameters": True, "only": ["x"]}
     assert merged["message_transforms"] == ["a", "b"]
-    assert "structured_request_overrides" not in presets.preset_for("openai")
+    assert "structured_request_overrides" not in directives_config.preset_for("openai")
 
 
 def test_output_instructions_are_trimmed() -> None:

@@ -11,8 +11,12 @@ import tavernkit as tk
 from tavernkit._values import thaw_object
 from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, ProviderError
 from tavernkit.testing import Answer, ScriptedModel, failure, serve
-from tavernkit.vibe_tavern._directives.model import DirectivesModel, DirectivesReply
-from tavernkit.vibe_tavern._directives.runner import DirectivesResult, DirectivesRunner
+from tavernkit.vibe_tavern._directives.runner import (
+    DirectivesModel,
+    DirectivesReply,
+    DirectivesResult,
+    DirectivesRunner,
+)
 from tavernkit.vibe_tavern._prompt_runner import PromptRunner
 from tests.vibe_tavern.support import config, loose, scripted, sent
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._tool_calling.calls import ok_envelope
 from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher, run_in_thread
-from tavernkit.vibe_tavern._tool_calling.envelope import ok_envelope
 from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition, ToolRegistry
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tests.vibe_tavern.support import loose

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.envelope import parse_json
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags import transform
 from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
+from tavernkit.vibe_tavern._tool_calling.final_stream import OutputTagsStream
 from tavernkit.vibe_tavern._tool_calling.transforms import content_tags_to_tool_calls
 from tests.vibe_tavern.properties import TAGS, read_events
 

@@ -9,9 +9,14 @@ import pytest
 
 from tavernkit._values import FrozenObject
 from tavernkit.errors import ConfigError
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern._output_tags.transform import SanitizerRegistry, TagWarning, default_sanitizers, transform
+from tavernkit.vibe_tavern._output_tags import (
+    OutputTagsConfig,
+    SanitizerRegistry,
+    TagWarning,
+    default_sanitizers,
+    transform,
+)
+from tavernkit.vibe_tavern._tool_calling.final_stream import OutputTagsStream
 
 LANG_SPANS = {"lang_spans": {"enabled": True}}
 

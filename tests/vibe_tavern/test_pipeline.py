@@ -13,7 +13,7 @@ from tavernkit.prompt._trace import TraceCollector
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern import PIPELINE, Builder, build, to_messages
 from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernState
-from tavernkit.vibe_tavern._steps.language_policy import (
+from tavernkit.vibe_tavern._steps import (
     LanguagePolicyConfig,
     canonical_language,
     insertion_index,

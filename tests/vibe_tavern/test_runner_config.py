@@ -20,11 +20,10 @@ from tavernkit.vibe_tavern import (
     VibeTavernContext,
 )
 from tavernkit.vibe_tavern._directives.config import DirectivesConfig
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig
 from tavernkit.vibe_tavern._runner_config import SHARED
-from tavernkit.vibe_tavern._steps.language_policy import LanguagePolicyConfig
-from tavernkit.vibe_tavern._tool_calling.config import ToolCallingConfig
-from tavernkit.vibe_tavern._tool_calling.presets import RELIABLE_RESPONSE_TRANSFORMS
+from tavernkit.vibe_tavern._steps import LanguagePolicyConfig
+from tavernkit.vibe_tavern._tool_calling.config import RELIABLE_RESPONSE_TRANSFORMS, ToolCallingConfig
 from tests.vibe_tavern.support import config, loose, scripted
 
 

@@ -6,12 +6,11 @@ import pytest
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.models import Accumulator, ReplyPiece, ToolCallPiece
+from tavernkit.vibe_tavern._json_schema import check_arguments
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, transform
 from tavernkit.vibe_tavern._tool_calling.calls import call_id, read_tool_calls
-from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern._tool_calling.final_stream import OutputTagsStream
 from tavernkit.vibe_tavern.errors import LiquidError
 from tests.quickness import linear_time
 

@@ -17,7 +17,7 @@ from tavernkit.testing import Answer, Hang, ScriptedModel, answer, calls, failur
 from tavernkit.vibe_tavern import FunctionToolset, PromptRunner, ToolLoopRunner
 from tavernkit.vibe_tavern._context import VibeTavernState
 from tavernkit.vibe_tavern._pipeline import PIPELINE
-from tavernkit.vibe_tavern._steps.plan_assembly import PlanAssembly
+from tavernkit.vibe_tavern._steps import PlanAssembly
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 from tests.vibe_tavern.support import config, loose, scripted, sent
 

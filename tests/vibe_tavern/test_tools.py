@@ -11,19 +11,16 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tavernkit.errors import ConfigError
-from tavernkit.vibe_tavern._json_schema import json_schema_of
-from tavernkit.vibe_tavern._tool_calling import presets
-from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
-from tavernkit.vibe_tavern._tool_calling.docstrings import read_docstring
-from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
-from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
+from tavernkit.vibe_tavern._json_schema import check_arguments, json_schema_of
+from tavernkit.vibe_tavern._tool_calling import config as tool_config
+from tavernkit.vibe_tavern._tool_calling.calls import check_output, parse_arguments
+from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset, read_docstring
 from tavernkit.vibe_tavern._tool_calling.registry import (
     CombinedToolset,
     FilteredToolRegistry,
     ToolDefinition,
     ToolRegistry,
 )
-from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tests.vibe_tavern.support import loose
 
@@ -324,23 +321,23 @@ def test_cycles_cost_nothing() -> None:
 
 
 def test_presets_of_providers_and_models() -> None:
-    assert presets.preset_for("Open-Router", "google/gemini-3")["message_transforms"] == [
+    assert tool_config.preset_for("Open-Router", "google/gemini-3")["message_transforms"] == [
         "assistant_tool_calls_signature_skip_validator_if_missing"
     ]
-    assert presets.model_defaults("x/deep-reasoner")["message_transforms"]
-    assert presets.model_defaults("minimax/minimax-m2-her") == {"tool_use_mode": "disabled"}
-    assert presets.provider_defaults("llama_cpp")["fallback_retry_count"] == 1
-    assert presets.provider_defaults("unknown") == {}
-    assert presets.provider_defaults("openai")["request_overrides"] == {"parallel_tool_calls": False}
-    assert "tool_use_mode" not in presets.provider_defaults("vllm")
-    assert presets.preset_for("openai", "m")["tool_use_mode"] == "relaxed"
+    assert tool_config.model_defaults("x/deep-reasoner")["message_transforms"]
+    assert tool_config.model_defaults("minimax/minimax-m2-her") == {"tool_use_mode": "disabled"}
+    assert tool_config.provider_defaults("llama_cpp")["fallback_retry_count"] == 1
+    assert tool_config.provider_defaults("unknown") == {}
+    assert tool_config.provider_defaults("openai")["request_overrides"] == {"parallel_tool_calls": False}
+    assert "tool_use_mode" not in tool_config.provider_defaults("vllm")
+    assert tool_config.preset_for("openai", "m")["tool_use_mode"] == "relaxed"
 
 
 def test_merging_unites_lists_and_an_empty_one_clears() -> None:
-    merged = presets.merge(
+    merged = tool_config.merge(
         {"response_transforms": ["a", "b"], "request_overrides": {"p": {"a": 1}}},
         {"response_transforms": "b, c", "request_overrides": {"p": {"b": 2}}},
     )
     assert merged == {"response_transforms": ["a", "b", "c"], "request_overrides": {"p": {"a": 1, "b": 2}}}
-    assert presets.merge(merged, {"response_transforms": []})["response_transforms"] == []
-    assert presets.merge(merged, {"response_transforms": None})["response_transforms"] == []
+    assert tool_config.merge(merged, {"response_transforms": []})["response_transforms"] == []
+    assert tool_config.merge(merged, {"response_transforms": None})["response_transforms"] == []

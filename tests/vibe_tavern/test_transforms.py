@@ -9,7 +9,7 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern import preprocess_user_input
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig
 from tavernkit.vibe_tavern._runner_config import SHARED
 from tavernkit.vibe_tavern.errors import LiquidError
 from tests.vibe_tavern.support import loose

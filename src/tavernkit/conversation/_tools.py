@@ -11,8 +11,12 @@ from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import ToolCall
 from tavernkit.vibe_tavern._limits import TOOL_TIMEOUT_SECONDS
-from tavernkit.vibe_tavern._tool_calling import envelope
-from tavernkit.vibe_tavern._tool_calling.calls import parse_arguments
+from tavernkit.vibe_tavern._tool_calling.calls import (
+    ARGUMENTS_JSON_PARSE_ERROR,
+    ARGUMENTS_TOO_LARGE,
+    MESSAGES,
+    parse_arguments,
+)
 from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.registry import CombinedToolset, ToolDefinition, Toolset
@@ -48,8 +52,8 @@ class ToolBox:
         """Run a tool that the model asked for."""
         parsed = parse_arguments(call.arguments, max_bytes=MAX_ARGUMENT_BYTES)
         if parsed.status != "ok":
-            code = envelope.ARGUMENTS_TOO_LARGE if parsed.status == "too_large" else envelope.ARGUMENTS_JSON_PARSE_ERROR
-            return ToolOutcome(result=envelope.MESSAGES[code], failed=True)
+            code = ARGUMENTS_TOO_LARGE if parsed.status == "too_large" else ARGUMENTS_JSON_PARSE_ERROR
+            return ToolOutcome(result=MESSAGES[code], failed=True)
         result = await self._dispatcher.dispatch(call.name, parsed.value, tool_call_id=call.id)
         if result.get("ok") is True:
             return ToolOutcome(result=_text(result.get("data")))

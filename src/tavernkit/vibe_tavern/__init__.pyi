@@ -3,26 +3,35 @@ from tavernkit.vibe_tavern._capabilities import Capabilities as Capabilities
 from tavernkit.vibe_tavern._capabilities import CapabilitiesRegistry as CapabilitiesRegistry
 from tavernkit.vibe_tavern._context import VibeTavernContext as VibeTavernContext
 from tavernkit.vibe_tavern._context import VibeTavernInputs as VibeTavernInputs
-from tavernkit.vibe_tavern._directives.model import DirectivesModel as DirectivesModel
-from tavernkit.vibe_tavern._directives.model import DirectivesReply as DirectivesReply
-from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions as StructuredOutputOptions
-from tavernkit.vibe_tavern._directives.patch_ops import PatchOps as PatchOps
-from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops as normalize_patch_ops
-from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition as DirectiveDefinition
-from tavernkit.vibe_tavern._directives.registry import DirectiveRegistry as DirectiveRegistry
-from tavernkit.vibe_tavern._directives.runner import DirectivesResult as DirectivesResult
-from tavernkit.vibe_tavern._directives.runner import DirectivesRunner as DirectivesRunner
-from tavernkit.vibe_tavern._directives.validator import (
+from tavernkit.vibe_tavern._directives.definitions import DirectiveDefinition as DirectiveDefinition
+from tavernkit.vibe_tavern._directives.definitions import DirectiveRegistry as DirectiveRegistry
+from tavernkit.vibe_tavern._directives.definitions import StructuredOutputOptions as StructuredOutputOptions
+from tavernkit.vibe_tavern._directives.envelope import (
     pydantic_payload_validator as pydantic_payload_validator,
 )
+from tavernkit.vibe_tavern._directives.patch_ops import PatchOps as PatchOps
+from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops as normalize_patch_ops
+from tavernkit.vibe_tavern._directives.runner import DirectivesModel as DirectivesModel
+from tavernkit.vibe_tavern._directives.runner import DirectivesReply as DirectivesReply
+from tavernkit.vibe_tavern._directives.runner import DirectivesResult as DirectivesResult
+from tavernkit.vibe_tavern._directives.runner import DirectivesRunner as DirectivesRunner
 from tavernkit.vibe_tavern._evals.catalogue import EvalModel as EvalModel
 from tavernkit.vibe_tavern._evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern._evals.harness import EvalProgress as EvalProgress
 from tavernkit.vibe_tavern._evals.harness import run_evals as run_evals
 from tavernkit.vibe_tavern._evals.report import EvalReport as EvalReport
+from tavernkit.vibe_tavern._events import OpenTelemetryInstrumenter as OpenTelemetryInstrumenter
 from tavernkit.vibe_tavern._liquid_macros.render import preprocess_user_input as preprocess_user_input
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid as render_liquid
-from tavernkit.vibe_tavern._output_tags.transform import register_sanitizer as register_sanitizer
+from tavernkit.vibe_tavern._options import DirectivesOptions as DirectivesOptions
+from tavernkit.vibe_tavern._options import EscapeHatchOptions as EscapeHatchOptions
+from tavernkit.vibe_tavern._options import LanguagePolicyOptions as LanguagePolicyOptions
+from tavernkit.vibe_tavern._options import OutputTagsOptions as OutputTagsOptions
+from tavernkit.vibe_tavern._options import TagRuleOptions as TagRuleOptions
+from tavernkit.vibe_tavern._options import ToggleOptions as ToggleOptions
+from tavernkit.vibe_tavern._options import TokenEstimationOptions as TokenEstimationOptions
+from tavernkit.vibe_tavern._options import ToolCallingOptions as ToolCallingOptions
+from tavernkit.vibe_tavern._output_tags import register_sanitizer as register_sanitizer
 from tavernkit.vibe_tavern._pipeline import PIPELINE as PIPELINE
 from tavernkit.vibe_tavern._pipeline import Builder as Builder
 from tavernkit.vibe_tavern._pipeline import build as build
@@ -32,15 +41,6 @@ from tavernkit.vibe_tavern._prompt_runner import PromptResult as PromptResult
 from tavernkit.vibe_tavern._prompt_runner import PromptRunner as PromptRunner
 from tavernkit.vibe_tavern._runner_config import Infrastructure as Infrastructure
 from tavernkit.vibe_tavern._runner_config import RunnerConfig as RunnerConfig
-from tavernkit.vibe_tavern._section_options import DirectivesOptions as DirectivesOptions
-from tavernkit.vibe_tavern._section_options import EscapeHatchOptions as EscapeHatchOptions
-from tavernkit.vibe_tavern._section_options import LanguagePolicyOptions as LanguagePolicyOptions
-from tavernkit.vibe_tavern._section_options import OutputTagsOptions as OutputTagsOptions
-from tavernkit.vibe_tavern._section_options import TagRuleOptions as TagRuleOptions
-from tavernkit.vibe_tavern._section_options import ToggleOptions as ToggleOptions
-from tavernkit.vibe_tavern._section_options import TokenEstimationOptions as TokenEstimationOptions
-from tavernkit.vibe_tavern._section_options import ToolCallingOptions as ToolCallingOptions
-from tavernkit.vibe_tavern._telemetry import OpenTelemetryInstrumenter as OpenTelemetryInstrumenter
 from tavernkit.vibe_tavern._token_estimation import AuditedModel as AuditedModel
 from tavernkit.vibe_tavern._token_estimation import Calibration as Calibration
 from tavernkit.vibe_tavern._token_estimation import audit_models as audit_models

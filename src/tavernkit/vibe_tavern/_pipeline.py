@@ -17,9 +17,7 @@ from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_mapping import TracedBuild
 from tavernkit.prompt._traced_inputs import traced_character, traced_json, traced_text, traced_user
 from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernInputs, VibeTavernState
-from tavernkit.vibe_tavern._steps.language_policy import LanguagePolicy
-from tavernkit.vibe_tavern._steps.plan_assembly import PlanAssembly
-from tavernkit.vibe_tavern._steps.prepare import Prepare
+from tavernkit.vibe_tavern._steps import LanguagePolicy, PlanAssembly, Prepare
 
 
 def _model_hint(state: BuildState[Context]) -> str | None:

@@ -18,12 +18,10 @@ from tavernkit.prompt._message import Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike
 from tavernkit.stores._variables import VariablesStore
-from tavernkit.vibe_tavern import _preflight as preflight
-from tavernkit.vibe_tavern._capabilities import Capabilities
+from tavernkit.vibe_tavern._capabilities import Capabilities, response_format_kind, validate_request
 from tavernkit.vibe_tavern._context import VibeTavernContext, history_messages
 from tavernkit.vibe_tavern._options import is_blank, section
 from tavernkit.vibe_tavern._pipeline import Builder
-from tavernkit.vibe_tavern._preflight import response_format_kind
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
 
 PARALLEL = "parallel_tool_calls"
@@ -236,7 +234,7 @@ class PromptRunner:
             spoken = [*(base.messages or ()), *_added_messages(system, history, message)]
         messages = _messages(spoken, written)
         request = filter_request({"model": config.model, "messages": messages, **options}, config.capabilities)
-        preflight.validate_request(
+        validate_request(
             config.capabilities, tools=bool(options.get("tools")), response_format=options.get("response_format")
         )
         sent = request["messages"]
@@ -286,7 +284,7 @@ class PromptRunner:
         """
         self._check_dialect(request)
         options = request.options
-        preflight.validate_request(
+        validate_request(
             request.capabilities,
             stream=True,
             tools=bool(options.get("tools") or options.get("tool_choice")),

@@ -14,22 +14,23 @@ from tavernkit.prompt._context import Context, normalize_step_configs
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.vibe_tavern._capabilities import Capabilities, CapabilitiesRegistry, default_registry
 from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernState
-from tavernkit.vibe_tavern._directives import presets as directives_presets
+from tavernkit.vibe_tavern._directives import config as directives_config
 from tavernkit.vibe_tavern._directives.config import DirectivesConfig
-from tavernkit.vibe_tavern._options import OptionReader, section, suggestion
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.transform import SanitizerRegistry, default_sanitizers
-from tavernkit.vibe_tavern._pipeline import PIPELINE
-from tavernkit.vibe_tavern._section_options import (
+from tavernkit.vibe_tavern._options import (
     DirectivesOptions,
     LanguagePolicyOptions,
+    OptionReader,
     OutputTagsOptions,
     ToggleOptions,
     TokenEstimationOptions,
     ToolCallingOptions,
+    section,
+    suggestion,
 )
-from tavernkit.vibe_tavern._steps.language_policy import LanguagePolicyConfig
-from tavernkit.vibe_tavern._tool_calling import presets as tool_presets
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, SanitizerRegistry, default_sanitizers
+from tavernkit.vibe_tavern._pipeline import PIPELINE
+from tavernkit.vibe_tavern._steps import LanguagePolicyConfig
+from tavernkit.vibe_tavern._tool_calling import config as tool_config
 from tavernkit.vibe_tavern._tool_calling.config import ToolCallingConfig
 from tavernkit.vibe_tavern._tool_calling.transforms import (
     MessageTransform,
@@ -192,10 +193,10 @@ class RunnerConfig:
             llm_options_defaults=_options_defaults(llm_options_defaults),
             capabilities=capabilities,
             tool_calling=ToolCallingConfig.from_mapping(
-                tool_presets.merge(_tool_preset(presets, provider, model), tool_options)
+                tool_config.merge(_tool_preset(presets, provider, model), tool_options)
             ),
             directives=DirectivesConfig.from_mapping(
-                directives_presets.merge(_directives_preset(presets, provider), directive_options)
+                directives_config.merge(_directives_preset(presets, provider), directive_options)
             ),
             language_policy=policy,
             output_tags=OutputTagsConfig.from_mapping(settled.get("output_tags")),
@@ -221,12 +222,12 @@ def _tool_preset(presets: Presets, provider: str, model: str) -> dict[str, objec
     if presets == "none":
         return {}
     if presets == "provider":
-        return tool_presets.merge(tool_presets.default_tool_calling(), tool_presets.provider_defaults(provider))
-    return tool_presets.preset_for(provider, model)
+        return tool_config.merge(tool_config.default_tool_calling(), tool_config.provider_defaults(provider))
+    return tool_config.preset_for(provider, model)
 
 
 def _directives_preset(presets: Presets, provider: str) -> dict[str, object]:
-    return {} if presets == "none" else directives_presets.preset_for(provider)
+    return {} if presets == "none" else directives_config.preset_for(provider)
 
 
 def _context(value: Context | Mapping[str, object] | None) -> VibeTavernContext:

@@ -1,16 +1,24 @@
-"""Options of directives, typed."""
+"""The options of directives, and ready-made ones for providers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, cast
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, shown
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, deep_merge, freeze_object, is_mapping, shown
 from tavernkit.errors import log_warning
-from tavernkit.vibe_tavern._options import OptionReader, integer, option_name, suggestion
-from tavernkit.vibe_tavern._section_options import DirectivesMode as Mode
-from tavernkit.vibe_tavern._section_options import DirectivesOptions
+from tavernkit.vibe_tavern._capabilities import provider_id
+from tavernkit.vibe_tavern._options import DirectivesMode as Mode
+from tavernkit.vibe_tavern._options import (
+    DirectivesOptions,
+    OptionReader,
+    integer,
+    merge_names,
+    option_name,
+    suggestion,
+)
 
 MODES: Final[tuple[Mode, ...]] = ("json_schema", "json_object", "prompt_only")
 DEFAULT_REPAIRS: Final = 1
@@ -75,3 +83,46 @@ def _repairs(given: object) -> int:
             f"directives.repair_retry_count is {shown(given)}, which is not a number: {DEFAULT_REPAIRS} is used"
         )
     return DEFAULT_REPAIRS
+
+
+Options = dict[str, object]
+
+_LISTS: Final = ("message_transforms", "response_transforms")
+
+
+def merge(*parts: Mapping[str, object] | None) -> Options:
+    """Merge options: later parts win, request overrides merge deeply, lists of transforms unite."""
+    merged: Options = {}
+    for part in parts:
+        for key, value in (part or {}).items():
+            old = merged.get(key)
+            if key in _LISTS:
+                merged[key] = merge_names(old, value)
+            elif is_mapping(old) and (value is None or is_mapping(value)):
+                merged[key] = deep_merge(old, value or {})
+            else:
+                merged[key] = value
+    return merged
+
+
+def default_directives() -> Options:
+    """Return the preset for every provider."""
+    return {"modes": list(MODES), "repair_retry_count": DEFAULT_REPAIRS}
+
+
+def provider_defaults(provider: str) -> Options:
+    """Return the preset of a provider; empty for an unknown one.
+
+    OpenRouter is asked to use only providers that support the parameters, if the answer's format depends on them.
+    """
+    if provider_id(provider) != "openrouter":
+        return {}
+    return {
+        "structured_request_overrides": {"provider": {"require_parameters": True}},
+        "prompt_only_request_overrides": {"provider": {"require_parameters": False}},
+    }
+
+
+def preset_for(provider: str) -> Options:
+    """Return all defaults of a provider, below the application's own options. No model has quirks here so far."""
+    return merge(default_directives(), provider_defaults(provider))

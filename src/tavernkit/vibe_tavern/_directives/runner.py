@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
 from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
-from tavernkit._values import JsonObject, deep_merge, is_list, is_object, thaw_object
-from tavernkit.models import HTTPError, ModelError, Request
+from tavernkit._values import FrozenObject, JsonObject, deep_merge, freeze_object, is_list, is_object, thaw_object
+from tavernkit.models import HTTPError, Model, ModelError, ProviderError, Reply, ReplyPiece, Request
+from tavernkit.models._protocol import AsyncContext
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike
 from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern._directives.config import Mode
-from tavernkit.vibe_tavern._directives.output_options import StructuredOutputOptions
-from tavernkit.vibe_tavern._directives.parser import parse_json
-from tavernkit.vibe_tavern._directives.schema import response_format
-from tavernkit.vibe_tavern._directives.validator import validate
+from tavernkit.vibe_tavern._directives.definitions import StructuredOutputOptions, response_format
+from tavernkit.vibe_tavern._directives.envelope import parse_json, validate
 from tavernkit.vibe_tavern._limits import SAMPLE_CHARACTERS
 from tavernkit.vibe_tavern._options import is_blank, section
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags import transform
 from tavernkit.vibe_tavern._prompt_runner import PromptResult, PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern._runner_config import RunnerConfig, refuse_reserved
 
@@ -319,3 +318,80 @@ def _http_attempt(mode: Mode, error: HTTPError, taken: int) -> JsonObject:
         "message": str(error),
         "structured_output_unsupported": unsupported,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectivesReply(Reply):
+    """A reply with its directives."""
+
+    directives: Sequence[FrozenObject] = ()
+    """Validated objects with ``type`` and ``payload``."""
+
+
+class DirectivesModel(AsyncContext):
+    """Asks another model for a directives envelope and returns its text as the reply.
+
+    A conversation with such a model stores only the text; the directives are in ``chat.last.reply.directives``. Replies
+    are not streamed, because an envelope can only be read when it is complete.
+
+    >>> model = DirectivesModel(tk.model("openai:gpt-4o"), {"allowed_types": ["ui.toast"]})    # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        directives: StructuredOutputOptions | Mapping[str, object] | None = None,
+        *,
+        config: RunnerConfig | None = None,
+    ) -> None:
+        """Make a model.
+
+        Args:
+            model: The model that is asked.
+            directives: The allowed directives.
+            config: Modes, repairs and other options; by default made for the model.
+        """
+        runner = PromptRunner(model)
+        self._model = model
+        self._directives = StructuredOutputOptions.from_mapping(directives)
+        made = config or RunnerConfig.build(provider=model.dialect, model=model.name or model.dialect)
+        self._runner = DirectivesRunner(runner, made)
+
+    @property
+    def name(self) -> str:
+        """The name of the model that is asked."""
+        return self._model.name
+
+    @property
+    def dialect(self) -> str:
+        """The protocol of the model that is asked."""
+        return self._model.dialect
+
+    async def send(
+        self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None
+    ) -> DirectivesReply:
+        """Ask for an envelope and return its text and directives.
+
+        Args:
+            request: What to send.
+            on_delta: Called once, with the whole text.
+
+        Raises:
+            ModelError: There is no usable envelope.
+        """
+        result = await self._runner.run(prompt=request, structured_output_options=self._directives)
+        if not result.ok:
+            raise ProviderError(f"the model gave no usable directives envelope: {result.text[:200]!r}")
+        if on_delta is not None:
+            on_delta(ReplyPiece(text=result.text))
+        found = tuple(freeze_object(each) for each in result.directives)
+        return DirectivesReply(text=result.text, directives=found, finish_reason="stop", model=self.name)
+
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
+        """Ask for an envelope and yield its text in one piece."""
+        reply = await self.send(request)
+        yield ReplyPiece(text=reply.text, finish_reason="stop")
+
+    async def aclose(self) -> None:
+        """Close the model that is asked."""
+        await self._model.aclose()

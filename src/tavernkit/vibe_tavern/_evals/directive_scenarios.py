@@ -7,9 +7,9 @@ from typing import Final
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject
+from tavernkit.vibe_tavern._directives.config import merge
+from tavernkit.vibe_tavern._directives.definitions import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
-from tavernkit.vibe_tavern._directives.presets import merge
-from tavernkit.vibe_tavern._directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern._directives.runner import DirectivesResult, DirectivesRunner
 from tavernkit.vibe_tavern._evals.lab import Lab, ScenarioOutcome
 from tavernkit.vibe_tavern._options import is_blank

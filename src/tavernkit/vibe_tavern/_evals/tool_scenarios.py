@@ -11,8 +11,8 @@ from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern._evals.lab import Lab, ScenarioOutcome
 from tavernkit.vibe_tavern._evals.workspace import PADDING_BYTES, Workspace, workspace_tools
+from tavernkit.vibe_tavern._tool_calling.config import merge
 from tavernkit.vibe_tavern._tool_calling.loop import ToolLoopRunner
-from tavernkit.vibe_tavern._tool_calling.presets import merge
 from tavernkit.vibe_tavern._tool_calling.run import ToolLoopResult
 
 CLOSING: Final = "All done."

@@ -1,17 +1,23 @@
-"""Reads the tool calls of an assistant message, and their arguments in any form that models write."""
+"""The format of tool calls and of their results: reads what models write, and makes what they get back."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import Final, Literal
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text import strict_json
 from tavernkit._text.coerce import trim_blanks
-from tavernkit._text.strict_json import plain_text, without_fence
-from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw_object
+from tavernkit._text.strict_json import byte_length, plain_text, without_fence
+from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit.vibe_tavern._limits import (
+    MAX_TOOL_OUTPUT_DEPTH,
+    MAX_TOOL_OUTPUT_ITEMS,
+    MAX_TOOL_OUTPUT_KEYS,
+    MAX_TOOL_OUTPUT_NODES,
+)
 
 ParseStatus = Literal["ok", "invalid_json", "too_large"]
 
@@ -119,3 +125,176 @@ def arguments_size(arguments: object) -> int:
         except (ValueError, TypeError, RecursionError):
             return len(repr(arguments))
     return strict_json.byte_length(str(arguments))
+
+
+ARGUMENTS_JSON_PARSE_ERROR: Final = "ARGUMENTS_JSON_PARSE_ERROR"
+ARGUMENTS_TOO_LARGE: Final = "ARGUMENTS_TOO_LARGE"
+ARGUMENT_ERROR: Final = "ARGUMENT_ERROR"
+INTERNAL_ERROR: Final = "INTERNAL_ERROR"
+TOOL_NOT_ALLOWED: Final = "TOOL_NOT_ALLOWED"
+TOOL_OUTPUT_TOO_LARGE: Final = "TOOL_OUTPUT_TOO_LARGE"
+TOOL_OUTPUT_SERIALIZATION_ERROR: Final = "TOOL_OUTPUT_SERIALIZATION_ERROR"
+TOOL_TIMEOUT: Final = "TOOL_TIMEOUT"
+
+MESSAGES: Mapping[str, str] = {
+    ARGUMENTS_JSON_PARSE_ERROR: "The tool arguments were not a JSON object. Call again with a JSON object.",
+    ARGUMENTS_TOO_LARGE: "The tool arguments exceed the size limit. Call again with shorter values.",
+    TOOL_OUTPUT_TOO_LARGE: "The tool output exceeds the size limit and was withheld.",
+    TOOL_OUTPUT_SERIALIZATION_ERROR: "The tool output could not be written as JSON.",
+    TOOL_TIMEOUT: "The tool did not finish in time.",
+}
+"""The error texts for the model."""
+
+
+def ok_envelope(tool_name: str, value: object) -> dict[str, object]:
+    """Wrap a tool's result; a mapping with ``ok`` counts as an envelope and is normalised."""
+    if is_mapping(value) and "ok" in value:
+        return normal_envelope(tool_name, value)
+    return _envelope(tool_name, ok=True, data=value if is_mapping(value) else {"value": value})
+
+
+def error_envelope(
+    tool_name: str, code: str, message: str | None = None, data: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """Make the result of a call that failed."""
+    error: JsonObject = {"code": code, "message": MESSAGES.get(code, "") if message is None else message}
+    return _envelope(tool_name, ok=False, data=dict(data or {}), errors=[error])
+
+
+def normal_envelope(tool_name: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Normalise an envelope that a tool made itself."""
+    warnings, errors = given.get("warnings"), given.get("errors")
+    return _envelope(
+        str(given.get("tool_name") or tool_name),
+        ok=given.get("ok") is True,
+        data=_data(given.get("data")),
+        warnings=list(warnings) if is_sequence(warnings) else [],
+        errors=[_error(error) for error in errors if is_mapping(error)] if is_sequence(errors) else [],
+    )
+
+
+def error_codes(envelope: Mapping[str, object]) -> list[Json]:
+    """The codes of an envelope's errors."""
+    errors = envelope.get("errors")
+    if not is_sequence(errors):
+        return []
+    return [thaw(error.get("code")) for error in errors if is_mapping(error)]
+
+
+def _envelope(
+    tool_name: str,
+    *,
+    ok: bool,
+    data: Mapping[str, object],
+    warnings: list[object] | None = None,
+    errors: list[JsonObject] | None = None,
+) -> dict[str, object]:
+    return {"ok": ok, "tool_name": tool_name, "data": dict(data), "warnings": warnings or [], "errors": errors or []}
+
+
+def _data(value: object) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    return value if is_mapping(value) else {"value": value}
+
+
+def _error(error: Mapping[str, object]) -> JsonObject:
+    return {key: plain_text(error.get(key)) for key in ("code", "message")}
+
+
+_NULL_BYTES = 4
+_BOOLEAN_BYTES = 5
+_OBJECT_BYTES = 64
+_PRINTABLE_BITS = 10_000
+"""Python refuses to print integers much longer than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputVerdict:
+    """True if a result may be written; ``reason`` names the limit it exceeds."""
+
+    estimated_bytes: int
+    reason: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if no limit was hit."""
+        return self.reason is None
+
+
+def check_output(value: object, *, max_bytes: int) -> OutputVerdict:
+    """Walk a result and stop at the first limit. A container that was already visited is skipped, so cycles end."""
+    walk = _Walk(max_bytes)
+    try:
+        walk.visit(value, 1)
+    except _LimitHitError as hit:
+        return OutputVerdict(walk.bytes, str(hit))
+    return OutputVerdict(walk.bytes)
+
+
+class _LimitHitError(Exception):
+    pass
+
+
+class _Walk:
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._nodes = 0
+        self._seen: set[int] = set()
+        self.bytes = 0
+
+    def visit(self, value: object, depth: int) -> None:
+        if depth > MAX_TOOL_OUTPUT_DEPTH:
+            raise _LimitHitError("MAX_DEPTH")
+        self._nodes += 1
+        if self._nodes > MAX_TOOL_OUTPUT_NODES:
+            raise _LimitHitError("MAX_NODES")
+        if is_mapping(value):
+            self._mapping(value, depth)
+        elif is_sequence(value):
+            self._sequence(value, depth)
+        else:
+            self._add(self._scalar(value))
+
+    def _mapping(self, value: Mapping[str, object], depth: int) -> None:
+        if not self._is_new(value):
+            return
+        if len(value) > MAX_TOOL_OUTPUT_KEYS:
+            raise _LimitHitError("MAX_HASH_KEYS")
+        for key, item in value.items():
+            self._add(byte_length(str(key)))
+            self.visit(item, depth + 1)
+
+    def _sequence(self, value: Sequence[object], depth: int) -> None:
+        if not self._is_new(value):
+            return
+        if len(value) > MAX_TOOL_OUTPUT_ITEMS:
+            raise _LimitHitError("MAX_ARRAY_ITEMS")
+        for item in value:
+            self.visit(item, depth + 1)
+
+    def _scalar(self, value: object) -> int:
+        if value is None:
+            return _NULL_BYTES
+        if isinstance(value, bool):
+            return _BOOLEAN_BYTES
+        if isinstance(value, str):
+            size = byte_length(value)
+            if size > self._max_bytes:
+                raise _LimitHitError("STRING_TOO_LARGE")
+            return size
+        if isinstance(value, int):
+            bits = value.bit_length()
+            return len(str(value)) if bits < _PRINTABLE_BITS else bits // 3
+        return len(str(value)) if isinstance(value, float) else _OBJECT_BYTES
+
+    def _is_new(self, container: object) -> bool:
+        if id(container) in self._seen:
+            return False
+        self._seen.add(id(container))
+        return True
+
+    def _add(self, size: int) -> None:
+        self.bytes += size
+        if self.bytes > self._max_bytes:
+            raise _LimitHitError("MAX_BYTES")

@@ -12,10 +12,17 @@ from typing import Protocol, TypeAlias, TypeVar, cast
 from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern._json_schema import check_arguments
 from tavernkit.vibe_tavern._limits import TOOL_TIMEOUT_SECONDS
-from tavernkit.vibe_tavern._tool_calling import envelope
+from tavernkit.vibe_tavern._tool_calling.calls import (
+    ARGUMENT_ERROR,
+    INTERNAL_ERROR,
+    TOOL_NOT_ALLOWED,
+    TOOL_TIMEOUT,
+    error_envelope,
+    ok_envelope,
+)
 from tavernkit.vibe_tavern._tool_calling.registry import ToolDefinition, ToolSource, find_tool
-from tavernkit.vibe_tavern._tool_calling.schema_check import check_arguments
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 
 
@@ -70,23 +77,23 @@ class ToolDispatcher:
         tool = self.resolve(name)
         if tool is None:
             missing = trim_blanks(name)
-            return envelope.error_envelope(missing, envelope.TOOL_NOT_ALLOWED, f"No such tool: {missing}")
+            return error_envelope(missing, TOOL_NOT_ALLOWED, f"No such tool: {missing}")
         if self._validate:
             problem = check_arguments(args, tool.schema)
             if problem is not None:
-                return envelope.error_envelope(tool.name, envelope.ARGUMENT_ERROR, problem)
+                return error_envelope(tool.name, ARGUMENT_ERROR, problem)
         extra = {"tool_call_id": tool_call_id} if self._takes_id and tool_call_id else {}
         try:
             result = await self._call(tool.name, args, extra)
         except _OutOfTimeError:
             limit = {"timeout_seconds": self._timeout}
-            return envelope.error_envelope(tool.name, envelope.TOOL_TIMEOUT, data=limit)
+            return error_envelope(tool.name, TOOL_TIMEOUT, data=limit)
         except (ToolArgumentError, ValueError) as error:
-            return envelope.error_envelope(tool.name, envelope.ARGUMENT_ERROR, str(error))
+            return error_envelope(tool.name, ARGUMENT_ERROR, str(error))
         except Exception as error:  # noqa: BLE001  # whatever a tool raises becomes a result that the model can read
             text = f"{type(error).__name__}: {error}"
-            return envelope.error_envelope(tool.name, envelope.INTERNAL_ERROR, text)
-        return envelope.ok_envelope(tool.name, result)
+            return error_envelope(tool.name, INTERNAL_ERROR, text)
+        return ok_envelope(tool.name, result)
 
     async def _call(self, name: str, args: JsonObject, extra: Mapping[str, str]) -> object:
         if self._is_async:

@@ -13,17 +13,22 @@ from tavernkit.errors import Warn
 from tavernkit.vibe_tavern import _events as events
 from tavernkit.vibe_tavern._limits import MAX_PARALLEL_TOOLS
 from tavernkit.vibe_tavern._prompt_runner import elapsed_ms
-from tavernkit.vibe_tavern._tool_calling import envelope
 from tavernkit.vibe_tavern._tool_calling.calls import (
+    ARGUMENTS_JSON_PARSE_ERROR,
+    ARGUMENTS_TOO_LARGE,
+    TOOL_OUTPUT_SERIALIZATION_ERROR,
+    TOOL_OUTPUT_TOO_LARGE,
     ParsedArguments,
     call_arguments,
     call_id,
     call_name,
+    check_output,
+    error_codes,
+    error_envelope,
     parse_arguments,
 )
 from tavernkit.vibe_tavern._tool_calling.config import ToolCallingConfig
 from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
-from tavernkit.vibe_tavern._tool_calling.output_limiter import check_output
 from tavernkit.vibe_tavern._tool_calling.transforms import ToolResultTransform, TransformRegistry
 
 Envelope = dict[str, object]
@@ -113,8 +118,8 @@ class ToolExecution:
             return await self._dispatcher.dispatch(name, arguments.value, tool_call_id=identity)
         if arguments.status == "too_large":
             sizes = {"bytes": arguments.size, "max_bytes": self._config.max_tool_args_bytes}
-            return envelope.error_envelope(name, envelope.ARGUMENTS_TOO_LARGE, data=sizes)
-        return envelope.error_envelope(name, envelope.ARGUMENTS_JSON_PARSE_ERROR)
+            return error_envelope(name, ARGUMENTS_TOO_LARGE, data=sizes)
+        return error_envelope(name, ARGUMENTS_JSON_PARSE_ERROR)
 
     def _write(self, made: Envelope, name: str, identity: str) -> ToolResult:
         """Write an envelope as JSON; if it is too large or invalid, return an error instead."""
@@ -124,7 +129,7 @@ class ToolExecution:
 
         def replacement(code: str, data: JsonObject) -> Envelope:
             tool_name = str(current.get("tool_name") or name)
-            return self._transform(envelope.error_envelope(tool_name, code, data=data), name, identity)
+            return self._transform(error_envelope(tool_name, code, data=data), name, identity)
 
         verdict = check_output(current, max_bytes=limit)
         if not verdict.ok:
@@ -133,22 +138,22 @@ class ToolExecution:
                 "max_bytes": limit,
                 "reason": verdict.reason,
             }
-            current, replaced = replacement(envelope.TOOL_OUTPUT_TOO_LARGE, details), True
+            current, replaced = replacement(TOOL_OUTPUT_TOO_LARGE, details), True
         try:
             content = strict_json.compact(current)
         except (ValueError, TypeError, RecursionError) as error:
             details = {"error_class": type(error).__name__, "message": str(error)}
-            current, replaced = replacement(envelope.TOOL_OUTPUT_SERIALIZATION_ERROR, details), True
+            current, replaced = replacement(TOOL_OUTPUT_SERIALIZATION_ERROR, details), True
             content = strict_json.compact(current)
         size = strict_json.byte_length(content)
         if size > limit:
-            current, replaced = replacement(envelope.TOOL_OUTPUT_TOO_LARGE, {"bytes": size, "max_bytes": limit}), True
+            current, replaced = replacement(TOOL_OUTPUT_TOO_LARGE, {"bytes": size, "max_bytes": limit}), True
             content = strict_json.compact(current)
         return ToolResult(
             tool_call_id=identity,
             name=str(current.get("tool_name") or name),
             ok=current.get("ok") is True,
-            error_codes=envelope.error_codes(current),
+            error_codes=error_codes(current),
             content=content,
             output_replaced=replaced,
         )

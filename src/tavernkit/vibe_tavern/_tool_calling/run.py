@@ -16,7 +16,7 @@ from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern import _events as events
 from tavernkit.vibe_tavern._limits import SAMPLE_CHARACTERS
 from tavernkit.vibe_tavern._options import is_blank
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags import transform
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptResult, PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
 from tavernkit.vibe_tavern._tool_calling.calls import call_summary, read_tool_calls, with_unique_ids

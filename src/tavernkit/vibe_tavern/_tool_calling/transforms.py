@@ -12,7 +12,7 @@ from tavernkit._text.verbatim_masker import mask, unmask
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.vibe_tavern._options import option_name
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig
 
 TransformT = TypeVar("TransformT", bound=Callable[..., object])
 

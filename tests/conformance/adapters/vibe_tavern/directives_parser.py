@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern._directives.parser import parse_json
+from tavernkit.vibe_tavern._directives.envelope import parse_json
 from tests.conformance.runner import Case
 
 

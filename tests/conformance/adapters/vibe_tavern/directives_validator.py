@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit.vibe_tavern._directives.envelope import validate
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
-from tavernkit.vibe_tavern._directives.validator import validate
 from tests.conformance.adapters.vibe_tavern.payload_validator import payload_validator
 from tests.conformance.runner import Case
 

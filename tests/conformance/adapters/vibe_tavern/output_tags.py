@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern._output_tags.config import OutputTagsConfig
-from tavernkit.vibe_tavern._output_tags.transform import transform
+from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, transform
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern import _preflight as preflight
-from tavernkit.vibe_tavern._capabilities import default_registry
+from tavernkit.vibe_tavern._capabilities import default_registry, validate_request
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 
@@ -12,7 +11,7 @@ def run(case: Case) -> object:
     given = case.input
     try:
         found = default_registry.resolve(given["provider"], given["model"], given.get("capabilities_overrides"))
-        preflight.validate_request(
+        validate_request(
             found,
             stream=given.get("stream", False),
             tools=given.get("tools", False),

@@ -1,1 +1,0 @@
-"""A deterministic pass over assistant text: tags stripped, dropped, renamed, and made valid."""

@@ -1,1 +1,0 @@
-"""The steps of a VibeTavern build, one per file."""
