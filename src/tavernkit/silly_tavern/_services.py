@@ -29,7 +29,7 @@ from tavernkit.silly_tavern._limits import (
     TRACED_ENTRIES,
 )
 from tavernkit.silly_tavern._macros.engine import MacroEngine
-from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
+from tavernkit.silly_tavern._macros.legacy_engine import LegacyMacroEngine
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
 from tavernkit.silly_tavern._scripts.prompt_scripts import ScriptMemory
 from tavernkit.silly_tavern._text_completion.history_items import KnownItems

@@ -17,8 +17,8 @@ from tavernkit.silly_tavern._macros import (
     MacroEngine,
     MacroEnvironment,
     default_registry,
+    legacy_passes,
 )
-from tavernkit.silly_tavern._macros.legacy import finders
 from tavernkit.silly_tavern._macros.lexer import END, tokenize
 from tavernkit.silly_tavern._macros.parser import ParsedMacro, ParsedText, parse
 from tavernkit.stores import InMemoryVariablesStore
@@ -180,24 +180,24 @@ def _shape(macro: ParsedMacro, shift: int) -> tuple[object, ...]:
 
 _LINE = "[^\n\r\u2028\u2029]"
 ORACLES = {
-    "roll": (finders.up_to_brace(r"\{\{roll[ :]"), r"\{\{roll[ :]([^}]+)\}\}"),
+    "roll": (legacy_passes.up_to_brace(r"\{\{roll[ :]"), r"\{\{roll[ :]([^}]+)\}\}"),
     "datetimeformat": (
-        finders.up_to_brace(r"\{\{datetimeformat +", may_be_empty=True),
+        legacy_passes.up_to_brace(r"\{\{datetimeformat +", may_be_empty=True),
         r"\{\{datetimeformat +([^}]*)\}\}",
     ),
-    "setvar": (finders.assignment(r"\{\{setvar::", may_be_empty=True), r"\{\{setvar::([^:]+)::([^}]*)\}\}"),
-    "addvar": (finders.assignment(r"\{\{setvar::", may_be_empty=False), r"\{\{setvar::([^:]+)::([^}]+)\}\}"),
-    "outlet": (finders.up_to_braces(r"\{\{outlet::", in_line=True), rf"\{{\{{outlet::({_LINE}+?)\}}\}}"),
+    "setvar": (legacy_passes.assignment(r"\{\{setvar::", may_be_empty=True), r"\{\{setvar::([^:]+)::([^}]*)\}\}"),
+    "addvar": (legacy_passes.assignment(r"\{\{setvar::", may_be_empty=False), r"\{\{setvar::([^:]+)::([^}]+)\}\}"),
+    "outlet": (legacy_passes.up_to_braces(r"\{\{outlet::", in_line=True), rf"\{{\{{outlet::({_LINE}+?)\}}\}}"),
     "comment": (
-        finders.up_to_braces(r"\{\{//", in_line=False, may_be_empty=True),
+        legacy_passes.up_to_braces(r"\{\{//", in_line=False, may_be_empty=True),
         r"\{\{//([\s\S]*?)\}\}",
     ),
     "timeDiff": (
-        finders.up_to_braces(r"\{\{timeDiff::", in_line=True, separator="::"),
+        legacy_passes.up_to_braces(r"\{\{timeDiff::", in_line=True, separator="::"),
         rf"\{{\{{timeDiff::({_LINE}*?)::({_LINE}*?)\}}\}}",
     ),
-    "banned": (finders.to_last_quote(r'\{\{banned "'), rf'\{{\{{banned "({_LINE}*)"\}}\}}'),
-    "trim": (finders.trims, r"(?:\r?\n)*\{\{trim\}\}(?:\r?\n)*"),
+    "banned": (legacy_passes.to_last_quote(r'\{\{banned "'), rf'\{{\{{banned "({_LINE}*)"\}}\}}'),
+    "trim": (legacy_passes.trims, r"(?:\r?\n)*\{\{trim\}\}(?:\r?\n)*"),
 }
 """The finders of the legacy engine, each with the regular expression it stands for."""
 

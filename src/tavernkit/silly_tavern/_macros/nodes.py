@@ -9,8 +9,16 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import expanded, join
 from tavernkit._values import LazySequence
 from tavernkit.errors import MacroError, StrictModeError
-from tavernkit.silly_tavern._macros.arguments import arity_problem, dedent, to_text, type_problem
-from tavernkit.silly_tavern._macros.call import Diagnostic, DiagnosticKind, MacroCall, OutOfRoomError
+from tavernkit.silly_tavern._macros.call import (
+    Diagnostic,
+    DiagnosticKind,
+    MacroCall,
+    OutOfRoomError,
+    arity_problem,
+    dedent,
+    to_text,
+    type_problem,
+)
 from tavernkit.silly_tavern._macros.registry import MacroDefinition
 
 if TYPE_CHECKING:

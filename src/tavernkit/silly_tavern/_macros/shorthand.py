@@ -11,8 +11,7 @@ from tavernkit._text.traced import expanded
 from tavernkit._values import Json
 from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern._macros import variables
-from tavernkit.silly_tavern._macros.arguments import to_text
-from tavernkit.silly_tavern._macros.call import Diagnostic, OutOfRoomError
+from tavernkit.silly_tavern._macros.call import Diagnostic, OutOfRoomError, to_text
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern._macros.nodes import Part, Steps

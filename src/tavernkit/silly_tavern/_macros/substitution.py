@@ -12,7 +12,7 @@ from tavernkit.silly_tavern._instruct.template import NAME_MACRO
 from tavernkit.silly_tavern._macros.call import reporter
 from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
-from tavernkit.silly_tavern._macros.legacy.engine import LegacyMacroEngine
+from tavernkit.silly_tavern._macros.legacy_engine import LegacyMacroEngine
 from tavernkit.silly_tavern._macros.run import DynamicMacro, Overrides
 
 _NEWLINES = re.compile(r"\n+")

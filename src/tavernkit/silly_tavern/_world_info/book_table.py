@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.js_regex.needs import needs_of
+from tavernkit._text.js_regex.analysis import needs_of
 from tavernkit._text.js_regex.syntax import parse_pattern
 from tavernkit._text.js_values import UNDEFINED, Undefined, to_number, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, is_list

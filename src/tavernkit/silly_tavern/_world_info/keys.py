@@ -6,7 +6,7 @@ import re
 
 from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import WHITESPACE, js_lower
-from tavernkit._text.occurrences import occurrences
+from tavernkit._text.js_values.strings import occurrences
 from tavernkit.lore._key_index import stands_alone
 
 _REGEX_KEY = re.compile(r"/([\s\S]+?)/([gimsuy]*)")

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
+from tavernkit._text.js_regex.limits import RegexTime
 from tavernkit._text.js_values import trim
-from tavernkit._text.regex_time import RegexTime
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._world_info.book_table import SEPARATOR

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import js_round
-from tavernkit._text.js_values.sorting import sort_by
+from tavernkit._text.js_values.convert import sort_by
 from tavernkit._values import JsonObject
 from tavernkit.errors import Warn
 from tavernkit.lore._contracts import TokenCounter

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from tavernkit.errors import Warn, log_warning
-from tavernkit.silly_tavern._macros.builtin import (
-    card,
-    chat,
-    extension,
-    flow,
-    instruct,
-    random,
-    state,
-    time,
-    utility,
-    variable,
-)
+from tavernkit.silly_tavern._macros.builtin import card, settings, time, utility, variable
 from tavernkit.silly_tavern._macros.registry import MacroArgument, MacroRegistry
 
-SUBJECTS = (utility, flow, random, card, chat, time, variable, instruct, state, extension)
+SUBJECTS = (utility, card, time, variable, settings)
 """The modules of the macros that SillyTavern itself has."""
 
 OUR_OWN = MacroRegistry()

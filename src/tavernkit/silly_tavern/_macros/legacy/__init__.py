@@ -1,1 +1,0 @@
-"""The legacy engine and its passes."""
