@@ -11,7 +11,7 @@ import pytest
 
 import tavernkit as tk
 from tavernkit.batching import BatchProgress
-from tavernkit.cli import progress
+from tavernkit.cli import terminal
 from tests.batching.grids import by_key, write_grid
 from tests.cli.terminal import Tavernkit, Terminal
 
@@ -127,7 +127,7 @@ def test_ctrl_c_says_how_to_go_on(tavernkit: Tavernkit, tmp_path: Path, monkeypa
 def test_a_run_says_on_a_pipe_how_far_it_is(
     tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "ProgressLines", partial(progress.ProgressLines, every=0.0))
+    monkeypatch.setattr(terminal, "ProgressLines", partial(terminal.ProgressLines, every=0.0))
     made = tavernkit("batch", str(write_grid(tmp_path)), "--out", str(tmp_path / "out"), "--jobs", "1")
     lines = [json.loads(line) for line in made.err.splitlines()]
     assert [line["done"] for line in lines][-1] == 12
@@ -137,7 +137,7 @@ def test_a_run_says_on_a_pipe_how_far_it_is(
 
 def test_lines_of_progress_come_now_and_then() -> None:
     stream, now = StringIO(), 100.0
-    lines = progress.ProgressLines(stream, every=10.0, clock=lambda: now)
+    lines = terminal.ProgressLines(stream, every=10.0, clock=lambda: now)
     for seconds in range(0, 31, 3):
         now = 100.0 + seconds
         lines(BatchProgress(seconds, 60, 1, 2.0))

@@ -14,8 +14,7 @@ from typer.main import get_command
 
 from tavernkit.cli import app
 from tavernkit.cli.app import COMMANDS, SUMMARIES, make_app, run
-from tavernkit.cli.options import Platform
-from tavernkit.cli.values import take_plain_values
+from tavernkit.cli.options import Platform, take_plain_values
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tavernkit._values import JsonObject
-from tavernkit.cli import interrupts
+from tavernkit.cli import talk
 from tavernkit.risu_ai import ChatFile as RisuChatFile
 from tavernkit.risu_ai import Save
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
@@ -180,14 +180,14 @@ def test_ctrl_c_keeps_the_partial_reply_and_stays_and_a_second_one_leaves(tmp_pa
 
 
 def wait_unheeded(handler: Any, pipe: int) -> None:
-    with interrupts.interruptible_input():
+    with talk.interruptible_input():
         signal.signal(signal.SIGINT, handler)
         signal.raise_signal(signal.SIGINT)
         os.read(pipe, 1)  # nothing ever comes
 
 
 def test_ctrl_c_just_before_the_prompt_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(talk, "AGAIN_SECONDS", 0.01)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     ours, theirs = os.pipe()
     noticed = 0

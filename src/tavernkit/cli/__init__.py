@@ -15,7 +15,7 @@ def main() -> None:
     """Run the ``tavernkit`` command and end the process with its exit code."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
-        from tavernkit.cli.streams import flush_output, prepare_streams
+        from tavernkit.cli.process import flush_output, prepare_streams
 
         prepare_streams()
         code = flush_output(_run(sys.argv[1:]))

@@ -15,10 +15,9 @@ import typer
 import typer.core
 
 from tavernkit import __version__
-from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.files import stdin_once
-from tavernkit.cli.streams import complaining_as_json
-from tavernkit.cli.values import take_plain_values
+from tavernkit.cli.options import take_plain_values
+from tavernkit.cli.process import ExitCode, complaining_as_json
 
 COMMANDS = (
     "demo",

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.model_options import require_models
-from tavernkit.cli.options import choice_option
-from tavernkit.cli.progress import show_progress
+from tavernkit.cli.options import choice_option, require_models
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit.batching import BatchResult, Grid
@@ -144,7 +142,7 @@ def batch(
     """
     from tavernkit.batching import GenerateOptions, Grid
     from tavernkit.batching import batch as run_batch
-    from tavernkit.cli.terminal import complain, counted
+    from tavernkit.cli.terminal import complain, counted, show_progress
 
     if init:
         _write_template(grid or Path("grid.toml"))

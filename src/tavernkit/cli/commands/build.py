@@ -80,9 +80,9 @@ def build(
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
     from tavernkit._values import is_mapping
+    from tavernkit.cli import views
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import SCHEMA_VERSION, complain, show, show_json, show_text
-    from tavernkit.cli.views import plan_view
     from tavernkit.prompt._trace import TraceCollector
     from tavernkit.report import overview
 
@@ -110,15 +110,15 @@ def build(
     elif options.dialect == TEXT and is_mapping(payload):
         show_text(str(payload["prompt"]))
     else:
-        show(plan_view.blocks_view(view, everything=True))
-    parts: list[RenderableType | None] = [plan_view.token_bar(view)]
+        show(views.blocks_view(view, everything=True))
+    parts: list[RenderableType | None] = [views.token_bar(view)]
     if explain:
-        parts += [plan_view.plan_table(view), plan_view.left_out_table(view)]
+        parts += [views.plan_table(view), views.left_out_table(view)]
         if view.lore:
-            parts.append(plan_view.lore_table(view.lore))
+            parts.append(views.lore_table(view.lore))
     if trace and plan.trace is not None:
-        parts.append(plan_view.trace_table(plan.trace))
-    parts.append(plan_view.warnings_view(view.warnings))
+        parts.append(views.trace_table(plan.trace))
+    parts.append(views.warnings_view(view.warnings))
     for part in parts:
         if part is not None:
             show("", part)

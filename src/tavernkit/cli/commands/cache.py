@@ -67,7 +67,7 @@ def cache(
     from tavernkit.cache import PromptCache
     from tavernkit.cli.inputs import prepare
     from tavernkit.cli.terminal import show, show_report
-    from tavernkit.cli.views.cache_view import cache_summary, cache_table, causes_table, moved_table
+    from tavernkit.cli.views import cache_summary, cache_table, causes_table, moved_table
 
     if options.chat is None and options.from_sillytavern is None and options.from_risuai is None:
         raise typer.BadParameter("name the chat to replay with --chat")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit.cards import Asset, Bundle, CardVersion, SaveReport
@@ -127,8 +127,7 @@ def extract(
 
 def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
     from tavernkit.cli.files import check_free
-    from tavernkit.cli.progress import track
-    from tavernkit.cli.terminal import complain
+    from tavernkit.cli.terminal import complain, track
     from tavernkit.errors import TavernKitError
 
     written: list[str] = []

@@ -233,8 +233,8 @@ def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: J
     from rich.rule import Rule
     from rich.text import Text
 
+    from tavernkit.cli import views
     from tavernkit.cli.terminal import show
-    from tavernkit.cli.views import plan_view
 
     def chapter(title: str, line: str) -> None:
         show("", Rule(Text(title, style="bold"), align="left", style="dim"), Text(line, style="dim"), "")
@@ -252,16 +252,16 @@ def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: J
         )
     )
     chapter("1  What SillyTavern would send", "Each block in the colour of its source, with its cost and the reason.")
-    show(plan_view.blocks_view(silly_tavern), "", plan_view.token_bar(silly_tavern))
+    show(views.blocks_view(silly_tavern), "", views.token_bar(silly_tavern))
     chapter("2  Why each lore entry fired, or did not", "tavernkit explain … --lore")
-    show(plan_view.lore_table(silly_tavern.lore))
+    show(views.lore_table(silly_tavern.lore))
     chapter(
         f"3  The same with {SMALL_CONTEXT} tokens of context",
         "What does not fit is left out as SillyTavern leaves it out. Nothing is dropped silently.",
     )
-    show(plan_view.token_bar(tight), "", plan_view.left_out_table(tight) or "Nothing was left out.")
+    show(views.token_bar(tight), "", views.left_out_table(tight) or "Nothing was left out.")
     chapter("4  What RisuAI would send, from the same files", "Another order, other rules, the same explanation.")
-    show(plan_view.plan_table(risu_ai), "", plan_view.token_bar(risu_ai))
+    show(views.plan_table(risu_ai), "", views.token_bar(risu_ai))
     chapter("5  A turn with a tool", "The model is scripted; the loop, its checks and limits are the real ones.")
     show(
         Text.assemble(("model  ", "bold"), 'read_log(night="tuesday")'),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.options import Platform, choice_option
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit.authoring import Change

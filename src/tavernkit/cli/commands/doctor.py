@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.process import ExitCode
 
 
 def doctor(
@@ -29,8 +29,7 @@ def doctor(
     tavernkit doctor risuai-backup.bin
     """
     from tavernkit.authoring import examine
-    from tavernkit.cli.progress import track
-    from tavernkit.cli.terminal import complain, show, show_report, table
+    from tavernkit.cli.terminal import complain, show, show_report, table, track
 
     if not path.exists():
         raise typer.BadParameter(f"there is no {path}")

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit._dataclass import dataclass
-from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models, split_name
-from tavernkit.cli.options import takes
-from tavernkit.cli.progress import show_progress
+from tavernkit.cli.options import MODEL, SCRIPTED, ModelOptions, require_models, split_name, takes
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit.models import Model
-    from tavernkit.vibe_tavern._evals.catalogue import EvalModel
+    from tavernkit.vibe_tavern._evals.lab import EvalModel
 
 SUITES = ("tools", "directives", "language")
 
@@ -91,7 +89,7 @@ class EvalModelOptions:
 
     def catalogue(self) -> tuple[EvalModel, ...]:
         """Return the models by provider and name."""
-        from tavernkit.vibe_tavern._evals.catalogue import EvalModel
+        from tavernkit.vibe_tavern._evals.lab import EvalModel
 
         found: list[EvalModel] = []
         for name in self.model or ["default"]:
@@ -164,7 +162,7 @@ def evaluate(
     tavernkit eval --provider openrouter --model qwen/qwen3-32b --model z-ai/glm-4.6 --requests-per-second 2
     """
     from tavernkit import batching
-    from tavernkit.cli.terminal import complain, counted, show, show_report, table
+    from tavernkit.cli.terminal import complain, counted, show, show_progress, show_report, table
     from tavernkit.vibe_tavern._evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)

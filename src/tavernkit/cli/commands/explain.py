@@ -45,9 +45,9 @@ def explain(
     tavernkit explain aria.png --book world.json --message "The lamp?" --where "oil for the lamp"
     tavernkit explain aria.png --chat chat.jsonl --html report.html
     """
+    from tavernkit.cli import views
     from tavernkit.cli.inputs import prepare
     from tavernkit.cli.terminal import show, show_report
-    from tavernkit.cli.views import plan_view
     from tavernkit.report import overview
 
     prepared = prepare(options)
@@ -65,16 +65,16 @@ def explain(
         show_report(view.to_dict())
         return
     if tokens:
-        show(plan_view.costs_table(plan.source_map()))
+        show(views.costs_table(plan.source_map()))
     elif lore:
-        show(plan_view.lore_table(view.lore) if view.lore else "There is no lorebook.")
+        show(views.lore_table(view.lore) if view.lore else "There is no lorebook.")
     else:
-        show(plan_view.plan_tree(view) if tree else plan_view.plan_table(view))
+        show(views.plan_tree(view) if tree else views.plan_table(view))
         for part in (
-            plan_view.token_bar(view),
-            plan_view.left_out_table(view),
-            plan_view.warnings_view(view.warnings),
-            plan_view.hints_view(view.hints),
+            views.token_bar(view),
+            views.left_out_table(view),
+            views.warnings_view(view.warnings),
+            views.hints_view(view.hints),
         ):
             if part is not None:
                 show("", part)
@@ -84,8 +84,8 @@ def explain(
 
 def _show_where(plan: Plan, words: str, *, as_json: bool) -> None:
     """Show where words come from; for words that are not in the prompt, where they are and why they were left out."""
+    from tavernkit.cli import views
     from tavernkit.cli.terminal import show, show_report
-    from tavernkit.cli.views import plan_view
 
     sources = plan.source_map()
     places = sources.where(words)
@@ -93,11 +93,11 @@ def _show_where(plan: Plan, words: str, *, as_json: bool) -> None:
     if as_json:
         show_report({"places": [each.to_dict() for each in places], "left_out": [each.to_dict() for each in elsewhere]})
     elif places:
-        show(plan_view.places_view(places, sources))
+        show(views.places_view(places, sources))
     else:
         show(f"{words!r} is not in the prompt.")
         if elsewhere:
-            show("", plan_view.left_out_sources(elsewhere))
+            show("", views.left_out_sources(elsewhere))
     if not places:
         raise typer.Exit(1)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.options import Platform, choice_option
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit.authoring import Change
@@ -71,8 +71,7 @@ def lint(
     tavernkit lint world.json --fix
     """
     from tavernkit.cards import Severity
-    from tavernkit.cli.progress import track
-    from tavernkit.cli.terminal import show_report
+    from tavernkit.cli.terminal import show_report, track
     from tavernkit.lint import lint_file, without_suppressed
 
     files, skipped = _files(paths)

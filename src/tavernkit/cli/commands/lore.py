@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.files import STDIN, refuse_two_stdins
 from tavernkit.cli.options import CHARACTER_BOOK, Platform, choice_option
+from tavernkit.cli.process import ExitCode
 from tavernkit.errors import FileFormatError, log_warning
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def scan(
     tavernkit lore scan aria.png --platform risu_ai --text "the lamp"
     """
     from tavernkit.cli.terminal import show, show_report
-    from tavernkit.cli.views.plan_view import lore_table
+    from tavernkit.cli.views import lore_table
     from tavernkit.report import lore_rows
 
     refuse_two_stdins(books, chat)
@@ -155,8 +155,7 @@ def coverage(
     import html
 
     from tavernkit.authoring import lore_coverage
-    from tavernkit.cli.progress import track
-    from tavernkit.cli.terminal import counted, show, show_report, table
+    from tavernkit.cli.terminal import counted, show, show_report, table, track
 
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     if not chats:

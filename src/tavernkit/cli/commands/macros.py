@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tavernkit.cli.options import takes
-from tavernkit.cli.text_options import TextOptions, show_expanded
+from tavernkit.cli.options import TextOptions, show_expanded, takes
 
 app = typer.Typer(no_args_is_help=True, help="List and try SillyTavern's macros.")
 

@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.options import Platform, choice_option
+from tavernkit.cli.process import ExitCode
 from tavernkit.errors import Warn
 
 _LOST_BY_RISU_AI = (

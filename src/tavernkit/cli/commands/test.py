@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.options import Platform, choice_option
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit._values import JsonObject
@@ -115,7 +115,7 @@ def _files(paths: list[Path]) -> list[Path]:
 def _run(files: list[Path], junit: Path | None) -> list[CaseResult]:
     from tavernkit.authoring import results_as_junit
     from tavernkit.cli.case_runner import run_file
-    from tavernkit.cli.progress import track
+    from tavernkit.cli.terminal import track
 
     results = [result for file in track(files, "testing") for result in run_file(file)]
     if junit is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
     from tavernkit.vibe_tavern import TokenizerFile
@@ -94,7 +94,7 @@ def compare(
     from dataclasses import asdict
 
     from tavernkit.cli import terminal
-    from tavernkit.cli.model_options import require_models
+    from tavernkit.cli.options import require_models
     from tavernkit.models import model
     from tavernkit.models._factory import SCRIPTED
     from tavernkit.vibe_tavern import Calibration, calibrate

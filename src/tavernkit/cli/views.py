@@ -1,8 +1,9 @@
-"""A plan in the terminal: blocks in the colours of their sources, a bar of what each source costs, tables, a tree."""
+"""What commands show of a plan and of a prompt cache: blocks in the colours of their sources, bars, tables, a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.box import ROUNDED, SIMPLE_HEAD
 from rich.console import Group, RenderableType
@@ -13,12 +14,16 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tavernkit.cli.terminal import console, table, visible
-from tavernkit.lore import LoreRow
-from tavernkit.prompt._source_map import SourceMap
-from tavernkit.prompt._source_spans import Place, TextSource, Use
-from tavernkit.prompt._trace import Trace
-from tavernkit.report._plan_overview import Overview, Part, Share
 from tavernkit.report._sources import source_label, words_of
+
+if TYPE_CHECKING:
+    from tavernkit.cache import CacheReport, CacheTurn
+    from tavernkit.lore import LoreRow
+    from tavernkit.prompt import Moved
+    from tavernkit.prompt._source_map import SourceMap
+    from tavernkit.prompt._source_spans import Place, TextSource, Use
+    from tavernkit.prompt._trace import Trace
+    from tavernkit.report._plan_overview import Overview, Part, Share
 
 PREVIEW_LINES = 6
 """Lines of a block that are shown by default."""
@@ -26,7 +31,7 @@ PREVIEW_LINES = 6
 LONGEST_BORDER_REASON = 60
 """Longer reasons are shown in the block, where they can take several lines."""
 
-BAR_WIDTH = 72
+BAR_WIDTH, TURN_BAR_WIDTH = 72, 28
 
 NARROW, WIDE = 60, 90
 """Columns of a terminal from which tables have room for reasons, and for texts as well."""
@@ -216,6 +221,68 @@ def hints_view(hints: Sequence[str]) -> RenderableType | None:
     if not hints:
         return None
     return Group(*(Text.assemble(("→ ", "cyan"), visible(each)) for each in hints))
+
+
+def cache_table(report: CacheReport) -> RenderableType:
+    """Return one row per turn, with a bar of cached and other tokens."""
+    longest = max(turn.tokens for turn in report.turns)
+    wide = console().width >= WIDE
+    rows = (
+        (
+            str(turn.number),
+            f"{turn.tokens:,}",
+            f"{turn.cached_tokens:,}",
+            f"{turn.share:.0%}",
+            f"{turn.cost:,.0f}",
+            _turn_bar(turn, longest),
+            *([_why_broken(turn)] if wide else []),
+        )
+        for turn in report.turns
+    )
+    return table(">turn", ">tokens", ">cached", ">share", ">cost", "", *["what broke it"] * wide, rows=rows)
+
+
+def cache_summary(report: CacheReport) -> RenderableType:
+    """Return the totals in two lines."""
+    saved = 1 - report.cost / report.tokens if report.tokens else 0
+    return Group(
+        Text.assemble(
+            (f"{report.share:.1%} cached", "bold"),
+            f" of {report.tokens:,} tokens in {len(report.turns)} requests (profile {report.profile.name})",
+        ),
+        Text(
+            f"cost {report.cost:,.0f} tokens of uncached input: "
+            + (f"{saved:.0%} saved" if saved >= 0 else f"{-saved:.0%} more than without a cache"),
+            style="dim",
+        ),
+    )
+
+
+def causes_table(report: CacheReport) -> RenderableType:
+    """Return a table of what broke the cache, worst first."""
+    rows = ((one.cause, str(times), f"{lost:,}", one.origin.title, one.reason) for one, times, lost in report.causes)
+    return table("cause", ">times", ">tokens lost", "source", "for example", rows=rows, title="What broke it")
+
+
+def moved_table(moved: Sequence[Moved]) -> RenderableType:
+    """Return a table of what a cache strategy moved in the last prompt."""
+    rows = (
+        (each.name, "" if each.tokens is None else str(each.tokens), each.place, each.reference, each.reason)
+        for each in moved
+    )
+    return table("what", ">tokens", "where", "instead of", "why", rows=rows, title="Moved, in the last prompt")
+
+
+def _turn_bar(turn: CacheTurn, longest: int) -> Text:
+    width = round(TURN_BAR_WIDTH * turn.tokens / longest) if longest else 0
+    cached = round(width * turn.share)
+    return Text.assemble(("█" * cached, "green"), ("░" * (width - cached), "yellow"))
+
+
+def _why_broken(turn: CacheTurn) -> Text:
+    if turn.broken is None:
+        return Text("" if turn.number > 1 else "first request", style="dim")
+    return Text(visible(turn.broken.reason), style="" if turn.broken.avoidable else "dim")
 
 
 def _short(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Sets up the output streams: encoding, closed pipes, and JSON for programs."""
+"""The process of a command: its exit codes and its output streams."""
 
 from __future__ import annotations
 
@@ -8,8 +8,29 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import IntEnum
 
-from tavernkit.cli.exit_codes import ExitCode
+
+class ExitCode(IntEnum):
+    """The exit codes."""
+
+    OK = 0
+    """Success."""
+    PROBLEMS = 1
+    """Problems were found (``lint``), something was lost (``convert``), or a check failed (``lore test``)."""
+    USAGE = 2
+    """Wrong usage, or an input cannot be read."""
+    OVER_BUDGET = 3
+    """The required parts of the prompt do not fit the token budget."""
+    MODEL = 4
+    """The model or its endpoint failed."""
+    INTERNAL = 70
+    """A bug in this program."""
+    INTERRUPTED = 130
+    """Ended by Ctrl+C."""
+    UNREAD = 141
+    """The reader of the output closed it (``| head``)."""
+
 
 COMPLAINTS_AS_JSON: ContextVar[bool] = ContextVar("complaints_as_json", default=False)
 """True if warnings and errors are written as JSON, one object per line."""
