@@ -21,7 +21,7 @@ from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern._directives.envelope import parse_json, validate
 from tavernkit.vibe_tavern._directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
 from tavernkit.vibe_tavern._json_schema import check_arguments
-from tavernkit.vibe_tavern._liquid_macros.random_filters import random_values
+from tavernkit.vibe_tavern._liquid_macros.filters import random_values
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, transform
 from tavernkit.vibe_tavern._steps import insertion_index

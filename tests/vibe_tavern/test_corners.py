@@ -12,8 +12,7 @@ from tavernkit.models._google import GoogleReader
 from tavernkit.models.errors import error_text
 from tavernkit.vibe_tavern._directives.definitions import StructuredOutputOptions
 from tavernkit.vibe_tavern._json_schema import json_schema_of
-from tavernkit.vibe_tavern._liquid_macros.random_filters import pick, rollp
-from tavernkit.vibe_tavern._liquid_macros.time_filters import isodate, isotime, unixtime
+from tavernkit.vibe_tavern._liquid_macros.filters import isodate, isotime, pick, rollp, unixtime
 from tavernkit.vibe_tavern._output_tags import OutputTagsConfig, SanitizerRegistry
 from tavernkit.vibe_tavern._steps import PlanAssemblyConfig
 from tavernkit.vibe_tavern._tool_calling.calls import arguments_size, parse_arguments

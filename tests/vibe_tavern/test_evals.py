@@ -11,9 +11,9 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, RequestTimeoutError
 from tavernkit.testing import Answer, ScriptedModel, answer, calls, failure, serve, tool_call, usage
-from tavernkit.vibe_tavern._evals.catalogue import EvalModel, matches, profiles_for, shipped_models, shipped_profiles
+from tavernkit.vibe_tavern._evals.answer_scenarios import language_shape
 from tavernkit.vibe_tavern._evals.harness import EvalOptions, EvalProgress, matrix, run_evals
-from tavernkit.vibe_tavern._evals.language_scenarios import language_shape
+from tavernkit.vibe_tavern._evals.lab import EvalModel, matches, profiles_for, shipped_models, shipped_profiles
 from tavernkit.vibe_tavern._evals.report import (
     EvalReport,
     RunRecord,
@@ -23,8 +23,7 @@ from tavernkit.vibe_tavern._evals.report import (
     percentile,
     wilson_interval,
 )
-from tavernkit.vibe_tavern._evals.tool_scenarios import CLOSING
-from tavernkit.vibe_tavern._evals.workspace import Workspace
+from tavernkit.vibe_tavern._evals.tool_scenarios import CLOSING, Workspace
 from tavernkit.vibe_tavern._token_estimation import calibrate
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tests.vibe_tavern.support import loose

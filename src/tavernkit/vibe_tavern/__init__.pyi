@@ -15,10 +15,10 @@ from tavernkit.vibe_tavern._directives.runner import DirectivesModel as Directiv
 from tavernkit.vibe_tavern._directives.runner import DirectivesReply as DirectivesReply
 from tavernkit.vibe_tavern._directives.runner import DirectivesResult as DirectivesResult
 from tavernkit.vibe_tavern._directives.runner import DirectivesRunner as DirectivesRunner
-from tavernkit.vibe_tavern._evals.catalogue import EvalModel as EvalModel
 from tavernkit.vibe_tavern._evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern._evals.harness import EvalProgress as EvalProgress
 from tavernkit.vibe_tavern._evals.harness import run_evals as run_evals
+from tavernkit.vibe_tavern._evals.lab import EvalModel as EvalModel
 from tavernkit.vibe_tavern._evals.report import EvalReport as EvalReport
 from tavernkit.vibe_tavern._events import OpenTelemetryInstrumenter as OpenTelemetryInstrumenter
 from tavernkit.vibe_tavern._liquid_macros.render import preprocess_user_input as preprocess_user_input

@@ -8,8 +8,7 @@ from dataclasses import field
 from typing import Final, TypeAlias, cast
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text import coerce
-from tavernkit._text.coerce import boolean, trim_blanks
+from tavernkit._text.coerce import boolean, language_tag, trim_blanks
 from tavernkit._text.verbatim_masker import DEFAULT_ESCAPE_HATCH, EscapeHatch, mask, unmask
 from tavernkit._values import FrozenObject, JsonObject, LRUCache, freeze_object, is_mapping, is_sequence
 from tavernkit.errors import ConfigError, Warn, log_warning
@@ -287,7 +286,7 @@ class _LangSpans:
     def _judge(self, tag: FoundTag) -> tuple[str, str]:
         attributes = read_attributes(tag.attributes)
         code = next((value.strip("\"'") for key, value in attributes if key.lower() == "code" and value), None)
-        normal = None if code is None else coerce.normalize(code)
+        normal = None if code is None else language_tag(code)
         if normal is None and self._validate:
             if is_blank(code):
                 self._warn("LANG_SPAN_CODE_MISSING")

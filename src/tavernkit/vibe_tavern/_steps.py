@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, cast
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text import coerce
-from tavernkit._text.coerce import boolean, trim_blanks
+from tavernkit._text.coerce import boolean, language_tag, trim_blanks
 from tavernkit._text.traced import added, join
 from tavernkit._values import JsonObject, is_mapping
 from tavernkit.budget._estimator import TokenEstimator
@@ -264,7 +263,7 @@ class LanguagePolicyConfig:
 def canonical_language(value: str) -> str:
     """Normalise a language for policies: ``zh_hans`` is ``zh-CN``, ``ja`` is ``ja-JP``."""
     text = trim_blanks(value).replace("_", "-")
-    normal = coerce.normalize(text) or text
+    normal = language_tag(text) or text
     return _ALIASES.get(normal.lower(), normal)
 
 

@@ -14,18 +14,26 @@ from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
 from tavernkit.models import Model, ModelError
 from tavernkit.models.errors import BudgetReachedError
-from tavernkit.vibe_tavern._evals.catalogue import (
+from tavernkit.vibe_tavern._evals.answer_scenarios import (
+    DIRECTIVE_SCENARIOS,
+    LANGUAGE_SCENARIOS,
+    is_other_language,
+    language_shape,
+)
+from tavernkit.vibe_tavern._evals.lab import (
     DEFAULT_PROFILE_ID,
+    STRATEGIES,
     EvalModel,
+    Lab,
     SamplingProfile,
+    Scenario,
+    ScenarioOutcome,
+    Strategy,
     matches,
     profiles_for,
     shipped_models,
     shipped_profiles,
 )
-from tavernkit.vibe_tavern._evals.directive_scenarios import DIRECTIVE_SCENARIOS
-from tavernkit.vibe_tavern._evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
-from tavernkit.vibe_tavern._evals.language_scenarios import LANGUAGE_SCENARIOS, is_other_language, language_shape
 from tavernkit.vibe_tavern._evals.report import (
     ASSERTION_FAILED,
     EMPTY_ASSISTANT_TEXT,

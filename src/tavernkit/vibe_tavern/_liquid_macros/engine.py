@@ -42,9 +42,8 @@ from tavernkit._text.traced import Traced, expanded, join
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern._limits import MAX_LIQUID_BYTES, MAX_LIQUID_STEPS
-from tavernkit.vibe_tavern._liquid_macros.lax_tokens import lax_tokens
-from tavernkit.vibe_tavern._liquid_macros.numbers import to_text
-from tavernkit.vibe_tavern._liquid_macros.operands import read_operands
+from tavernkit.vibe_tavern._liquid_macros.lax import lax_tokens
+from tavernkit.vibe_tavern._liquid_macros.values import read_operands, to_text
 
 _STEP_SIZE = 256
 """Size of the values of a filter or comparison that counts as one step."""
@@ -324,10 +323,15 @@ class MacroEnvironment(Environment):
 
     def setup_tags_and_filters(self, *, extra: bool = False) -> None:
         """Add our tags and filters to the standard ones, and guard every tag."""
-        from tavernkit.vibe_tavern._liquid_macros.conditions import MacroIf, MacroUnless
         from tavernkit.vibe_tavern._liquid_macros.filters import FILTERS
-        from tavernkit.vibe_tavern._liquid_macros.loops import MacroFor, MacroTablerow
-        from tavernkit.vibe_tavern._liquid_macros.tags import MacroAssign, write_tags
+        from tavernkit.vibe_tavern._liquid_macros.tags import (
+            MacroAssign,
+            MacroFor,
+            MacroIf,
+            MacroTablerow,
+            MacroUnless,
+            write_tags,
+        )
 
         super().setup_tags_and_filters(extra=extra)
         standard = (MacroOutput, MacroEcho, MacroCapture, MacroIf, MacroUnless, MacroFor, MacroTablerow, MacroAssign)
