@@ -20,8 +20,8 @@ from tavernkit.errors import ConfigError
 from tavernkit.server import ServerConfig, load_config
 from tavernkit.server import run as starting
 from tavernkit.server.config import ENV_PREFIX
-from tavernkit.server.monitoring.telemetry import set_up_telemetry
-from tavernkit.silly_tavern.providers._chat.custom_yaml import yaml_object
+from tavernkit.server.logs import set_up_telemetry
+from tavernkit.silly_tavern.providers._chat.page_body import yaml_object
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tests.server.conftest import StartApp
 from tests.server.test_several_workers import processes

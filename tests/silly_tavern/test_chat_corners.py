@@ -18,9 +18,9 @@ from tavernkit.silly_tavern._scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern._world_info.editing import new_entry
 from tavernkit.silly_tavern._world_info.importers import read_lore_png
 from tavernkit.silly_tavern.errors import LoreParseError, UnconsumedMacroError
-from tavernkit.silly_tavern.providers._converters.google import convert_google
-from tavernkit.silly_tavern.providers._converters.mistral import convert_mistral
-from tavernkit.silly_tavern.providers._converters.names import PromptNames
+from tavernkit.silly_tavern.providers._chat.google import convert_google
+from tavernkit.silly_tavern.providers._chat.messages import PromptNames
+from tavernkit.silly_tavern.providers._chat.own import convert_mistral
 from tests.silly_tavern.scene import build, contents, preset
 
 GEMINI = {"chat_completion_source": "makersuite", "google_model": "gemini-2.5-pro", "media_inlining": True}

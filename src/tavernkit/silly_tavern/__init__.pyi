@@ -1,7 +1,7 @@
 from tavernkit.cards._silly_tavern import ImportedCard as ImportedCard
 from tavernkit.cards._silly_tavern.archives import ImportedFile as ImportedFile
-from tavernkit.cards._silly_tavern.checking import CardCheck as CardCheck
-from tavernkit.cards._silly_tavern.checking import check_card as check_card
+from tavernkit.cards._silly_tavern.stored import CardCheck as CardCheck
+from tavernkit.cards._silly_tavern.stored import check_card as check_card
 from tavernkit.prompt._group_decision import GroupDecision as GroupDecision
 from tavernkit.silly_tavern._builder import Builder as Builder
 from tavernkit.silly_tavern._builder import build as build

@@ -22,8 +22,8 @@ from tavernkit.silly_tavern.providers import (
     chat_request,
 )
 from tavernkit.silly_tavern.providers._chat.models import CLAUDE_MODELS, EFFORT_MODELS, GOOGLE_MODELS, google_traits
-from tavernkit.silly_tavern.providers._chat.schemas import flatten_schema
-from tavernkit.silly_tavern.providers._chat.sources import SOURCES
+from tavernkit.silly_tavern.providers._chat.page_body import flatten_schema
+from tavernkit.silly_tavern.providers._chat.requests import SOURCES
 
 KEY = Connection(key="k3y")
 WHERE: dict[str, Json] = {

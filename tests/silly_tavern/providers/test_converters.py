@@ -5,11 +5,10 @@ import pytest
 from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError, StrictModeError, refuse_warning
 from tavernkit.silly_tavern.providers import Connection, chat_request
-from tavernkit.silly_tavern.providers._config import SillyTavernConfig
-from tavernkit.silly_tavern.providers._converters.claude import convert_claude
-from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError
-from tavernkit.silly_tavern.providers._converters.names import PromptNames
-from tavernkit.silly_tavern.providers._converters.post_process import post_process
+from tavernkit.silly_tavern.providers._chat.claude import convert_claude
+from tavernkit.silly_tavern.providers._chat.message_forms import post_process
+from tavernkit.silly_tavern.providers._chat.messages import MessageConversionError, PromptNames
+from tavernkit.silly_tavern.providers._request import SillyTavernConfig
 from tests.conformance import runner
 
 KEY = Connection(key="k3y")

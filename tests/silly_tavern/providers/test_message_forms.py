@@ -7,15 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from tavernkit._values import Json, JsonObject
-from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_cohere, convert_xai
-from tavernkit.silly_tavern.providers._converters.claude import convert_claude
-from tavernkit.silly_tavern.providers._converters.claude_text import convert_claude_text
-from tavernkit.silly_tavern.providers._converters.google import convert_google
-from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError, Messages, ToolArgumentsError
-from tavernkit.silly_tavern.providers._converters.mistral import convert_mistral
-from tavernkit.silly_tavern.providers._converters.names import PromptNames
-from tavernkit.silly_tavern.providers._converters.post_process import post_process
-from tavernkit.silly_tavern.providers._converters.text import to_text_prompt
+from tavernkit.silly_tavern.providers._chat.claude import convert_claude
+from tavernkit.silly_tavern.providers._chat.google import convert_google
+from tavernkit.silly_tavern.providers._chat.message_forms import convert_claude_text, post_process, to_text_prompt
+from tavernkit.silly_tavern.providers._chat.messages import (
+    MessageConversionError,
+    Messages,
+    PromptNames,
+    ToolArgumentsError,
+)
+from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_cohere, convert_mistral, convert_xai
 
 NAMES = PromptNames(char_name="Vesna", user_name="Tomas")
 NOBODY = PromptNames()

@@ -7,16 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tavernkit._values import Json, JsonObject
-from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_xai
-from tavernkit.silly_tavern.providers._config import SillyTavernConfig
-from tavernkit.silly_tavern.providers._converters.google import convert_google
-from tavernkit.silly_tavern.providers._converters.messages import Messages
-from tavernkit.silly_tavern.providers._converters.mistral import convert_mistral
-from tavernkit.silly_tavern.providers._converters.names import PromptNames
-from tavernkit.silly_tavern.providers._converters.openrouter import add_signatures, embed_media
-from tavernkit.silly_tavern.providers._converters.post_process import post_process
-from tavernkit.silly_tavern.providers._converters.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.providers._converters.text import add_assistant_prefix, to_text_prompt
+from tavernkit.silly_tavern.providers._chat.claude import claude_budget
+from tavernkit.silly_tavern.providers._chat.google import convert_google, google_budget
+from tavernkit.silly_tavern.providers._chat.message_forms import post_process, to_text_prompt
+from tavernkit.silly_tavern.providers._chat.messages import Messages, PromptNames
+from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_mistral, convert_xai
+from tavernkit.silly_tavern.providers._chat.shared import add_assistant_prefix, add_signatures, embed_media
+from tavernkit.silly_tavern.providers._request import SillyTavernConfig
 
 NAMES = PromptNames(char_name="Vesna", user_name="Tomas", group_names=("Orrin",))
 NOBODY = PromptNames()

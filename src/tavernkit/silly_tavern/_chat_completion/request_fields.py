@@ -11,8 +11,8 @@ from tavernkit.silly_tavern._chat_completion.tools import Tool, tools_callable
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import PowerUser
 from tavernkit.silly_tavern._text_completion.stop_strings import custom_stop_strings
-from tavernkit.silly_tavern.providers._chat.custom_yaml import yaml_keys, yaml_object
 from tavernkit.silly_tavern.providers._chat.page import ChatInput, chat_page_body
+from tavernkit.silly_tavern.providers._chat.page_body import yaml_keys, yaml_object
 from tavernkit.silly_tavern.providers._chat.page_models import LOGIT_BIAS_SOURCES, takes_no_system_role
 from tavernkit.silly_tavern.providers._text.given import TextInput, bias_entries, number
 

@@ -22,8 +22,8 @@ from tavernkit.silly_tavern._text_completion.segments import Origin, Segment, bl
 from tavernkit.silly_tavern._token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, token_encoder
 from tavernkit.silly_tavern.providers._text.given import TextInput
-from tavernkit.silly_tavern.providers._text.kobold import ALL_FEATURES
-from tavernkit.silly_tavern.providers._text.requests import TEXT_BACKENDS
+from tavernkit.silly_tavern.providers._text.own import ALL_FEATURES
+from tavernkit.silly_tavern.providers._text.page import TEXT_BACKENDS
 
 GUIDANCE = Origin(
     "guidance",

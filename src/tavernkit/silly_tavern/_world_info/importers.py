@@ -10,8 +10,8 @@ from typing import TypeAlias
 from tavernkit._text.js_values import UNDEFINED, Undefined, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.cards._character import Character
+from tavernkit.cards._json_text import decode_payload
 from tavernkit.cards._limits import Limits
-from tavernkit.cards._payload import decode_payload
 from tavernkit.cards._png import SIGNATURE, walk
 from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.silly_tavern._world_info.book import WorldBook, parse_json

@@ -11,10 +11,9 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern.providers._chat.page import ChatInput, chat_page_body
 from tavernkit.silly_tavern.providers._chat.requests import chat_request
-from tavernkit.silly_tavern.providers._config import DEFAULT_CONFIG, SillyTavernConfig
-from tavernkit.silly_tavern.providers._request import Connection, RequestRefusedError
+from tavernkit.silly_tavern.providers._request import DEFAULT_CONFIG, Connection, RequestRefusedError, SillyTavernConfig
 from tavernkit.silly_tavern.providers._text.given import TextInput, with_defaults
-from tavernkit.silly_tavern.providers._text.requests import KOBOLD, NOVELAI, text_page_body, text_request
+from tavernkit.silly_tavern.providers._text.page import KOBOLD, NOVELAI, text_page_body, text_request
 
 ANY_CONNECTION = Connection(key="-", access_token="-", project="-")
 ANY_MESSAGES: tuple[JsonObject, ...] = ({"role": "user", "content": "-"},)

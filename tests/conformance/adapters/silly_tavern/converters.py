@@ -3,23 +3,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tavernkit.silly_tavern.providers._chat.own import convert_ai21, convert_cohere, convert_xai
-from tavernkit.silly_tavern.providers._config import SillyTavernConfig
-from tavernkit.silly_tavern.providers._converters import openrouter
-from tavernkit.silly_tavern.providers._converters.claude import cache_at_depth, convert_claude
-from tavernkit.silly_tavern.providers._converters.claude_text import convert_claude_text
-from tavernkit.silly_tavern.providers._converters.google import convert_google
-from tavernkit.silly_tavern.providers._converters.messages import MessageConversionError, ToolArgumentsError
-from tavernkit.silly_tavern.providers._converters.mistral import convert_mistral
-from tavernkit.silly_tavern.providers._converters.names import PromptNames
-from tavernkit.silly_tavern.providers._converters.post_process import MergeOptions, merge_messages, post_process
-from tavernkit.silly_tavern.providers._converters.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.providers._converters.text import (
-    add_assistant_prefix,
-    add_reasoning_content,
-    convert_deepseek,
+from tavernkit.silly_tavern.providers._chat import shared
+from tavernkit.silly_tavern.providers._chat.claude import cache_at_depth, claude_budget, convert_claude
+from tavernkit.silly_tavern.providers._chat.google import convert_google, google_budget
+from tavernkit.silly_tavern.providers._chat.message_forms import (
+    MergeOptions,
+    convert_claude_text,
+    merge_messages,
+    post_process,
     to_text_prompt,
 )
+from tavernkit.silly_tavern.providers._chat.messages import (
+    MessageConversionError,
+    PromptNames,
+    ToolArgumentsError,
+)
+from tavernkit.silly_tavern.providers._chat.own import (
+    add_reasoning_content,
+    convert_ai21,
+    convert_cohere,
+    convert_deepseek,
+    convert_mistral,
+    convert_xai,
+)
+from tavernkit.silly_tavern.providers._chat.shared import add_assistant_prefix
+from tavernkit.silly_tavern.providers._request import SillyTavernConfig
 from tests.conformance.runner import Case
 
 
@@ -95,16 +103,16 @@ FUNCTIONS: dict[str, Function] = {
     "convertXAIMessages": lambda g, n, c: convert_xai(g["messages"], names=n),
     "convertTextCompletionPrompt": lambda g, n, c: to_text_prompt(g["messages"]),
     "cachingAtDepthForClaude": lambda g, n, c: cache_at_depth(g["messages"], g["depth"], g["ttl"]),
-    "cachingAtDepthForOpenRouterClaude": lambda g, n, c: openrouter.cache_at_depth(g["messages"], g["depth"], g["ttl"]),
-    "cachingSystemPromptForOpenRouter": lambda g, n, c: openrouter.cache_system_prompt(g["messages"], g.get("ttl")),
+    "cachingAtDepthForOpenRouterClaude": lambda g, n, c: shared.cache_at_depth(g["messages"], g["depth"], g["ttl"]),
+    "cachingSystemPromptForOpenRouter": lambda g, n, c: shared.cache_system_prompt(g["messages"], g.get("ttl")),
     "calculateClaudeBudgetTokens": lambda g, n, c: claude_budget(
         g["maxTokens"], g["reasoningEffort"], stream=g["stream"], adaptive=g["isAdaptiveModel"]
     ),
     "calculateGoogleBudgetTokens": lambda g, n, c: google_budget(g["maxTokens"], g["reasoningEffort"], g["model"]),
-    "embedOpenRouterMedia": lambda g, n, c: openrouter.embed_media(
+    "embedOpenRouterMedia": lambda g, n, c: shared.embed_media(
         g["messages"], audio=g.get("options", {}).get("audio", True)
     ),
     "addReasoningContentToToolCalls": lambda g, n, c: add_reasoning_content(g["messages"]),
     "pipeline:deepseek": lambda g, n, c: convert_deepseek(g["messages"], tools=g.get("tools"), names=n, config=c),
-    "addOpenRouterSignatures": lambda g, n, c: openrouter.add_signatures(g["messages"], g["model"], c),
+    "addOpenRouterSignatures": lambda g, n, c: shared.add_signatures(g["messages"], g["model"], c),
 }

@@ -9,7 +9,7 @@ from tavernkit._text.js_values import utf16_length
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern.providers._chat import page_models as rules
-from tavernkit.silly_tavern.providers._converters.messages import Messages, copied
+from tavernkit.silly_tavern.providers._chat.messages import Messages, copied
 
 UNCALLING_TYPES = ("impersonate", "quiet", "continue")
 """Generation types without tool calls, which always request one reply."""

@@ -1,24 +1,156 @@
-"""Makes the request to any chat-completion source."""
+"""The chat-completion sources, with addresses and keys, and the request to any of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from random import Random
 from urllib.parse import urlsplit
 
-from tavernkit._text.js_values import truthy
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import encode_uri_component, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import Warn, log_warning
-from tavernkit.silly_tavern.providers._chat.google import is_service_account
-from tavernkit.silly_tavern.providers._chat.page_body import PageBody
-from tavernkit.silly_tavern.providers._chat.schemas import flatten_schema
-from tavernkit.silly_tavern.providers._chat.sources import DISABLED, SOURCES, Source
-from tavernkit.silly_tavern.providers._config import DEFAULT_CONFIG, SillyTavernConfig
-from tavernkit.silly_tavern.providers._converters.messages import copied
-from tavernkit.silly_tavern.providers._converters.names import PromptNames
-from tavernkit.silly_tavern.providers._converters.post_process import post_process
-from tavernkit.silly_tavern.providers._request import Connection, ProviderRequest, RequestRefusedError, json_headers
+from tavernkit.silly_tavern.providers._chat import own
+from tavernkit.silly_tavern.providers._chat.claude import claude_request
+from tavernkit.silly_tavern.providers._chat.google import google_address, google_request, is_service_account
+from tavernkit.silly_tavern.providers._chat.message_forms import post_process
+from tavernkit.silly_tavern.providers._chat.messages import PromptNames, copied
+from tavernkit.silly_tavern.providers._chat.page_body import Made, PageBody, flatten_schema
+from tavernkit.silly_tavern.providers._chat.shared import shared_request
+from tavernkit.silly_tavern.providers._request import (
+    DEFAULT_CONFIG,
+    Connection,
+    ProviderRequest,
+    RequestRefusedError,
+    SillyTavernConfig,
+    json_headers,
+)
+from tavernkit.silly_tavern.providers._text.backends import APP_HEADERS
+
+CHAT_PATH = "/chat/completions"
+AFFINITY_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One source (provider_requests §2).
+
+    ``root`` is its address, or makes it from the body; ``address`` makes the whole address and replaces both. ``proxy``
+    is True if a reverse proxy is supported, ``open_proxy`` if that needs no password.
+    """
+
+    make: Callable[[PageBody], Made] = shared_request
+    root: str | Callable[[PageBody], str] = ""
+    path: str = CHAT_PATH
+    address: Callable[[PageBody], str] | None = None
+    key_header: str = "authorization"
+    headers: Mapping[str, str] | Callable[[PageBody], Mapping[str, str]] = field(default_factory=dict[str, str])
+    proxy: bool = False
+    open_proxy: bool = False
+    needs_key: bool = True
+
+
+def _by_endpoint(key: str, usual: str, **others: str) -> Callable[[PageBody], str]:
+    """Return the root that a field of the body selects."""
+    return lambda given: others.get(given.text(key), usual)
+
+
+def _azure(given: PageBody) -> str:
+    values = {name: trim(given.text(name)) for name in ("azure_base_url", "azure_deployment_name", "azure_api_version")}
+    missing = [name for name, value in values.items() if not value]
+    if missing:
+        message = f"azure_openai: {', '.join(missing)} must not be empty"
+        answer: Json = {"error": {"message": message}}
+        raise RequestRefusedError(message, code="INCOMPLETE_ADDRESS", answer=answer)
+    base = urlsplit(values["azure_base_url"])
+    return (
+        f"{base.scheme}://{base.netloc}/openai/deployments/{values['azure_deployment_name']}"
+        f"{CHAT_PATH}?api-version={values['azure_api_version']}"
+    )
+
+
+def _workers_ai(given: PageBody) -> str:
+    account = trim(to_string(given.body.get("workers_ai_account_id") or ""))
+    if not account:
+        raise RequestRefusedError("workers_ai: workers_ai_account_id must not be empty", code="INCOMPLETE_ADDRESS")
+    return f"https://api.cloudflare.com/client/v4/accounts/{encode_uri_component(account)}/ai/v1"
+
+
+def _session_affinity(given: PageBody) -> Mapping[str, str]:
+    if not given.is_set("chat_id"):
+        return {}
+    chat = to_string(given.body["chat_id"]).encode("utf-8", "surrogatepass")
+    digest = hmac.new(given.connection.secret.encode("utf-8"), chat, hashlib.sha256).hexdigest()
+    return {"x-session-affinity": digest[:AFFINITY_LENGTH]}
+
+
+SOURCES: Mapping[str, Source] = {
+    "openai": Source(root="https://api.openai.com/v1", proxy=True, open_proxy=True),
+    "claude": Source(
+        make=claude_request,
+        root="https://api.anthropic.com/v1",
+        path="/messages",
+        key_header="x-api-key",
+        proxy=True,
+    ),
+    "openrouter": Source(root="https://openrouter.ai/api/v1", headers=APP_HEADERS),
+    "ai21": Source(
+        make=own.ai21_request, root="https://api.ai21.com/studio/v1", headers={"accept": "application/json"}
+    ),
+    "makersuite": Source(
+        make=google_request, address=google_address, key_header="", proxy=True, open_proxy=True
+    ),
+    "vertexai": Source(make=google_request, address=google_address, key_header="", proxy=True, open_proxy=True),
+    "mistralai": Source(make=own.mistral_request, root="https://api.mistral.ai/v1", proxy=True),
+    "custom": Source(root=lambda given: given.text("custom_url"), needs_key=False),
+    "cohere": Source(make=own.cohere_request, root="https://api.cohere.ai/v2", path="/chat"),
+    "perplexity": Source(root="https://api.perplexity.ai"),
+    "groq": Source(root="https://api.groq.com/openai/v1"),
+    "chutes": Source(make=own.chutes_request, root="https://llm.chutes.ai/v1"),
+    "electronhub": Source(make=own.electronhub_request, root="https://api.electronhub.ai/v1"),
+    "nanogpt": Source(root="https://nano-gpt.com/api/v1"),
+    "deepseek": Source(
+        make=own.deepseek_request, root="https://api.deepseek.com/beta", proxy=True, open_proxy=True
+    ),
+    "aimlapi": Source(make=own.aimlapi_request, root="https://api.aimlapi.com/v1", headers=APP_HEADERS),
+    "xai": Source(make=own.xai_request, root="https://api.x.ai/v1", proxy=True, open_proxy=True),
+    "pollinations": Source(
+        root=_by_endpoint(
+            "pollinations_endpoint", "https://gen.pollinations.ai/v1", anonymous="https://text.pollinations.ai/v1"
+        )
+    ),
+    "moonshot": Source(root="https://api.moonshot.ai/v1", proxy=True, open_proxy=True),
+    "fireworks": Source(root="https://api.fireworks.ai/inference/v1", headers=_session_affinity),
+    "azure_openai": Source(make=own.azure_request, address=_azure, key_header="api-key"),
+    "zai": Source(
+        root=_by_endpoint("zai_endpoint", "https://api.z.ai/api/paas/v4", coding="https://api.z.ai/api/coding/paas/v4"),
+        headers={"accept-language": "en-US,en"},
+        proxy=True,
+        open_proxy=True,
+    ),
+    "siliconflow": Source(
+        root=_by_endpoint(
+            "siliconflow_endpoint", "https://api.siliconflow.com/v1", cn="https://api.siliconflow.cn/v1"
+        )
+    ),
+    "minimax": Source(
+        make=own.minimax_request,
+        root=_by_endpoint("minimax_endpoint", "https://api.minimax.io/v1", cn="https://api.minimaxi.com/v1"),
+    ),
+    "workers_ai": Source(root=_workers_ai),
+}  # fmt: skip
+"""Every source of SillyTavern 1.19.0, by its own names."""
+
+DISABLED: Mapping[str, str] = {"cometapi": "This provider is temporarily disabled."}
+"""Sources that SillyTavern 1.19.0 knows but refuses, with its message."""
+
+CHAT_SOURCES: tuple[str, ...] = (*SOURCES, *DISABLED)
+"""Every value of ``chat_completion_source``."""
+
 
 ANONYMOUS_KEY = "anonymous"
 

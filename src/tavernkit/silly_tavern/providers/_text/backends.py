@@ -15,8 +15,13 @@ from tavernkit.models._parameters import (
     TOGETHER_KEYS,
     VLLM_KEYS,
 )
-from tavernkit.silly_tavern.providers._config import SillyTavernConfig
-from tavernkit.silly_tavern.providers._request import Connection, ProviderRequest, local_address, override_headers
+from tavernkit.silly_tavern.providers._request import (
+    Connection,
+    ProviderRequest,
+    SillyTavernConfig,
+    local_address,
+    override_headers,
+)
 from tavernkit.silly_tavern.providers._text.given import text
 
 APP_HEADERS: Mapping[str, str] = {"http-referer": "https://sillytavern.app", "x-title": "SillyTavern"}
