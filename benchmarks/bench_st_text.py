@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.bench_st_build import inputs as chat_inputs
 from benchmarks.bench_st_build import long_history
 from tavernkit.silly_tavern import Builder, ChatMessage, ContextTemplate, InstructTemplate, TextPlan
-from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
+from tavernkit.silly_tavern._templates.handlebars.rendering import Template
 
 CHATML = InstructTemplate(
     input_sequence="<|im_start|>user",
@@ -69,7 +69,7 @@ def test_story_string(benchmark: Any) -> None:
 
 def test_compiling_a_story_string(benchmark: Any) -> None:
     """A story string, parsed: once in the life of a template."""
-    from tavernkit.silly_tavern._context_template.handlebars.parser import parse
+    from tavernkit.silly_tavern._templates.handlebars.parser import parse
 
     assert benchmark(parse, STORY_STRING).body
 

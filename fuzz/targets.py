@@ -34,8 +34,8 @@ from tavernkit.risu_ai._chat_templates.rendering import CompiledTemplate, Render
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tavernkit.risu_ai._triggers.lua.sandbox import standard_functions
-from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
 from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._templates.handlebars.rendering import Template
 from tavernkit.testing import ScriptedTriggerHost
 from tavernkit.vibe_tavern._directives.envelope import validate
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops

@@ -17,7 +17,7 @@ NOT_FOR_EVERY_BUILD = (
     "difflib",
     "tempfile",
     "splintr",
-    "tavernkit.silly_tavern._context_template.handlebars",
+    "tavernkit.silly_tavern._templates.handlebars",
     "tavernkit._text.js_regex.guard",
 )
 NOT_FOR_EVERY_SERVICE = (

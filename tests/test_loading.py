@@ -23,8 +23,9 @@ from tavernkit.errors import (
 from tavernkit.risu_ai._files import chat_file as risu_chat_file
 from tavernkit.risu_ai._files import preset as risu_preset
 from tavernkit.risu_ai._files import save_source as risu_save
-from tavernkit.silly_tavern._files import chat_file, preset, settings, template_bundle, template_file
+from tavernkit.silly_tavern._files import chat_file, preset, settings
 from tavernkit.silly_tavern._groups import group
+from tavernkit.silly_tavern._templates import bundle, templates
 from tavernkit.silly_tavern._world_info import book
 
 
@@ -120,8 +121,8 @@ def test_a_file_that_the_system_does_not_give_is_named(
     ("module", "limit", "load"),
     [
         (chat_file, "MAX_CHAT_FILE_BYTES", silly_tavern.ChatFile.load),
-        (template_file, "MAX_TEMPLATE_BYTES", silly_tavern.ContextTemplate.load),
-        (template_bundle, "MAX_TEMPLATE_BYTES", silly_tavern.TemplateBundle.load),
+        (templates, "MAX_TEMPLATE_BYTES", silly_tavern.ContextTemplate.load),
+        (bundle, "MAX_TEMPLATE_BYTES", silly_tavern.TemplateBundle.load),
         (preset, "MAX_PRESET_BYTES", silly_tavern.Preset.load),
         (settings, "MAX_SETTINGS_BYTES", silly_tavern.Settings.load),
         (group, "MAX_GROUP_BYTES", silly_tavern.Group.load),

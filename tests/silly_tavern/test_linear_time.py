@@ -12,9 +12,9 @@ from tavernkit.cards._silly_tavern.stored import sanitize
 from tavernkit.silly_tavern import ChatMessage, RegexPlacement, RegexScript, RegexScripts
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
 from tavernkit.silly_tavern._chat.output_cleanup import CleanUp, clean_up
-from tavernkit.silly_tavern._context_template.handlebars.rendering import Piece
-from tavernkit.silly_tavern._context_template.story_string import split_by_parameter
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._templates.handlebars.rendering import Piece
+from tavernkit.silly_tavern._text_completion.story import split_by_parameter
 from tavernkit.silly_tavern.providers._chat.google import convert_google
 from tavernkit.silly_tavern.providers._chat.messages import PromptNames
 from tavernkit.silly_tavern.providers._chat.shared import embed_media

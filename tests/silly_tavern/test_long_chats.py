@@ -19,9 +19,9 @@ from tavernkit.silly_tavern import (
 )
 from tavernkit.silly_tavern._chat import chat_memory, core_chat
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
-from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import Services
+from tavernkit.silly_tavern._templates.formatting import InstructFormatter
 from tavernkit.silly_tavern._text_completion import history_items
 from tavernkit.silly_tavern._token_counting.messages import TextCounter
 from tests.silly_tavern.scene import inputs, preset

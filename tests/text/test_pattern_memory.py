@@ -8,12 +8,13 @@ import tracemalloc
 
 import pytest
 
-from tavernkit._text import pattern_matcher, strict_json
+from tavernkit._text import strict_json
 from tavernkit._text.js_regex import scanner
+from tavernkit.cards._json_text import decode_payload
 from tavernkit.cards._limits import DEFAULT_LIMITS
-from tavernkit.cards._payload import decode_payload
-from tavernkit.silly_tavern._context_template.handlebars import lexer
+from tavernkit.prompt import _entry
 from tavernkit.silly_tavern._conversation import commands
+from tavernkit.silly_tavern._templates.handlebars import parser as handlebars
 from tavernkit.silly_tavern._world_info import book_table
 from tavernkit.vibe_tavern._directives import parser
 from tavernkit.vibe_tavern._liquid_macros import lax
@@ -27,10 +28,10 @@ TIMES = 50_000
         (scanner._LITERAL, "/", "a", "/g"),
         (scanner._LITERAL, "/", "[a]", "/g"),
         (scanner._LITERAL, "/[", "\\a", "]/g"),
-        (pattern_matcher._LITERAL, "/", "\\a", "/"),
+        (_entry._PATTERN_REGEX, "/", "\\a", "/"),
         (strict_json._STRUCTURE, '"', "\\n", '"'),
-        (lexer._TOKEN, '"', "x", '"'),
-        (lexer._TOKEN, "[", "x", "]"),
+        (handlebars._TOKEN, '"', "x", '"'),
+        (handlebars._TOKEN, "[", "x", "]"),
         (book_table._WORDS, "a", " a", ""),
         (commands._NAMED, 'a="', "\\n", '"'),
         (parser._STRUCTURE, '"', "\\n", '"'),

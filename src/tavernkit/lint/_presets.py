@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit._values import is_mapping
-from tavernkit.cards._validation_rules import Severity
+from tavernkit.cards._requirements import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint._finding import Finding, line_and_column
 from tavernkit.lint._scripts import lint_regex_scripts
@@ -66,7 +66,7 @@ def lint_risu_preset(data: bytes, name: str) -> Iterator[Finding]:
 
 def lint_context_template(value: Mapping[str, object]) -> Iterator[Finding]:
     """Check a context template: the story string is Handlebars."""
-    from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
+    from tavernkit.silly_tavern._templates.handlebars.rendering import Template
 
     story = value.get("story_string")
     if not isinstance(story, str):

@@ -13,7 +13,6 @@ from tavernkit.silly_tavern._chat.chat_message import ChatMessage as ChatMessage
 from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt as ExtensionPrompt
 from tavernkit.silly_tavern._chat.output_cleanup import CleanUp as CleanUp
 from tavernkit.silly_tavern._chat.output_cleanup import clean_up as clean_up
-from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings as ReasoningSettings
 from tavernkit.silly_tavern._chat.vector_search import index_chat as index_chat
 from tavernkit.silly_tavern._chat.vector_search import search_vectors as search_vectors
 from tavernkit.silly_tavern._chat.vector_storage import VectorCall as VectorCall
@@ -22,7 +21,6 @@ from tavernkit.silly_tavern._chat.vector_storage import VectorResults as VectorR
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan as ChatPlan
 from tavernkit.silly_tavern._chat_completion.tools import Tool as Tool
 from tavernkit.silly_tavern._context import SillyTavernContext as SillyTavernContext
-from tavernkit.silly_tavern._context_template.template import ContextTemplate as ContextTemplate
 from tavernkit.silly_tavern._conversation.chat import Chat as Chat
 from tavernkit.silly_tavern._files.card_import import export_card as export_card
 from tavernkit.silly_tavern._files.card_import import import_card as import_card
@@ -38,15 +36,10 @@ from tavernkit.silly_tavern._files.prompt_manager_file import export_prompts as 
 from tavernkit.silly_tavern._files.prompt_manager_file import import_prompts as import_prompts
 from tavernkit.silly_tavern._files.settings import PowerUser as PowerUser
 from tavernkit.silly_tavern._files.settings import Settings as Settings
-from tavernkit.silly_tavern._files.template_bundle import TemplateBundle as TemplateBundle
 from tavernkit.silly_tavern._groups import Group as Group
 from tavernkit.silly_tavern._groups.group import CharacterExtras as CharacterExtras
 from tavernkit.silly_tavern._inputs import HistoryInput as HistoryInput
 from tavernkit.silly_tavern._inputs import SillyTavernInputs as SillyTavernInputs
-from tavernkit.silly_tavern._instruct.selection import select_for_model as select_for_model
-from tavernkit.silly_tavern._instruct.selection import template_for_chat_template as template_for_chat_template
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt as SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate as InstructTemplate
 from tavernkit.silly_tavern._macros import Diagnostic as Diagnostic
 from tavernkit.silly_tavern._macros import MacroArgument as MacroArgument
 from tavernkit.silly_tavern._macros import MacroCall as MacroCall
@@ -64,6 +57,13 @@ from tavernkit.silly_tavern._scripts.regex_scripts import RegexScript as RegexSc
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts as RegexScripts
 from tavernkit.silly_tavern._scripts.regex_scripts import migrate_script as migrate_script
 from tavernkit.silly_tavern._state import SillyTavernState as SillyTavernState
+from tavernkit.silly_tavern._templates.bundle import TemplateBundle as TemplateBundle
+from tavernkit.silly_tavern._templates.selection import select_for_model as select_for_model
+from tavernkit.silly_tavern._templates.selection import template_for_chat_template as template_for_chat_template
+from tavernkit.silly_tavern._templates.templates import ContextTemplate as ContextTemplate
+from tavernkit.silly_tavern._templates.templates import InstructTemplate as InstructTemplate
+from tavernkit.silly_tavern._templates.templates import ReasoningSettings as ReasoningSettings
+from tavernkit.silly_tavern._templates.templates import SystemPrompt as SystemPrompt
 from tavernkit.silly_tavern._text_completion.plan import TextPlan as TextPlan
 from tavernkit.silly_tavern._text_completion.stop_strings import StopInput as StopInput
 from tavernkit.silly_tavern._text_completion.stop_strings import custom_stop_strings as custom_stop_strings

@@ -25,17 +25,15 @@ from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
 from tavernkit.silly_tavern._chat_completion.media import Measure
 from tavernkit.silly_tavern._chat_completion.tools import Tool
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate, SystemPrompt
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult

@@ -25,11 +25,11 @@ from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock, Layout
 from tavernkit.silly_tavern._chat_completion.prompt_collection import Prompt, PromptCollection
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._groups.group import GroupChat
-from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._macros.environment import AuthorsNotes, MacroEnvironment, MacroMemory
 from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import Services
+from tavernkit.silly_tavern._templates.formatting import InstructFormatter
 from tavernkit.silly_tavern._text_completion.assembly import AssembledText
 from tavernkit.silly_tavern._text_completion.guidance import Guidance
 from tavernkit.silly_tavern._text_completion.history_items import HistoryItems

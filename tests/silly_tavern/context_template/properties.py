@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tavernkit.silly_tavern import ContextTemplate, InstructTemplate
-from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
-from tavernkit.silly_tavern._context_template.story_string import StoryMacros, StoryString, render_story_string
+from tavernkit.silly_tavern._templates.handlebars.rendering import Template
+from tavernkit.silly_tavern._text_completion.story import StoryMacros, StoryString, render_story_string
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
 PARAMETERS = {"description": "D\n", "persona": "", "char": "V", "system": "S {{x}} S"}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern._context_template.handlebars import parser
-from tavernkit.silly_tavern._context_template.handlebars.rendering import Template
+from tavernkit.silly_tavern._templates.handlebars import parser
+from tavernkit.silly_tavern._templates.handlebars.rendering import Template
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 
 PARAMETERS = {"description": "A baker.", "persona": "", "scenario": "Rain", "blank": " ", "char": "Vesna"}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ContextTemplate, InstructTemplate
-from tavernkit.silly_tavern._context_template.story_string import StoryMacros, StoryString, render_story_string
-from tavernkit.silly_tavern._context_template.template import with_anchors
+from tavernkit.silly_tavern._templates.templates import with_anchors
+from tavernkit.silly_tavern._text_completion.story import StoryMacros, StoryString, render_story_string
 
 PARAMETERS = {"system": "Be kind.", "description": "A baker.\nShe is old.", "personality": "shy", "char": "Vesna"}
 

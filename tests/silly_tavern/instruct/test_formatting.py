@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, select_for_model
-from tavernkit.silly_tavern._instruct.examples import ExampleNames, format_examples
-from tavernkit.silly_tavern._instruct.formatting import FIRST, LAST, InstructFormatter, Line
+from tavernkit.silly_tavern._templates.formatting import (
+    FIRST,
+    LAST,
+    ExampleNames,
+    InstructFormatter,
+    Line,
+    format_examples,
+)
 from tavernkit.silly_tavern._text_completion.stop_strings import template_stop_strings
 
 TEMPLATE = InstructTemplate(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._groups import Group, GroupChat
-from tavernkit.silly_tavern._instruct.template import InstructTemplate, NamesBehavior
 from tavernkit.silly_tavern._macros import (
     MacroEngine,
     MacroEnvironment,
     MacroMemory,
 )
+from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate, NamesBehavior
 
 ENGINE = MacroEngine()
 

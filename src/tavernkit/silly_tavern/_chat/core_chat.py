@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
-from typing import TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import trim
+from tavernkit._text.js_values import to_string, trim
 from tavernkit._text.traced import added, join
-from tavernkit._values import LazySequence
+from tavernkit._values import EMPTY_OBJECT, LazySequence
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, names_of, titles
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern._templates.templates import ReasoningSettings
+from tavernkit.silly_tavern.errors import InvalidContextTemplateError
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._templates.handlebars.rendering import Helper, HelperCall
 
 EMPTY_REASONING = "\u200b"
 """Placeholder for reasoning that the provider hides."""
@@ -261,13 +265,31 @@ def begin_turn(
 
 
 def inline_bias(text: str, warn: Warn) -> str:
-    """Return the texts of all ``{{bias "…"}}``, joined by spaces and with one before them."""
+    """Return the texts of all ``{{bias "…"}}``, joined by spaces and with one before them.
+
+    The whole message is parsed as a Handlebars template: if one tag is malformed, none counts.
+    """
     if "{{" not in text or "bias" not in text:
         return ""
     # Handlebars, which hardly any message needs, is slow to import.
-    from tavernkit.silly_tavern._chat.message_bias import read_bias
+    from tavernkit.silly_tavern._templates.handlebars.parser import parse
+    from tavernkit.silly_tavern._templates.handlebars.rendering import HELPERS, Names, Rendering
 
-    return read_bias(text, warn)
+    found: list[str] = []
+
+    def bias(call: HelperCall) -> str:
+        # Called without an argument, a helper gets its options instead.
+        value = call.params[0] if call.params else EMPTY_OBJECT
+        found.append("" if value is None else to_string(value))
+        return ""
+
+    helpers: Mapping[str, Helper] = {name: helper for name, helper in HELPERS.items() if name != "trim"}
+    try:
+        Rendering(text, Names(lambda _name: None, {**helpers, "bias": bias}, strict=True)).start(parse(text), {})
+    except InvalidContextTemplateError as error:
+        warn(f"the bias of a message is ignored, because its tags are malformed: {error}")
+        return ""
+    return f" {' '.join(found)}" if found else ""
 
 
 def without_macros(text: str) -> str:

@@ -10,7 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import trim, trim_end, trim_start
 from tavernkit.silly_tavern._files.settings import PowerUser
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._templates.templates import InstructTemplate
 
 END_OF_TEXT = "<|endoftext|>"
 SENTENCE_ENDS = frozenset('.!?*")}`]$。！？”）】’」_')

@@ -16,17 +16,19 @@ from tavernkit.cards._character import Character
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._source import called, read_file
 from tavernkit.errors import ConfigError, FileFormatError, TavernKitError, Warn, log_warning
-from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._files.attached_files import media_type
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._groups.group import Group
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.silly_tavern._limits import MAX_PRESET_BYTES
 from tavernkit.silly_tavern._macros.environment import TEXT_COMPLETION_API
+from tavernkit.silly_tavern._templates.templates import (
+    ContextTemplate,
+    InstructTemplate,
+    ReasoningSettings,
+    SystemPrompt,
+)
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.selection import file_stem

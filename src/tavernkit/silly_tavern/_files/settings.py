@@ -16,13 +16,15 @@ from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern._chat.authors_note import NoteSettings
 from tavernkit.silly_tavern._chat.card_fields import Persona, stored_position
-from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._files.preset import Preset
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.silly_tavern._limits import MAX_SETTINGS_BYTES
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API
+from tavernkit.silly_tavern._templates.templates import (
+    ContextTemplate,
+    InstructTemplate,
+    ReasoningSettings,
+    SystemPrompt,
+)
 from tavernkit.silly_tavern._token_counting.text_tokenizer import BEST_MATCH, TextBackend
 from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
 

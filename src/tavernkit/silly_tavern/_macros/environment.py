@@ -14,11 +14,13 @@ from tavernkit._macros import BuildBudget
 from tavernkit._values import FrozenJson, Json, JsonObject
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
 from tavernkit.silly_tavern._groups.group import GroupChat
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._templates.templates import (
+    ContextTemplate,
+    InstructTemplate,
+    ReasoningSettings,
+    SystemPrompt,
+)
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore
 
 

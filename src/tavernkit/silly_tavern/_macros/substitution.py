@@ -8,12 +8,12 @@ from typing import cast
 
 from tavernkit._text.traced import substitute
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern._instruct.template import NAME_MACRO
 from tavernkit.silly_tavern._macros.call import reporter
 from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
 from tavernkit.silly_tavern._macros.legacy_engine import LegacyMacroEngine
 from tavernkit.silly_tavern._macros.run import DynamicMacro, Overrides
+from tavernkit.silly_tavern._templates.templates import NAME_MACRO
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}

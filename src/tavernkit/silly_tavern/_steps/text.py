@@ -10,13 +10,12 @@ from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.silly_tavern._chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern._chat_completion.prompt_collection import DIALOGUE_EXAMPLES
-from tavernkit.silly_tavern._instruct.examples import ExampleNames, format_examples
-from tavernkit.silly_tavern._instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._steps.lore import LoreStep, scan_input
 from tavernkit.silly_tavern._steps.plan_assembly import put_greeting
 from tavernkit.silly_tavern._steps.prepare import PrepareStep, group_names
 from tavernkit.silly_tavern._steps.trimming import count_trimmed
+from tavernkit.silly_tavern._templates.formatting import ExampleNames, InstructFormatter, format_examples
 from tavernkit.silly_tavern._text_completion.chat import expand_late_texts, place_in_chat, write_chat
 from tavernkit.silly_tavern._text_completion.guidance import Guidance
 from tavernkit.silly_tavern._text_completion.planning import plan_text

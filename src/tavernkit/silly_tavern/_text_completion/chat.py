@@ -5,9 +5,9 @@ from __future__ import annotations
 from tavernkit._text.traced import is_tracing
 from tavernkit.prompt._context import TAIL
 from tavernkit.silly_tavern._caching.text_placing import insert_frozen_messages, move_behind_chat, role_names
-from tavernkit.silly_tavern._instruct.formatting import FIRST, Line
 from tavernkit.silly_tavern._provenance import source
 from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._templates.formatting import FIRST, Line
 from tavernkit.silly_tavern._text_completion.history_items import HistoryWriter, history_items
 from tavernkit.silly_tavern._text_completion.messages import inject, post_history_message
 from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine

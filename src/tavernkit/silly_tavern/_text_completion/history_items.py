@@ -8,8 +8,8 @@ from typing import TypeAlias, overload
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
-from tavernkit.silly_tavern._instruct.formatting import ANY, FIRST, LAST, InstructFormatter, Line
 from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS
+from tavernkit.silly_tavern._templates.formatting import ANY, FIRST, LAST, InstructFormatter, Line
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage, chat_message
 from tavernkit.silly_tavern._text_completion.segments import Segment
 from tavernkit.silly_tavern._token_counting.messages import TextCounter

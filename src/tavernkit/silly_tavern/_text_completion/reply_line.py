@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import added
-from tavernkit.silly_tavern._instruct.formatting import InstructFormatter, Line
-from tavernkit.silly_tavern._instruct.template import NOBODY
 from tavernkit.silly_tavern._provenance import TITLES, source
+from tavernkit.silly_tavern._templates.formatting import InstructFormatter, Line
+from tavernkit.silly_tavern._templates.templates import NOBODY
 from tavernkit.silly_tavern._text_completion.segments import Origin, Segment, text_of
 
 REPLY = Origin(

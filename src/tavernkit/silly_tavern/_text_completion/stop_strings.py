@@ -10,8 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._values import is_list
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
-from tavernkit.silly_tavern._instruct.template import NOBODY, InstructTemplate, replace_name
+from tavernkit.silly_tavern._templates.templates import NOBODY, ContextTemplate, InstructTemplate, replace_name
 
 
 def template_stop_strings(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern._context_template.story_string import StoryMacros, render_story_string
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate
+from tavernkit.silly_tavern._text_completion.story import StoryMacros, render_story_string
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tests.conformance.runner import Case
 

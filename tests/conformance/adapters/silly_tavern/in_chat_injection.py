@@ -6,7 +6,7 @@ from typing import Any
 
 from tavernkit.silly_tavern._builder import build
 from tavernkit.silly_tavern._chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
+from tavernkit.silly_tavern._templates.templates import ContextTemplate
 from tests.conformance.adapters.silly_tavern.build_chat import inputs, result
 from tests.conformance.runner import Case
 

@@ -8,13 +8,10 @@ from typing import Any
 
 from tavernkit.silly_tavern._chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
-from tavernkit.silly_tavern._instruct.examples import ExampleNames, format_examples
-from tavernkit.silly_tavern._instruct.formatting import InstructFormatter, Line
-from tavernkit.silly_tavern._instruct.selection import select_for_model
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._templates.formatting import ExampleNames, InstructFormatter, Line, format_examples
+from tavernkit.silly_tavern._templates.selection import select_for_model
+from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate, SystemPrompt
 from tavernkit.silly_tavern._text_completion.stop_strings import (
     StopInput,
     custom_stop_strings,

@@ -8,10 +8,10 @@ from operator import attrgetter
 from tavernkit._text.js_values import trim
 from tavernkit._values import is_mapping
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
 from tavernkit.silly_tavern._macros.call import MacroCall, MacroFailure
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
 from tavernkit.silly_tavern._macros.registry import Handler, MacroArgument, MacroRegistry
+from tavernkit.silly_tavern._templates.templates import InstructTemplate
 
 macros = MacroRegistry()
 

@@ -10,11 +10,13 @@ from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_obj
 from tavernkit.cards._json_text import dump_json, parse_json
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
-from tavernkit.silly_tavern._chat.reasoning import ReasoningSettings
-from tavernkit.silly_tavern._context_template.template import ContextTemplate
-from tavernkit.silly_tavern._files.template_file import MAX_TEMPLATE_BYTES
-from tavernkit.silly_tavern._instruct.system_prompt import SystemPrompt
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._templates.templates import (
+    MAX_TEMPLATE_BYTES,
+    ContextTemplate,
+    InstructTemplate,
+    ReasoningSettings,
+    SystemPrompt,
+)
 
 SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "instruct": ("name", "input_sequence", "output_sequence"),

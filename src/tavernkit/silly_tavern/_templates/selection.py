@@ -10,7 +10,7 @@ from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal
 from tavernkit._text.js_values import trim
 from tavernkit._values import is_mapping
 from tavernkit.errors import Warn, log_warning
-from tavernkit.silly_tavern._instruct.template import InstructTemplate
+from tavernkit.silly_tavern._templates.templates import InstructTemplate
 
 KNOWN_HASHES: Mapping[str, str] = {
     "e10ca381": "Llama 3 Instruct",

@@ -1,1 +1,0 @@
-"""Instruct mode: its templates, the system prompt, and the format of messages."""
