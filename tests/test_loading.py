@@ -23,8 +23,8 @@ from tavernkit.errors import (
 from tavernkit.risu_ai._files import chat_file as risu_chat_file
 from tavernkit.risu_ai._files import preset as risu_preset
 from tavernkit.risu_ai._files import save_source as risu_save
+from tavernkit.silly_tavern import _group
 from tavernkit.silly_tavern._files import chat_file, preset, settings
-from tavernkit.silly_tavern._groups import group
 from tavernkit.silly_tavern._templates import bundle, templates
 from tavernkit.silly_tavern._world_info import book
 
@@ -125,7 +125,7 @@ def test_a_file_that_the_system_does_not_give_is_named(
         (bundle, "MAX_TEMPLATE_BYTES", silly_tavern.TemplateBundle.load),
         (preset, "MAX_PRESET_BYTES", silly_tavern.Preset.load),
         (settings, "MAX_SETTINGS_BYTES", silly_tavern.Settings.load),
-        (group, "MAX_GROUP_BYTES", silly_tavern.Group.load),
+        (_group, "MAX_GROUP_BYTES", silly_tavern.Group.load),
         (book, "MAX_BOOK_BYTES", silly_tavern.WorldBook.load),
         (risu_preset, "MAX_PRESET_BYTES", risu_ai.Preset.load),
         (risu_chat_file, "MAX_CHAT_BYTES", risu_ai.ChatFile.load),

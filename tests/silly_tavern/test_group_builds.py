@@ -7,7 +7,7 @@ import pytest
 from tavernkit.errors import ConfigError, WarningLog
 from tavernkit.prompt import TraceCollector
 from tavernkit.silly_tavern import Builder, ChatMessage, Group, GroupDecision
-from tavernkit.silly_tavern._groups.group import settings_fingerprint
+from tavernkit.silly_tavern._group import settings_fingerprint
 from tests.silly_tavern.scene import card, contents, inputs
 
 MEMBERS = {f"{name}.png": card(name) for name in ("Lyra", "Bram", "Odile")}

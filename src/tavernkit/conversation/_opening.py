@@ -19,7 +19,7 @@ from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.conversation._books import indexed_book, parse_book, world_book
 from tavernkit.conversation._formats import NO_HOST, restore_state
 from tavernkit.conversation._program_stores import SillyTavernStore
-from tavernkit.conversation._stores import ConversationStore, FileStore, SavedChat
+from tavernkit.conversation._stores import ConversationStore, FileStore, MemoryStore, SavedChat
 from tavernkit.conversation._tools import ToolBox
 from tavernkit.conversation._undo import UNDO, UndoHistory
 from tavernkit.errors import ConfigError, FileFormatError, Warn, WarningLog
@@ -36,12 +36,12 @@ from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._group import Group
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern._world_info.book import WorldBook
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai._inputs import RisuAIInputs
+    from tavernkit.risu_ai._context import RisuAIInputs
     from tavernkit.silly_tavern._builder import Builder
     from tavernkit.silly_tavern._inputs import SillyTavernInputs
 
@@ -373,3 +373,18 @@ def _lorebook(book: BookInput, warn: Warn) -> Lorebook:
         return Lorebook.from_json(_plain(stored) if is_mapping(stored) else {}, name=book.name, warn=warn)
     name, content = _book(book, warn)
     return Lorebook.from_json(content, name=name, warn=warn)
+
+
+def open_store(
+    given: str | os.PathLike[str] | ConversationStore | None, platform: Platform
+) -> tuple[ConversationStore, str]:
+    """Return a store and the name of its chat."""
+    if given is None:
+        return MemoryStore(), "chat"
+    if isinstance(given, ConversationStore):
+        return given, str(getattr(given, "name", "") or Path(getattr(given, "path", "chat")).stem)
+    require("store", given, str | os.PathLike[str], "a path or a ConversationStore")
+    path, wanted = Path(given), ".jsonl" if platform == "silly_tavern" else ".json"
+    if path.suffix.lower() != wanted:
+        raise ConfigError(f"{path} must end in {wanted}, as chats of {platform} do; for others pass FileStore(path)")
+    return FileStore(path), path.stem

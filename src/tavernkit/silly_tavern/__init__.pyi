@@ -36,8 +36,8 @@ from tavernkit.silly_tavern._files.prompt_manager_file import export_prompts as 
 from tavernkit.silly_tavern._files.prompt_manager_file import import_prompts as import_prompts
 from tavernkit.silly_tavern._files.settings import PowerUser as PowerUser
 from tavernkit.silly_tavern._files.settings import Settings as Settings
-from tavernkit.silly_tavern._groups import Group as Group
-from tavernkit.silly_tavern._groups.group import CharacterExtras as CharacterExtras
+from tavernkit.silly_tavern._group import CharacterExtras as CharacterExtras
+from tavernkit.silly_tavern._group import Group as Group
 from tavernkit.silly_tavern._inputs import HistoryInput as HistoryInput
 from tavernkit.silly_tavern._inputs import SillyTavernInputs as SillyTavernInputs
 from tavernkit.silly_tavern._macros import Diagnostic as Diagnostic

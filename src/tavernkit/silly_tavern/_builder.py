@@ -19,7 +19,7 @@ from tavernkit.prompt._steady_texts import is_independent
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
-from tavernkit.silly_tavern._groups.speakers import decide, with_speaker
+from tavernkit.silly_tavern._group_activation import decide, with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts, PromptScripts

@@ -14,7 +14,7 @@ from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character, Participant
 from tavernkit.errors import ConfigError
-from tavernkit.lore._contracts import LoreEngine
+from tavernkit.lore import LoreEngine
 from tavernkit.prompt._context import REFERENCE, Context, random_numbers
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._inputs import LorePlace, OnOverflow, Strategy, VolatilePlace
@@ -28,7 +28,7 @@ from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
+from tavernkit.silly_tavern._group import CharacterExtras, Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
 from tavernkit.silly_tavern._macros.registry import MacroRegistry

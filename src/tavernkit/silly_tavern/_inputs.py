@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tavernkit.cache._profiles import CacheProfile
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
-from tavernkit.lore._contracts import LoreEngine
+from tavernkit.lore import LoreEngine
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.prompt._inputs import CommonInputs, LorePlace, OnOverflow, Strategy, VolatilePlace
 from tavernkit.silly_tavern._chat.card_fields import Persona
@@ -22,7 +22,7 @@ from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
+from tavernkit.silly_tavern._group import CharacterExtras, Group
 from tavernkit.silly_tavern._macros.environment import MacroMemory
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts

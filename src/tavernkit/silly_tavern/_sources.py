@@ -30,7 +30,7 @@ from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._group import Group
 from tavernkit.silly_tavern._source_texts import METADATA_TEXTS, chat_name
 from tavernkit.stores._variables import VariablesStore
 

@@ -24,7 +24,7 @@ from tavernkit.silly_tavern._chat_completion.assembly import Assembled
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock, Layout
 from tavernkit.silly_tavern._chat_completion.prompt_collection import Prompt, PromptCollection
 from tavernkit.silly_tavern._context import SillyTavernContext
-from tavernkit.silly_tavern._groups.group import GroupChat
+from tavernkit.silly_tavern._group import GroupChat
 from tavernkit.silly_tavern._macros.environment import AuthorsNotes, MacroEnvironment, MacroMemory
 from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts

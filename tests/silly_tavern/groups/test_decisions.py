@@ -8,7 +8,8 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._groups import ActivationInput, Group, GroupMember, activate
+from tavernkit.silly_tavern._group import Group, GroupMember
+from tavernkit.silly_tavern._group_activation import ActivationInput, activate
 
 
 def character(name: str, **extensions: Any) -> GroupMember:

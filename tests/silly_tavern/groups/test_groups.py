@@ -9,17 +9,15 @@ from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
 from tavernkit.prompt._group_decision import GroupDecision
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._groups import (
-    ActivationInput,
+from tavernkit.silly_tavern._group import (
     Group,
     GroupChat,
     GroupMember,
-    MissingGroupMemberError,
-    activate,
     group_depth_prompts,
     merge_cards,
     reconcile,
 )
+from tavernkit.silly_tavern._group_activation import ActivationInput, MissingGroupMemberError, activate
 
 CARDS = {
     "alice.png": Character(name="Alice", description="Alice of {{char}}", mes_example="Alice: hi"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern._groups import Group, GroupChat
+from tavernkit.silly_tavern._group import Group, GroupChat
 from tavernkit.silly_tavern._macros import (
     MacroEngine,
     MacroEnvironment,

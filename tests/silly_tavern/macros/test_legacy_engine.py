@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import MacroError
-from tavernkit.silly_tavern._groups import Group, GroupChat
+from tavernkit.silly_tavern._group import Group, GroupChat
 from tavernkit.silly_tavern._macros import (
     LegacyMacroEngine,
     MacroArgument,

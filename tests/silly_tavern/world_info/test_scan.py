@@ -5,7 +5,7 @@ from types import MappingProxyType
 import pytest
 
 from tavernkit.errors import LoreParseError, StrictModeError, WarningLog
-from tavernkit.lore._contracts import LoreEngine, LoreResult
+from tavernkit.lore import LoreEngine, LoreResult
 from tavernkit.silly_tavern._world_info import (
     PassType,
     ScanInput,

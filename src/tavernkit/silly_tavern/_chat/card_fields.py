@@ -12,7 +12,7 @@ from tavernkit._text.traced import join, split
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
-from tavernkit.silly_tavern._groups.cards import JoinedFields
+from tavernkit.silly_tavern._group import JoinedFields
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.known_lines import KnownLines
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
-from tavernkit.silly_tavern._groups.speakers import with_speaker
+from tavernkit.silly_tavern._group_activation import with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._macros.environment import MacroMemory, system_clock
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts

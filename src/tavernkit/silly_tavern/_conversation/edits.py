@@ -12,7 +12,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern._chat.core_chat import inline_bias, without_macros
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.chat_state import OF_ONE_RUN, ChatState, object_or_empty, scripted
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._group import Group
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement
 
 _BRANCH = re.compile(r" - Branch #\d+\Z")

@@ -18,7 +18,7 @@ from tavernkit.silly_tavern._files.folder_files import AVATARS, GROUP_CHATS, Fol
 from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
+from tavernkit.silly_tavern._group import CharacterExtras, Group
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts

@@ -20,7 +20,7 @@ from tavernkit.silly_tavern._files.attached_files import media_type
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._group import Group
 from tavernkit.silly_tavern._limits import MAX_PRESET_BYTES
 from tavernkit.silly_tavern._macros.environment import TEXT_COMPLETION_API
 from tavernkit.silly_tavern._templates.templates import (

@@ -10,7 +10,7 @@ from tavernkit._text.traced import join, substitute
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern._chat.card_fields import START_LINE, split_examples
-from tavernkit.silly_tavern._groups.cards import JoinedField, join_field
+from tavernkit.silly_tavern._group import JoinedField, join_field
 from tavernkit.silly_tavern._macros.environment import CHAT_COMPLETION_API, MacroEnvironment
 from tavernkit.silly_tavern._macros.registry import MacroNames
 from tavernkit.silly_tavern._templates.formatting import ExampleNames, format_examples

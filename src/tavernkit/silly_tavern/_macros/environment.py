@@ -14,7 +14,7 @@ from tavernkit._macros import BuildBudget
 from tavernkit._values import FrozenJson, Json, JsonObject
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._groups.group import GroupChat
+from tavernkit.silly_tavern._group import GroupChat
 from tavernkit.silly_tavern._templates.templates import (
     ContextTemplate,
     InstructTemplate,

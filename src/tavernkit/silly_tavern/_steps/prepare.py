@@ -39,8 +39,7 @@ from tavernkit.silly_tavern._chat.vector_storage import EXTENSION as VECTORS_EXT
 from tavernkit.silly_tavern._chat.vector_storage import KINDS, VectorResults, VectorStorage, data_bank, forced_entry
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern._chat_completion.tools import tools_supported
-from tavernkit.silly_tavern._groups.cards import group_depth_prompts, merge_cards
-from tavernkit.silly_tavern._groups.group import settings_fingerprint
+from tavernkit.silly_tavern._group import group_depth_prompts, merge_cards, settings_fingerprint
 from tavernkit.silly_tavern._provenance import CARD_FIELD
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import selected_books

@@ -11,7 +11,7 @@ from itertools import accumulate
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import Undefined, js_lower, number_to_string, to_number, to_string, trim
 from tavernkit._values import Json
-from tavernkit.lore._contracts import no_key_found
+from tavernkit.lore import no_key_found
 from tavernkit.silly_tavern._world_info.candidates import LASTING_RULES, RANK, Reason, Verdict, blocked, secondary_logic
 from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.keys import find_plain, may_hold_macro, parse_regex_key

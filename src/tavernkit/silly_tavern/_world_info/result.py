@@ -15,7 +15,7 @@ from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, FrozenObject, Json, JsonObject, is_mapping, thaw_object
 from tavernkit.budget._report import TrimReport
 from tavernkit.errors import ConfigError
-from tavernkit.lore._contracts import LoreRow, lore_trim_report, over_budget
+from tavernkit.lore import LoreRow, lore_trim_report, over_budget
 from tavernkit.prompt._block import Omission
 from tavernkit.silly_tavern._world_info.candidates import RANK, Reason
 from tavernkit.silly_tavern._world_info.entry import Entry

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT
 from tavernkit.errors import Warn, log_warning
-from tavernkit.lore._contracts import TokenCounter
+from tavernkit.lore import TokenCounter
 from tavernkit.prompt._inputs import GENERATION_TYPES
 from tavernkit.silly_tavern._world_info.selection import SelectedBooks, file_stem
 from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings

@@ -15,7 +15,7 @@ from tavernkit._text.js_values import js_round
 from tavernkit._text.js_values.convert import sort_by
 from tavernkit._values import JsonObject
 from tavernkit.errors import Warn
-from tavernkit.lore._contracts import TokenCounter
+from tavernkit.lore import TokenCounter
 from tavernkit.silly_tavern._world_info.book import WorldBook, tell_problem
 from tavernkit.silly_tavern._world_info.limits import TOKENS_OVERHEAD
 from tavernkit.silly_tavern._world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore, WorldInfoSettings

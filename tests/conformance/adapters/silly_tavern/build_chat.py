@@ -15,7 +15,7 @@ from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._group import Group
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts, read_scripts
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tests.conformance.runner import VECTORS, Case

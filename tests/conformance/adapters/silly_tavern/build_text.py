@@ -9,7 +9,7 @@ from tavernkit.silly_tavern._builder import build
 from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import Group
+from tavernkit.silly_tavern._group import Group
 from tavernkit.silly_tavern._text_completion.plan import TextPlan
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tests.conformance.runner import Case

@@ -17,7 +17,7 @@ from tavernkit.silly_tavern._conversation.chat import Chat
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups.group import CharacterExtras, Group
+from tavernkit.silly_tavern._group import CharacterExtras, Group
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern._text_completion.plan import TextPlan
 from tavernkit.silly_tavern._world_info.book import WorldBook

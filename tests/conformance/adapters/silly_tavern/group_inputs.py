@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern._groups.group import Group, GroupChat, GroupMember
+from tavernkit.silly_tavern._group import Group, GroupChat, GroupMember
 
 TOP_FIELDS = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._groups import ActivationInput, Group, MissingGroupMemberError, activate
+from tavernkit.silly_tavern._group import Group
+from tavernkit.silly_tavern._group_activation import ActivationInput, MissingGroupMemberError, activate
 from tests.conformance.adapters.silly_tavern.group_inputs import member
 from tests.conformance.runner import Case
 

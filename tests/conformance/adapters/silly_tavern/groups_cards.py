@@ -9,7 +9,7 @@ from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._groups import Group, GroupChat, group_depth_prompts, merge_cards
+from tavernkit.silly_tavern._group import Group, GroupChat, group_depth_prompts, merge_cards
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._steps.prepare import PrepareStep
 from tests.conformance.adapters.silly_tavern.group_inputs import card

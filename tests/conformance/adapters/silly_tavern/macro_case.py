@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from tavernkit.cards import Character
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._groups import Group, GroupChat
+from tavernkit.silly_tavern._group import Group, GroupChat
 from tavernkit.silly_tavern._macros import (
     AuthorsNotes,
     ChatVariables,
