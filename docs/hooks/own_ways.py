@@ -13,7 +13,7 @@ _OWN_DATACLASS = "tavernkit._dataclass.dataclass"
 _INPUTS_OF_CONTEXTS = (
     ("prompt._context.Context", "prompt._inputs.CommonInputs"),
     ("silly_tavern._context.SillyTavernContext", "silly_tavern._inputs.SillyTavernInputs"),
-    ("risu_ai._context.RisuAIContext", "risu_ai._inputs.RisuAIInputs"),
+    ("risu_ai._context.RisuAIContext", "risu_ai._context.RisuAIInputs"),
     ("vibe_tavern._context.VibeTavernContext", "vibe_tavern._context.VibeTavernInputs"),
 )
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit._workers import StuckError, noting_degraded
+from tavernkit._workers import StuckError
 from tavernkit._workers import pool as pools
+from tavernkit.errors import noting_degraded
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template
 from tavernkit.risu_ai._chat_templates import template as template_module
+from tavernkit.risu_ai._chat_templates.template import NAMED_TEMPLATES, ChatTemplate, apply_named_template
 from tavernkit.risu_ai._limits import MAX_TEMPLATE_CHARACTERS
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tests.quickness import at_most, linear_time

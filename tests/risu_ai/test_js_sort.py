@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit._text.js_values.sorting import sort_by
+from tavernkit._text.js_values.convert import sort_by
 from tavernkit.risu_ai._js import sort_descending
 
 

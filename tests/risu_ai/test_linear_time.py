@@ -17,9 +17,9 @@ from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai._files.preset_file import read_preset
 from tavernkit.risu_ai._lorebook import ActiveLore
 from tavernkit.risu_ai._prompt_template.cards import PlainCard
-from tavernkit.risu_ai._prompt_template.omissions import lore_omissions
 from tavernkit.risu_ai._requests.text_completion import cut_reply
 from tavernkit.risu_ai._steps.cbs import example_messages
+from tavernkit.risu_ai._steps.plan_assembly import lore_omissions
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import Builder, RequestRules, RisuRequest, Settings, reference_request
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._requests.messages import around_tool_calls, without_tool_calls
 from tavernkit.risu_ai._requests.parameters import schema_of
-from tavernkit.risu_ai._requests.tool_marks import around_tool_calls, without_tool_calls
 from tests.risu_ai.building.scene import inputs
 
 PICTURE = Attachment.image(url="data:image/png;base64,AAAA").to_dict()

@@ -7,11 +7,10 @@ import pytest
 from tavernkit.risu_ai import Preset, Settings
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, new_chat_line
 from tavernkit.risu_ai._js import replace_all, replace_first
-from tavernkit.risu_ai._models import flag_names, model_flags
+from tavernkit.risu_ai._models import WireFormat, flag_names, model_flags
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages
 from tavernkit.risu_ai._requests.reformat import reformat
 from tavernkit.risu_ai._requests.text_completion import OobaFormat, chat_text, cut_reply, ooba_text
-from tavernkit.risu_ai._requests.wire_model import WireFormat
 from tavernkit.risu_ai.errors import RequestFormatError
 
 

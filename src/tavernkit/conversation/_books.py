@@ -28,7 +28,7 @@ def parse_book(data: bytes, name: str, warn: Warn) -> JsonObject:
     Raises:
         FileFormatError: The file contains no book.
     """
-    from tavernkit.risu_ai._lorebook.imports import export_lorebook
+    from tavernkit.risu_ai._lorebook.book import export_lorebook
 
     found = _book_file(data, name, warn)
     if found is not None:

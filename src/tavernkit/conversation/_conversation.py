@@ -26,22 +26,23 @@ from tavernkit.conversation._opening import (
     SettingsInput,
     open_risu_ai,
     open_silly_tavern,
+    open_store,
 )
+from tavernkit.conversation._pending_turn import PendingTurn, Send
 from tavernkit.conversation._reply_stream import ReplyStream
-from tavernkit.conversation._stores import ConversationStore, FileStore, MemoryStore
+from tavernkit.conversation._stores import ConversationStore, MemoryStore
 from tavernkit.conversation._tools import ToolBox, ToolInput
 from tavernkit.conversation._undo import UNDO_LIMIT, UndoHistory
 from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._protocol import AsyncContext, Model
 from tavernkit.models._reply import ReplyPiece
-from tavernkit.prompt._plan import Plan
 from tavernkit.silly_tavern._files.data_folder import DataFolder
 from tavernkit.silly_tavern._files.preset import Preset
 
 if TYPE_CHECKING:
     from tavernkit.conversation._blocking import BlockingConversation
-    from tavernkit.risu_ai._inputs import RisuAIInputs
+    from tavernkit.risu_ai._context import RisuAIInputs
     from tavernkit.silly_tavern._inputs import SillyTavernInputs
 
 KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
@@ -77,7 +78,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
         Args:
             chat: A chat of either platform.
-            model: The model that answers; without one, only operations that ask no model work.
+            model: The model that answers; without one, ``begin()`` turns and pass replies on yourself.
             store: Where the chat is saved; in memory by default.
             tools: Functions and toolsets that the model may call.
             options: Options for the model that override the preset's, e.g. ``{"temperature": 0.7}``.
@@ -168,7 +169,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             undo=UndoHistory(undo_limit),
             warn=warn,
         )
-        place, name = _store(store, platform)
+        place, name = open_store(store, platform)
         maker = open_silly_tavern if platform == "silly_tavern" else open_risu_ai
         chat = maker(given, place, name, inputs)  # pyright: ignore[reportArgumentType]  # inputs of this platform
         return cls(chat, model=model, store=place, tools=box, options=options, undo=given.undo)
@@ -225,7 +226,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         made, place = open_folder_chat(
             find_chat(opened, character, chat, group=group, now=now),
             given,
-            store=None if store is None else _store(store, "silly_tavern")[0],
+            store=None if store is None else open_store(store, "silly_tavern")[0],
             more=inputs,
         )
         return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
@@ -280,15 +281,10 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             chat=chat,
             persona=persona,
             preset=preset,
-            store=None if store is None else _store(store, "risu_ai")[0],
+            store=None if store is None else open_store(store, "risu_ai")[0],
             more=inputs,
         )
         return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
-
-    @property
-    def lines(self) -> Sequence[Mapping[str, object]]:
-        """The lines of the chat, in the platform's own format."""
-        return self.chat.lines
 
     async def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
         """Send the user's message and return the reply; in a group, the replies of everybody whose turn it is.
@@ -323,8 +319,28 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         require_choice("kind", kind, KINDS)
         loaded = load_attachments(attachments)
         stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece, loaded))
-        self._streams.add(stream)
+        self._held.add(stream)
         return stream
+
+    async def begin(
+        self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
+    ) -> PendingTurn:
+        """Begin a turn and return it with its prompt. You ask a model yourself and pass on the reply.
+
+        Args:
+            text: What the user says, as for ``stream()``.
+            kind: The operation, as for ``stream()``.
+            attachments: Files sent with the user's message.
+
+        Raises:
+            StoreError: The user's message could not be saved.
+        """
+        require_choice("kind", kind, KINDS)
+        loaded = load_attachments(attachments)
+        pending = PendingTurn(lambda send: self._run(kind, text, attachments=loaded, send=send))
+        self._held.add(pending)
+        await pending.next_plan()
+        return pending
 
     async def regenerate(self) -> Turn:
         """Ask for the last reply again; in a group, for the last round."""
@@ -349,10 +365,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     async def speak(self, member: str) -> Turn:
         """Let this member of the group speak next, even if muted."""
         return await self._run("speak", member)
-
-    def preview(self, text: str = "") -> Plan:
-        """Return the prompt that ``send()`` would send. No model is asked, and nothing changes."""
-        return self.chat.preview(text)
 
     async def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
         """Return a new conversation with a copy of the chat up to a line. It uses the same model.
@@ -393,6 +405,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         text: str = "",
         on_piece: OnPiece | None = None,
         attachments: Sequence[Attachment] = (),
+        send: Send | None = None,
     ) -> Turn:
         require("text", text, str)
         chat = self.chat
@@ -407,9 +420,15 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             "quiet": lambda: chat.quiet(text),
             "speak": lambda: chat.speak(text),
         }
-        return await self._turn(kind, turns[kind], on_piece)
+        return await self._turn(kind, turns[kind], on_piece, send)
 
-    async def _turn(self, kind: TurnKind, work: Callable[[], Awaitable[Turn]], on_piece: OnPiece | None = None) -> Turn:
+    async def _turn(
+        self,
+        kind: TurnKind,
+        work: Callable[[], Awaitable[Turn]],
+        on_piece: OnPiece | None = None,
+        send: Send | None = None,
+    ) -> Turn:
         shown = False
 
         def tell(piece: ReplyPiece) -> None:
@@ -419,7 +438,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
                 on_piece(piece)
 
         async with self._operation(turn=True):
-            self._exchanges, self._on_piece = [], tell if on_piece is not None else None
+            self._exchanges, self._on_piece, self._send = [], tell if on_piece is not None else None, send
             try:
                 self.last = await work()
             except BaseException:
@@ -428,22 +447,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
                     self.last = Turn(kind=kind, text=exchanges[-1].reply.text, exchanges=exchanges)
                 raise
             finally:
-                self._on_piece = None
+                self._on_piece = self._send = None
         if self.last.text and not shown:  # it already existed, or could not be streamed
             tell(ReplyPiece(text=self.last.text))
         return self.last
-
-
-def _store(
-    given: str | os.PathLike[str] | ConversationStore | None, platform: Platform
-) -> tuple[ConversationStore, str]:
-    """Return a store and the name of its chat."""
-    if given is None:
-        return MemoryStore(), "chat"
-    if isinstance(given, ConversationStore):
-        return given, str(getattr(given, "name", "") or Path(getattr(given, "path", "chat")).stem)
-    require("store", given, str | os.PathLike[str], "a path or a ConversationStore")
-    path, wanted = Path(given), ".jsonl" if platform == "silly_tavern" else ".json"
-    if path.suffix.lower() != wanted:
-        raise ConfigError(f"{path} must end in {wanted}, as chats of {platform} do; for others pass FileStore(path)")
-    return FileStore(path), path.stem

@@ -7,15 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 from tavernkit._dataclass import dataclass
-from tavernkit.cards._silly_tavern.names import sanitize
-from tavernkit.cards._silly_tavern.stored import chat_name
+from tavernkit.cards._silly_tavern.stored import chat_name, sanitize
 from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat
 from tavernkit.conversation._program_stores import RisuSaveStore, SillyTavernStore
 from tavernkit.conversation._stores import ConversationStore, SavedChat
 from tavernkit.errors import ConfigError
+from tavernkit.risu_ai._context import RisuAIInputs
 from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai._files.save import Save
-from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.silly_tavern._builder import Builder
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._files.data_folder import DataFolder

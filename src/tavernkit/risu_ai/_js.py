@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tavernkit._text.js_values.sorting import sort_by
+from tavernkit._text.js_values.convert import sort_by
 from tavernkit._text.traced import join
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._cbs.lists import replace_all as replace_everywhere

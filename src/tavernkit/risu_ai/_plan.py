@@ -14,16 +14,23 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._message import Message
 from tavernkit.prompt._plan import Plan
-from tavernkit.risu_ai._budget.token_counting import encoder
-from tavernkit.risu_ai._cbs.escapes import unescape
+from tavernkit.risu_ai._budget import encoder
+from tavernkit.risu_ai._cbs.blocks import unescape
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, explained, source_of, title_of
 from tavernkit.risu_ai._files.preset import UNSET_SAMPLER, Preset
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
-from tavernkit.risu_ai._requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai._requests.messages import (
+    TOOL_CALL,
+    RequestRules,
+    ToolCalls,
+    request_messages,
+    tool_messages,
+    unescaped,
+    without_tool_calls,
+)
 from tavernkit.risu_ai._requests.parameters import HELPER_MODE, MAIN_MODE
 from tavernkit.risu_ai._requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequest, reference_request
 from tavernkit.risu_ai._requests.text_completion import TextRules, cut_reply, stop_texts, write_text
-from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 
 if TYPE_CHECKING:
     from tavernkit.models._request import WireRequest

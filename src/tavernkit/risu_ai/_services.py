@@ -12,12 +12,11 @@ from tavernkit.errors import Warn
 from tavernkit.prompt._inputs import Estimator
 from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
-from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._budget import MessageCounter
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
-from tavernkit.risu_ai._chat.chat_memory import ChatMemory
-from tavernkit.risu_ai._chat.history_memory import HistoryMemory
+from tavernkit.risu_ai._chat.chat_memory import ChatMemory, HistoryMemory
 from tavernkit.risu_ai._limits import (
     CACHED_BLOCKS,
     CACHED_LOREBOOKS,
@@ -25,13 +24,11 @@ from tavernkit.risu_ai._limits import (
     CACHED_SCRIPT_RUNNERS,
     CACHED_TRIGGER_ENGINES,
 )
-from tavernkit.risu_ai._lorebook.compiled import CompiledLore
-from tavernkit.risu_ai._lorebook.engine import LorebookEngine, LorebookSettings
-from tavernkit.risu_ai._lorebook.entry import LorebookEntry
-from tavernkit.risu_ai._lorebook.sources import lore_of
+from tavernkit.risu_ai._lorebook.engine import LorebookEngine, LorebookSettings, lore_of
+from tavernkit.risu_ai._lorebook.entry import CompiledLore, LorebookEntry
 from tavernkit.risu_ai._plan import BlockMemory
-from tavernkit.risu_ai._regex_scripts.mode_scripts import ScriptLists
 from tavernkit.risu_ai._regex_scripts.runner import RegexScriptRunner
+from tavernkit.risu_ai._regex_scripts.script import ScriptLists
 from tavernkit.risu_ai._triggers.engine import TriggerEngine
 
 

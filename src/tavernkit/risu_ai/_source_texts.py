@@ -12,7 +12,7 @@ from tavernkit.prompt._line_forms import KnownLine, LineForm, LinePart, WrittenL
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._traced_inputs import traced_text
 from tavernkit.prompt._traced_spans import origin_of
-from tavernkit.risu_ai._budget.trimming import Dropped
+from tavernkit.risu_ai._budget import Dropped
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
 from tavernkit.risu_ai._chat.chat_memory import ChatMemory
 from tavernkit.risu_ai._context import RisuAIContext

@@ -10,12 +10,10 @@ from tavernkit._values import Json
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.prompt._block import Moved
 from tavernkit.prompt._context import BuildState, DrawnNumbers
-from tavernkit.risu_ai._budget.token_counting import MessageCounter
-from tavernkit.risu_ai._budget.trimming import Dropped
-from tavernkit.risu_ai._caching.frozen_lore import FrozenLore
-from tavernkit.risu_ai._chat.character_fields import CharacterFields, character_fields
+from tavernkit.risu_ai._budget import Dropped, MessageCounter
+from tavernkit.risu_ai._caching import FrozenLore
 from tavernkit.risu_ai._chat.chat_log import sent_messages, with_messages, with_text
-from tavernkit.risu_ai._chat.history_memory import WrittenMessages
+from tavernkit.risu_ai._chat.chat_memory import WrittenMessages
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult
@@ -25,8 +23,7 @@ from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._prompt_template.card_writer import CardWriter
 from tavernkit.risu_ai._prompt_template.cards import PromptSettings, TemplateCard
 from tavernkit.risu_ai._prompt_template.lore_places import Positions
-from tavernkit.risu_ai._prompt_template.slots import Slots
-from tavernkit.risu_ai._prompt_template.texts import Texts
+from tavernkit.risu_ai._prompt_template.slots import CharacterFields, Slots, Texts, character_fields
 from tavernkit.risu_ai._regex_scripts.runner import RememberedTexts
 from tavernkit.risu_ai._regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai._services import Services

@@ -14,9 +14,9 @@ from tavernkit.conversation._formats import chat_name, saved_chat
 from tavernkit.conversation._opening import Materials, risu_ai_chat, silly_tavern_chat
 from tavernkit.conversation._stores import SavedChat
 from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.risu_ai._context import RisuAIInputs
 from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai._files.chat_file import chat_json
-from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.studio._document import JSONL, RISU_CHAT, Document, file_content, new_document, read_document

@@ -12,12 +12,12 @@ from tavernkit.cards import User
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, Preset, RequestFailedError, RisuCharacter, RisuPlan, Settings
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._chat_templates import ChatTemplate, apply_named_template
+from tavernkit.risu_ai._chat_templates.template import ChatTemplate, apply_named_template
 from tavernkit.risu_ai._files.silly_tavern_preset import preset_from_chat_preset, to_chat_preset
 from tavernkit.risu_ai._models import FIRST_SYSTEM
 from tavernkit.risu_ai._prompt_template.cards import read_cards, write_card
 from tavernkit.risu_ai._requests.reformat import reformat
-from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed
+from tavernkit.risu_ai._sending.replies import cut_incomplete, ends_closed
 from tavernkit.risu_ai.errors import ChatTemplateError
 
 PIECES = [

@@ -6,8 +6,7 @@ import pytest
 
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, RisuPlan, Settings
-from tavernkit.risu_ai._budget.token_counting import MessageCounter
-from tavernkit.risu_ai._budget.trimming import blank_removable, drop_oldest
+from tavernkit.risu_ai._budget import MessageCounter, blank_removable, drop_oldest
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._memory import MemoryModels
 from tests.risu_ai.building.scene import Characters, build, character, contents, inputs, omitted, preset

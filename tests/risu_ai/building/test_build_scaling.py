@@ -10,8 +10,7 @@ from tavernkit._macros import BuildBudget
 from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._prompt_template import printing
-from tavernkit.risu_ai._prompt_template.printing import Printer
+from tavernkit.risu_ai._prompt_template.card_writer import Printer
 from tavernkit.risu_ai.errors import CBSLimitError
 from tests.quickness import linear_time
 from tests.risu_ai.building.scene import Characters, character, inputs, lore, preset
@@ -62,7 +61,7 @@ def test_a_card_that_joins_a_message_with_itself_stops_doubling_it() -> None:
 
 
 def test_cards_that_each_print_the_whole_chat_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printing, "MAX_PRINTED_MESSAGES", 5000)
+    monkeypatch.setattr("tavernkit.risu_ai._prompt_template.card_writer.MAX_PRINTED_MESSAGES", 5000)
     card = {"type": "chat", "rangeStart": 0, "rangeEnd": "end"}
     plan = build(history=chat("a", 200), preset=roomy([card] * 200))
     assert len(plan.messages) == 5000

@@ -7,9 +7,9 @@ import pytest
 from tavernkit.dialects import Attachment
 from tavernkit.errors import PipelineError
 from tavernkit.risu_ai import Inlay, PromptSettings, Settings
+from tavernkit.risu_ai._chat.prompt_message import parse_chat_ml
+from tavernkit.risu_ai._prompt_template.card_writer import splice
 from tavernkit.risu_ai._prompt_template.cards import read_card, read_cards, write_card
-from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
-from tavernkit.risu_ai._prompt_template.printing import splice
 from tavernkit.risu_ai._prompt_template.slot_texts import role_split
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tests.risu_ai.building.scene import CHAT, STANDARD, build, character, contents, lore, omitted, preset

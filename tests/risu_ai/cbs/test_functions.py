@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tavernkit.risu_ai._cbs import CBSEngine
+from tavernkit.risu_ai._cbs.blocks import unescape
 from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
-from tavernkit.risu_ai._cbs.escapes import unescape
 from tavernkit.risu_ai._cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai._models import model_info
 from tavernkit.risu_ai._objects import (

@@ -22,12 +22,11 @@ from tavernkit.cards._source import BytesSource
 from tavernkit.errors import ConfigError, LimitExceededError, StrictModeError, TavernKitError, WarningLog
 from tavernkit.risu_ai import DatabaseError, RisuChat, RisuMessage, Save
 from tavernkit.risu_ai._files import backup_file, database_codec
-from tavernkit.risu_ai._files.backup_file import read_index, write_backup
+from tavernkit.risu_ai._files.backup_file import COLD_MARK, read_index, write_backup
 from tavernkit.risu_ai._files.database_codec import BLOCKS, MARK, Decoder, encode_database
 from tavernkit.risu_ai._files.message_pack import pack
 from tavernkit.risu_ai._files.settings import BuiltInTexts
 from tavernkit.risu_ai._files.start_up import start_up
-from tavernkit.risu_ai._files.stored_files import COLD_MARK
 
 CHATS: list[Any] = [
     {"name": "old", "id": "x1", "message": [{"role": "user", "data": "Once."}]},

@@ -7,8 +7,12 @@ import pytest
 
 from tavernkit.errors import InvalidPresetError
 from tavernkit.risu_ai import Preset, read_st_files, to_chat_preset
-from tavernkit.risu_ai._files.silly_tavern_files import StFile, preset_from_files
-from tavernkit.risu_ai._files.silly_tavern_preset import preset_from_chat_preset, template_from_chat_preset
+from tavernkit.risu_ai._files.silly_tavern_preset import (
+    StFile,
+    preset_from_chat_preset,
+    preset_from_files,
+    template_from_chat_preset,
+)
 from tavernkit.risu_ai._prompt_template.cards import ChatCard, PlainCard, SlotCard, read_cards
 from tavernkit.risu_ai.errors import PromptTemplateError
 

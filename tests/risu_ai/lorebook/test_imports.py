@@ -9,7 +9,7 @@ from tavernkit.cards import Character
 from tavernkit.cards._risu_ai import convert_character_book
 from tavernkit.errors import LoreParseError, WarningLog
 from tavernkit.risu_ai._files.card_import import character_from_card
-from tavernkit.risu_ai._lorebook.imports import export_lorebook, import_lorebook, migrate_entries
+from tavernkit.risu_ai._lorebook.book import export_lorebook, import_lorebook, migrate_entries
 
 
 def test_an_export_file_comes_back_as_it_was() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.risu_ai._limits import MAX_HITS
 from tavernkit.risu_ai._lorebook import (
     ActiveLore,
     LorebookEngine,
@@ -14,7 +15,6 @@ from tavernkit.risu_ai._lorebook import (
     LoreMessage,
     ScanInput,
 )
-from tavernkit.risu_ai._lorebook.limits import MAX_HITS
 from tavernkit.risu_ai._prompt_template.lore_places import Positions
 from tests.quickness import linear_time
 

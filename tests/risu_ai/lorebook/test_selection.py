@@ -12,9 +12,8 @@ from tavernkit.risu_ai._lorebook import (
     LoreInjection,
     LoreMessage,
     ScanInput,
-    injections,
 )
-from tavernkit.risu_ai._lorebook.injections import InjectedText
+from tavernkit.risu_ai._lorebook.result import InjectedText
 
 
 def scan(entries: list[LorebookEntry], text: str) -> LorebookResult:
@@ -61,7 +60,7 @@ def test_what_is_over_the_budget_says_how_much_was_left() -> None:
 
 
 def test_lore_that_replaces_too_much_is_left_out_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(injections, "MAX_REPLACED", 12)
+    monkeypatch.setattr("tavernkit.risu_ai._lorebook.result.MAX_REPLACED", 12)
     warnings: list[str] = []
     target = InjectedText("a sword", "Swords", warnings.append)
     for new in ("b", "c", "d"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tavernkit._values import FrozenJson, JsonObject
-from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._budget import MessageCounter
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._memory import Embed, MemoryInput, MemoryModels, MemoryOutcome, remember
 from tavernkit.testing._risu_ai import letter_counts

@@ -7,7 +7,7 @@ import pytest
 from tavernkit._values import FrozenJson, JsonObject
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._memory import MemoryOutcome, uses_memory
-from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
+from tavernkit.risu_ai._memory.contract import Similarity, paragraphs
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.testing._risu_ai import first_words, letter_counts
 from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start

@@ -13,8 +13,8 @@ from tavernkit._text.regex_scripts import ScriptStretches
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, mode_scripts
-from tavernkit.risu_ai._regex_scripts.mode_scripts import FixedTexts, ScriptLists
+from tavernkit.risu_ai._regex_scripts import RegexScript, RegexScriptRunner, ScriptResult
+from tavernkit.risu_ai._regex_scripts.script import FixedTexts, ScriptLists
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import character, inputs
 from tests.risu_ai.regex_scripts.test_mode_scripts import CONTEXT, script
@@ -120,7 +120,7 @@ def test_a_new_function_is_seen() -> None:
 
 
 def test_long_texts_are_kept_while_there_is_room(replaced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mode_scripts, "CACHED_SCRIPT_CHARACTERS", 100_000)
+    monkeypatch.setattr("tavernkit.risu_ai._regex_scripts.script.CACHED_SCRIPT_CHARACTERS", 100_000)
     runner, scripts = RegexScriptRunner(), (script("a", "b"),)
     for _ in range(2):
         run(runner, "x" * 10_000, scripts, 0)

@@ -10,7 +10,7 @@ from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, ModelRequest, RequestFailedError, SendResult, Settings
 from tavernkit.risu_ai._limits import MAX_ROUNDS
 from tavernkit.risu_ai._prompt_template.cards import PlainCard
-from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed, has_banned_script
+from tavernkit.risu_ai._sending.replies import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.errors import PromptTemplateError, RequestFormatError
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.testing import Disconnect, ScriptedModel, failure, streamed

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai._triggers.signals import TriggerLimitError
+from tavernkit.risu_ai._triggers.limits import TriggerLimitError
 from tavernkit.testing._risu_ai import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import Outcome, run, setvar, trigger, world
 

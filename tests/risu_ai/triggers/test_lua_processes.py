@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit._workers import BusyError, StuckError, noting_degraded
+from tavernkit._workers import BusyError, StuckError
 from tavernkit._workers import pool as pools
 from tavernkit._workers.pool import Session, WorkerPool
+from tavernkit.errors import noting_degraded
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tests.quickness import at_most
 from tests.risu_ai.triggers.programs import lua, run, world

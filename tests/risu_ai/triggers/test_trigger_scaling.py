@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit._workers.clock import processor_seconds
+from tavernkit._workers import processor_seconds
 from tavernkit.risu_ai._triggers import TriggerEngine, TriggerLimits
 from tests.quickness import linear_time
 from tests.risu_ai.triggers.programs import run, trigger, world

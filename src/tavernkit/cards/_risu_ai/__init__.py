@@ -1,9 +1,14 @@
 """Cards as RisuAI reads and writes them: its own character object, its CHARX layout, its lore entries."""
 
-from tavernkit.cards._risu_ai.character import ImportRefusedError, ImportThrewError
+from tavernkit.cards._risu_ai.character import (
+    ImportRefusedError,
+    ImportThrewError,
+    RisuLore,
+    book_from_lorebook,
+    convert_character_book,
+)
 from tavernkit.cards._risu_ai.exporting import export_charx
 from tavernkit.cards._risu_ai.importing import RISU_LIMITS, ImportedCard, import_file
-from tavernkit.cards._risu_ai.lorebook import RisuLore, book_from_lorebook, convert_character_book
 
 __all__ = [
     "RISU_LIMITS",

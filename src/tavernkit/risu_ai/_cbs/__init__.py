@@ -1,13 +1,12 @@
 """CBS, RisuAI's Curly Braced Syntax: the language of its cards, lore, scripts and templates."""
 
-from tavernkit.risu_ai._cbs.call import CBSCall
+from tavernkit.risu_ai._cbs.blocks import unescape
 from tavernkit.risu_ai._cbs.engine import CBSEngine
-from tavernkit.risu_ai._cbs.escapes import unescape
 from tavernkit.risu_ai._cbs.functions import standard_registry
+from tavernkit.risu_ai._cbs.limits import FunctionFailure
 from tavernkit.risu_ai._cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
-from tavernkit.risu_ai._cbs.registry import CBSFunction, CBSRegistry, FunctionGroup
+from tavernkit.risu_ai._cbs.registry import CBSCall, CBSFunction, CBSRegistry, FunctionGroup
 from tavernkit.risu_ai._cbs.run import CBSDiagnostic, CBSResult
-from tavernkit.risu_ai._cbs.signals import FunctionFailure
 
 __all__ = [
     "CBSCall",

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tavernkit._text.js_values import WHITESPACE, number_to_string, parse_float, remainder, truthy
-from tavernkit.risu_ai._cbs.conditions import Variables
-from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS
-from tavernkit.risu_ai._cbs.signals import FunctionFailure
+from tavernkit.risu_ai._cbs.blocks import Variables
+from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS, FunctionFailure
 
 Operand = float | None
 """``None`` is a missing operand (``undefined``)."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tavernkit.risu_ai._cbs.blocks import Block, close_block, legacy_block
-from tavernkit.risu_ai._cbs.call import CBSCall
-from tavernkit.risu_ai._cbs.evaluate import CALCULATOR
 from tavernkit.risu_ai._cbs.folding import FoldBudget, Folder, Opening, Undecided, closes_alike, foresee
 from tavernkit.risu_ai._cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
 from tavernkit.risu_ai._cbs.nodes import (
@@ -32,7 +30,8 @@ from tavernkit.risu_ai._cbs.nodes import (
     Tag,
     Unclosed,
 )
-from tavernkit.risu_ai._cbs.scanner import LevelKind
+from tavernkit.risu_ai._cbs.registry import CBSCall
+from tavernkit.risu_ai._cbs.scanner import CALCULATOR, LevelKind
 from tavernkit.risu_ai._cbs.source import CLOSE, OPENERS, TOKEN, joined, needs_joining
 
 TAG, BLOCK, RAW = LevelKind.TAG, LevelKind.BLOCK, LevelKind.RAW

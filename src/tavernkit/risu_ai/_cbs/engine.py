@@ -19,12 +19,12 @@ from tavernkit.risu_ai._cbs.limits import (
     MAX_COMPILED_TEXT,
     MAX_FOLDED_INSERTS,
     MAX_TREE_DEPTH,
+    FunctionFailure,
 )
 from tavernkit.risu_ai._cbs.nodes import Takeover, fill
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
 from tavernkit.risu_ai._cbs.run import CBSDiagnostic, CBSResult, ParseArguments, Report, Run, Session
 from tavernkit.risu_ai._cbs.scanner import Level, LevelKind, Scanner
-from tavernkit.risu_ai._cbs.signals import FunctionFailure
 from tavernkit.risu_ai._cbs.source import joined, prepare
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 

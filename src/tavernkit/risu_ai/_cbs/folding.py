@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 from tavernkit.risu_ai._cbs.blocks import OPENER_NAMES, Block, expand_each, open_block
 from tavernkit.risu_ai._cbs.calculator import constant
-from tavernkit.risu_ai._cbs.call import CBSCall
-from tavernkit.risu_ai._cbs.evaluate import CALCULATOR, is_for_other_stages, split_tag
-from tavernkit.risu_ai._cbs.limits import CACHED_LISTS, CACHED_RESULTS, LEVEL_SLOTS, MAX_FOLDED, MAX_FOLDED_TOTAL
-from tavernkit.risu_ai._cbs.registry import CBSFunction, CBSRegistry
-from tavernkit.risu_ai._cbs.scanner import LevelKind
-from tavernkit.risu_ai._cbs.signals import FunctionFailure
+from tavernkit.risu_ai._cbs.limits import (
+    CACHED_LISTS,
+    CACHED_RESULTS,
+    LEVEL_SLOTS,
+    MAX_FOLDED,
+    MAX_FOLDED_TOTAL,
+    FunctionFailure,
+)
+from tavernkit.risu_ai._cbs.registry import CBSCall, CBSFunction, CBSRegistry
+from tavernkit.risu_ai._cbs.scanner import CALCULATOR, LevelKind, is_for_other_stages, split_tag
 from tavernkit.risu_ai._cbs.source import CLOSE, OPENERS, joined
 from tavernkit.risu_ai.errors import CBSLimitError
 

@@ -1,4 +1,7 @@
-"""Limits of one expansion. The first two are RisuAI's own; the others are far above normal use."""
+"""Limits of one expansion, and the exceptions that end it early.
+
+The first two limits are RisuAI's own; the others are far above normal use.
+"""
 
 from __future__ import annotations
 
@@ -61,3 +64,22 @@ CACHED_RESULTS = 4096
 
 CACHED_LISTS = 512
 """Cached short JSON lists."""
+
+
+class FunctionFailure(Exception):  # noqa: N818  # not an error: it is how RisuAI keeps a tag
+    """A function failed; its tag stays in the text. The message says why."""
+
+
+class ParseFailure(FunctionFailure):
+    """RisuAI's parser itself would throw: the outer text has no result.
+
+    A function that expands another text (a field, a message) fails with it; nothing else catches it.
+    """
+
+
+class Returned(Exception):  # noqa: N818  # not an error: the text has its result
+    """``{{return}}`` ended the text."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        self.value = value

@@ -9,8 +9,7 @@ from functools import lru_cache
 from tavernkit._text.js_values import JSSyntaxError, is_basic, join_surrogates, json_parse, json_stringify, to_string
 from tavernkit._values import Json, is_list
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai._cbs.limits import CACHED_LISTS, MAX_CHARACTERS
-from tavernkit.risu_ai._cbs.signals import FunctionFailure
+from tavernkit.risu_ai._cbs.limits import CACHED_LISTS, MAX_CHARACTERS, FunctionFailure
 from tavernkit.risu_ai.errors import CBSLimitError
 
 SEPARATOR = "§"

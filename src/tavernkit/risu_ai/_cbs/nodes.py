@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tavernkit.risu_ai._cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
-from tavernkit.risu_ai._cbs.evaluate import apply, evaluate, evaluate_expression, split_tag
 from tavernkit.risu_ai._cbs.limits import FREE_CHARACTERS, INSERTED_STEPS, SHORT_TAG
 from tavernkit.risu_ai._cbs.registry import CBSFunction
 from tavernkit.risu_ai._cbs.run import Run
-from tavernkit.risu_ai._cbs.scanner import Level, LevelKind
+from tavernkit.risu_ai._cbs.scanner import Level, LevelKind, apply, evaluate, evaluate_expression, split_tag
 from tavernkit.risu_ai._cbs.source import joined, needs_joining
 
 

@@ -10,9 +10,16 @@ from tavernkit._text.js_values import is_index_key, to_string, trim, truthy
 from tavernkit._values import Json, is_list, is_object
 from tavernkit.risu_ai._cbs.blocks import Block
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS
+from tavernkit.risu_ai._cbs.limits import (
+    CALL_LIMIT,
+    MAX_CHARACTERS,
+    MAX_STEPS,
+    MAX_TREE_DEPTH,
+    MAX_WARNINGS,
+    FunctionFailure,
+    Returned,
+)
 from tavernkit.risu_ai._cbs.lists import replace_all
-from tavernkit.risu_ai._cbs.signals import FunctionFailure, Returned
 from tavernkit.risu_ai._cbs.source import Origins
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
 

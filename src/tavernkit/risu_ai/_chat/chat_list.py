@@ -13,12 +13,11 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai._chat.chat_log import ROLES, chat_id
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai._chat.inlays import Media
-from tavernkit.risu_ai._chat.prompt_message import PromptMessage, new_chat_line, source_of
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage, new_chat_line, source_of, take_thoughts
 from tavernkit.risu_ai._js import replace_first
 from tavernkit.risu_ai._objects import RisuCharacter, RisuMessage
 from tavernkit.risu_ai._prompt_template.cards import PromptSettings
-from tavernkit.risu_ai._prompt_template.chat_ml import take_thoughts
-from tavernkit.risu_ai._prompt_template.texts import Texts
+from tavernkit.risu_ai._prompt_template.slots import Texts
 from tavernkit.risu_ai._requests.reformat import SLOT
 from tavernkit.risu_ai.errors import PromptTemplateError
 

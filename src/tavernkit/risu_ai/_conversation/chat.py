@@ -23,16 +23,15 @@ from tavernkit.risu_ai._chat.send_steps import (
     suggestion_prompt,
     translation_messages,
 )
-from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._context import RisuAIContext, RisuAIInputs
 from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models, receive
 from tavernkit.risu_ai._conversation.chat_state import ChatState
 from tavernkit.risu_ai._conversation.rerolls import taken_back
-from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.risu_ai._objects import made_id
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
+from tavernkit.risu_ai._requests.messages import tool_mark
 from tavernkit.risu_ai._requests.parameters import HELPER_MODE
-from tavernkit.risu_ai._requests.tool_marks import tool_mark
 from tavernkit.risu_ai._sending.exchange import (
     Answer,
     Ask,

@@ -17,6 +17,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._builder import Builder
 from tavernkit.risu_ai._chat.chat_log import chat_id, with_messages, with_text
 from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._context import RisuAIInputs
 from tavernkit.risu_ai._conversation.asking import Work
 from tavernkit.risu_ai._conversation.opening import ChatVariables, NoHost, first_variables, opened_chats, with_user
 from tavernkit.risu_ai._conversation.rerolls import Rerolls
@@ -24,9 +25,8 @@ from tavernkit.risu_ai._conversation.snapshots import AppState, StoredMessages
 from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables, write_chat
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
-from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, made_id
-from tavernkit.risu_ai._sending.result import SendError
+from tavernkit.risu_ai._sending.exchange import SendError
 from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._triggers.host import RefusingHost
 from tavernkit.stores._variables import GLOBAL, LOCAL

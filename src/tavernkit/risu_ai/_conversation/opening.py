@@ -5,10 +5,9 @@ from __future__ import annotations
 from tavernkit._values import Json
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._chat.chat_log import with_greeting
-from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._context import RisuAIContext, RisuAIInputs
 from tavernkit.risu_ai._files.chat_file import chat_variables
 from tavernkit.risu_ai._files.settings import Settings
-from tavernkit.risu_ai._inputs import RisuAIInputs
 from tavernkit.risu_ai._objects import RisuChat
 from tavernkit.stores._variables import GLOBAL, LOCAL, InMemoryVariablesStore
 

@@ -15,7 +15,7 @@ from tavernkit.cards._risu_ai.character import from_card, from_off_spec
 from tavernkit.cards._risum import Module
 from tavernkit.cards._source import FileContent, file_type_of, read_file
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai._lorebook.imports import migrate_entries
+from tavernkit.risu_ai._lorebook.book import migrate_entries
 from tavernkit.risu_ai._objects import RisuCharacter, made_id
 
 _ASSET_LISTS = (("emotions", "emotionImages"), ("additionalAssets", "additionalAssets"))

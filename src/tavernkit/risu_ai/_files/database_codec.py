@@ -13,8 +13,7 @@ from tavernkit._text.js_values import json_stringify, truthy
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards._json_text import check_depth
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
-from tavernkit.risu_ai._files.compression import CompressionError, decompress, gunzip, salvage
-from tavernkit.risu_ai._files.damaged_blocks import find_block, whole_parts
+from tavernkit.risu_ai._files.compression import CompressionError, decompress, find_block, gunzip, salvage, whole_parts
 from tavernkit.risu_ai._files.message_pack import MessagePackError, Packed, as_double, pack, read_packed
 from tavernkit.risu_ai._limits import (
     MAX_BLOCK_SEARCHES,

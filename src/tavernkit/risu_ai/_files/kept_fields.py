@@ -87,7 +87,7 @@ def lore_module(module_id: str, name: str, book: object, *, warn: Warn) -> RisuM
         book: The book, as SillyTavern or a card has it.
         warn: Called with each warning.
     """
-    from tavernkit.risu_ai._lorebook.imports import import_lorebook
+    from tavernkit.risu_ai._lorebook.book import import_lorebook
 
     entries = import_lorebook(book, warn=warn)
     return RisuModule.from_json({"id": module_id, "name": name, "lorebook": entries})

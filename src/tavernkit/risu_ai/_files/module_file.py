@@ -17,7 +17,7 @@ from tavernkit.cards._risum import MAGIC, MODULE_TYPE, Module, read_risum, write
 from tavernkit.cards._source import BytesSource, FileContent, read_file, stem
 from tavernkit.cards.errors import RisumError
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
-from tavernkit.risu_ai._lorebook.imports import import_lorebook
+from tavernkit.risu_ai._lorebook.book import import_lorebook
 from tavernkit.risu_ai._objects import RisuModule
 
 

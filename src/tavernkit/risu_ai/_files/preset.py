@@ -20,7 +20,7 @@ from tavernkit._values import (
     thaw,
     thaw_object,
 )
-from tavernkit.budget._preset import max_prompt_tokens
+from tavernkit.budget._trimmer import max_prompt_tokens
 from tavernkit.cards._source import FileContent, read_file
 from tavernkit.errors import Warn, log_warning, refuse_warning
 from tavernkit.risu_ai._files.json_reader import JsonReader

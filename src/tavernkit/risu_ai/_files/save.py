@@ -14,7 +14,7 @@ from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, thaw_o
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._source import FileContent, called
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
-from tavernkit.risu_ai._files.backup_file import write_backup
+from tavernkit.risu_ai._files.backup_file import Companions, StoredFiles, write_backup
 from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai._files.database_codec import Decoder, encode_database
 from tavernkit.risu_ai._files.message_pack import Packed, as_json
@@ -23,14 +23,13 @@ from tavernkit.risu_ai._files.save_changes import changed_database, packed, with
 from tavernkit.risu_ai._files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
 from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai._files.start_up import Stored, open_character, start_up
-from tavernkit.risu_ai._files.stored_files import Companions, StoredFiles
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule, RisuPersona
 
 if TYPE_CHECKING:
     from tavernkit._turns import Host
     from tavernkit.risu_ai._builder import Builder
+    from tavernkit.risu_ai._context import RisuAIInputs
     from tavernkit.risu_ai._conversation.chat import Chat
-    from tavernkit.risu_ai._inputs import RisuAIInputs
 
 
 class Save:

@@ -10,12 +10,11 @@ from typing import Literal
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._source import FileContent, Source, as_source, read_all
 from tavernkit.errors import Warn
-from tavernkit.risu_ai._files.backup_file import find_database, looks_like_backup, read_index
+from tavernkit.risu_ai._files.backup_file import DATABASE_KEY, StoredFiles, find_database, looks_like_backup, read_index
 from tavernkit.risu_ai._files.compression import CompressionError, decompress
 from tavernkit.risu_ai._files.database_codec import MARK, DatabaseError, Decoder, parse
 from tavernkit.risu_ai._files.file_kinds import foreign_file, foreign_json, foreign_lines, is_database, is_text
 from tavernkit.risu_ai._files.start_up import Stored
-from tavernkit.risu_ai._files.stored_files import DATABASE_KEY, StoredFiles
 from tavernkit.risu_ai._limits import MAX_COLD_CHAT_BYTES, MAX_DATABASE_BYTES
 
 Kind = Literal["backup", "database", "json"]

@@ -12,7 +12,7 @@ from tavernkit.risu_ai._files.database_codec import BUILT_IN_PRESET
 from tavernkit.risu_ai._files.message_pack import Packed
 from tavernkit.risu_ai._files.preset import DEFAULT_MODEL, DEFAULT_ORDER, with_persona
 from tavernkit.risu_ai._files.settings import BuiltInTexts
-from tavernkit.risu_ai._lorebook.imports import migrate_entries
+from tavernkit.risu_ai._lorebook.book import migrate_entries
 from tavernkit.risu_ai._objects import made_id
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT
 

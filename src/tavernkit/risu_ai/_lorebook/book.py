@@ -1,19 +1,122 @@
-"""A lorebook that a build gets from the application, as RisuAI's modules have one."""
+"""Lorebooks: one that a build gets from the application, those of other programs, old ones, RisuAI's own export file.
+
+A card's own book is converted by ``tavernkit.cards._risu_ai.convert_character_book()``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import FrozenObject, JsonObject, freeze_object, is_mapping
+from tavernkit._text.js_values import join, to_string, truthy
+from tavernkit._text.js_values.convert import own_keys
+from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, is_sequence, thaw, thaw_object
 from tavernkit.cards._book import CharacterBook
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS
-from tavernkit.cards._risu_ai.lorebook import lorebook_from_book
+from tavernkit.cards._risu_ai.character import lorebook_from_book
 from tavernkit.cards._source import FileContent, read_file, stem
 from tavernkit.errors import LoreParseError, Warn, log_warning, refuse_warning
-from tavernkit.risu_ai._lorebook.imports import export_lorebook, import_lorebook
+
+FILE_TYPE = "risu"
+FILE_VERSION = 1
+BOOK_VERSION = 2
+_END = re.compile(r"@@@?end")
+_CHAR = re.compile(r"<(?:char|bot)>")
+
+
+def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObject]:
+    """Read a lorebook file: RisuAI's export, or anything that has ``entries``.
+
+    Args:
+        value: The file's parsed JSON.
+        warn: Called with each warning.
+
+    Raises:
+        LoreParseError: The file is not a lorebook.
+    """
+    data = value.get("data") if is_mapping(value) and value.get("type") == FILE_TYPE else None
+    if is_sequence(data):
+        return [thaw_object(entry) for entry in _objects(data, warn)]
+    if is_mapping(value) and value.get("entries") is not None:
+        return convert_entries(value["entries"], warn=warn)
+    raise LoreParseError("this is not a lorebook: it has neither RisuAI's type and data nor entries")
+
+
+def export_lorebook(entries: Sequence[Mapping[str, object]]) -> JsonObject:
+    """Write entries as RisuAI's export file."""
+    return {"type": FILE_TYPE, "ver": FILE_VERSION, "data": [thaw_object(entry) for entry in entries]}
+
+
+def convert_entries(entries: object, *, warn: Warn | None = None) -> list[JsonObject]:
+    """Convert the entries of another program (a list, or an object in JavaScript's key order) to RisuAI's."""
+    if is_mapping(entries):
+        items: Sequence[object] = [entries[key] for key in own_keys(entries)]
+    else:
+        items = entries if is_sequence(entries) else ()
+        if not is_sequence(entries) and warn is not None:
+            warn(f"the lorebook's entries are left out: they must be a list or an object, not {type(entries).__name__}")
+    return [_convert(item) for item in _objects(items, warn)]
+
+
+def _objects(items: Sequence[object], warn: Warn | None) -> Iterator[Mapping[str, object]]:
+    for number, item in enumerate(items):
+        if is_mapping(item):
+            yield item
+        elif warn is not None:
+            warn(f"lorebook entry {number} is left out: it must be an object, not {type(item).__name__}")
+
+
+def _convert(entry: Mapping[str, object]) -> JsonObject:
+    config = entry.get("contextConfig")
+    priority = config.get("budgetPriority") if is_mapping(config) else None
+    return {
+        "key": join(_first_list(entry, "key", "keys", "keywords"), ", "),
+        "insertorder": _first(entry.get("order"), entry.get("priority"), priority, 0),
+        "comment": _first_text(entry, "comment", "name", "displayName"),
+        "content": _first_text(entry, "content", "entry", "text"),
+        "mode": "normal",
+        "alwaysActive": _first(entry.get("constant"), entry.get("forceActivation"), False),
+        "secondkey": join(_first_list(entry, "secondary_keys"), ", "),
+        "selective": _first(entry.get("selective"), False),
+    }
+
+
+def migrate_entries(entries: Sequence[Mapping[str, object]]) -> list[JsonObject]:
+    """Migrate entries of an old database, as RisuAI does when it loads them."""
+    return [_migrated(thaw_object(entry)) for entry in entries]
+
+
+def _migrated(entry: JsonObject) -> JsonObject:
+    version = entry.get("bookVersion")
+    if isinstance(version, (int, float)) and version >= BOOK_VERSION:
+        return entry
+    content = to_string(entry.get("content") or "")
+    if truthy(entry.get("activationPercent")):
+        content = f"@@probability {to_string(entry['activationPercent'])}\n{content}"
+        entry["activationPercent"] = None
+    content = _END.sub("@@depth 0", content)
+    entry["content"] = _CHAR.sub("{{char}}", content).replace("<user>", "{{user}}")
+    entry["bookVersion"] = BOOK_VERSION
+    return entry
+
+
+def _first(*values: object) -> Json:
+    return thaw(next((value for value in values if value is not None), None))
+
+
+def _first_text(entry: Mapping[str, object], *names: str) -> Json:
+    return thaw(next((entry[name] for name in names if truthy(entry.get(name))), ""))
+
+
+def _first_list(entry: Mapping[str, object], *names: str) -> Sequence[object]:
+    for name in names:
+        found = entry.get(name)
+        if is_sequence(found):
+            return found
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

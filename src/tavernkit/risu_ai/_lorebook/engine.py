@@ -1,17 +1,20 @@
-"""The lorebook engine: which entries a chat activates."""
+"""The lorebook engine: where a chat's lore comes from, and which entries the chat activates."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import LazySequence
+from tavernkit._text.js_values import to_number, truthy
+from tavernkit._values import LazySequence, is_mapping
 from tavernkit.errors import Warn
-from tavernkit.lore._contracts import TokenCounter, no_key_found
+from tavernkit.lore import TokenCounter, no_key_found
+from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._js import sort_descending
+from tavernkit.risu_ai._limits import LOOKED_AT, MAX_HITS, MAX_LOOKS, MAX_PASSES
 from tavernkit.risu_ai._lorebook.activation import (
     DONT_PREFIX,
     KEEP_PREFIX,
@@ -20,13 +23,9 @@ from tavernkit.risu_ai._lorebook.activation import (
     apply_decorators,
     content_id,
 )
-from tavernkit.risu_ai._lorebook.compiled import CompiledLore
-from tavernkit.risu_ai._lorebook.entry import CHILD, LorebookEntry, number_of, parse_content, split_keys
-from tavernkit.risu_ai._lorebook.injections import Injections
-from tavernkit.risu_ai._lorebook.keys import KeyHit, Query, RegexKeys
-from tavernkit.risu_ai._lorebook.limits import LOOKED_AT, MAX_HITS, MAX_LOOKS, MAX_PASSES
-from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult, NearMisses, entry_title
-from tavernkit.risu_ai._lorebook.texts import LoreMessage, PoolText, SearchedTexts, Window
+from tavernkit.risu_ai._lorebook.entry import CHILD, CompiledLore, LorebookEntry, number_of, parse_content, split_keys
+from tavernkit.risu_ai._lorebook.keys import KeyHit, LoreMessage, PoolText, Query, RegexKeys, SearchedTexts, Window
+from tavernkit.risu_ai._lorebook.result import ActiveLore, Injections, LorebookResult, NearMisses, entry_title
 from tavernkit.risu_ai.errors import DecoratorParseError
 
 
@@ -329,3 +328,53 @@ def _failed(query: Query) -> str:
     if query.negative:
         return f"an excluded key was found ({', '.join(query.keys)})"
     return no_key_found(query.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class LoreSources:
+    """The entries of a chat in order, its messages, and the settings in force."""
+
+    entries: Sequence[LorebookEntry]
+    messages: Sequence[LoreMessage]
+    settings: LorebookSettings
+
+
+def lore_of(context: CBSContext, defaults: LorebookSettings | None = None, *, warn: Warn | None = None) -> LoreSources:
+    """Collect the lore of the character, the chat and the enabled modules, with a character's own settings."""
+    character = context.character
+    books: list[tuple[str, Sequence[object]]] = []
+    if character is not None:
+        books.append(
+            (f"{'group' if character.is_group else 'character'} {character.name}".strip(), character.lore or ())
+        )
+    books.append(("this chat", context.chat.local_lore))
+    books += [(f"module {module.name or module.id}", module.lore) for module in context.enabled_modules]
+    entries = [
+        entry
+        for name, book in books
+        for number, raw in enumerate(book)
+        if (entry := LorebookEntry.from_json(raw, warn=warn, where=f"entry {number} of {name}", book=name)) is not None
+    ]
+    own = character.raw.get("loreSettings") if character is not None else None
+    return LoreSources(
+        entries=entries,
+        messages=[LoreMessage(message.role, message.data) for message in context.chat.messages],
+        settings=_settings(own if is_mapping(own) else {}, defaults or LorebookSettings()),
+    )
+
+
+def _settings(own: Mapping[str, object], defaults: LorebookSettings) -> LorebookSettings:
+    def number(name: str, default: float) -> float:
+        value = own.get(name)
+        return default if value is None else to_number(value)
+
+    def flag(name: str, default: bool) -> bool:
+        value = own.get(name)
+        return default if value is None else truthy(value)
+
+    return LorebookSettings(
+        scan_depth=number("scanDepth", defaults.scan_depth),
+        token_budget=number("tokenBudget", defaults.token_budget),
+        full_word=flag("fullWordMatching", defaults.full_word),
+        recursive=flag("recursiveScanning", defaults.recursive),
+    )

@@ -13,8 +13,7 @@ from tavernkit.risu_ai._memory.contract import (
     MemoryOutcome,
     Summarize,
 )
-from tavernkit.risu_ai._memory.hanurai import hanurai
-from tavernkit.risu_ai._memory.hypa_v2 import hypa_v2
+from tavernkit.risu_ai._memory.hypa_v2 import hanurai, hypa_v2
 from tavernkit.risu_ai._memory.hypa_v3 import hypa_v3
 from tavernkit.risu_ai._memory.supa import supa_memory
 

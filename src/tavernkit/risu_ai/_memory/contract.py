@@ -1,4 +1,4 @@
-"""What all variants of long-term memory share: inputs, results, and requests for summaries."""
+"""What all variants of long-term memory share: inputs, results, requests for summaries, a search for similar texts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenObject, Json, JsonObject
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._budget import MessageCounter
 from tavernkit.risu_ai._cbs.delimited import replace_delimited
-from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage, parse_chat_ml
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT
-from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 MEMORY_MEMO = "supaMemory"
@@ -188,3 +187,49 @@ def without_thoughts(text: str) -> str:
 def as_lines(items: Sequence[PromptMessage]) -> str:
     """Chat items as ``role: content`` lines."""
     return "\n".join(f"{item.role}: {item.content}" for item in items)
+
+
+class Similarity:
+    """Ranks texts by how much they resemble queries; each text counts once, ties keep their order."""
+
+    def __init__(self, embed: Embed, texts: Sequence[str]) -> None:
+        self.texts = list(dict.fromkeys(texts))
+        self._embed = embed
+        self._vectors = embed(self.texts) if self.texts else ()
+
+    def scores(self, query: str) -> dict[str, float]:
+        """How much each text resembles a query (dot product)."""
+        if not self.texts:
+            return {}
+        (wanted,) = self._embed([query])
+        return {
+            text: sum(a * b for a, b in zip(vector, wanted, strict=True))
+            for text, vector in zip(self.texts, self._vectors, strict=True)
+        }
+
+    def ranked(self, weighted: Sequence[tuple[str, float]]) -> list[str]:
+        """Texts by the sum of their weighted scores, best first."""
+        totals = dict.fromkeys(self.texts, 0.0)
+        for query, weight in weighted:
+            for text, score in self.scores(query).items():
+                totals[text] += score * weight
+        return self._best_first(totals)
+
+    def ranked_by_newest(self, queries: Sequence[str]) -> list[str]:
+        """Texts by how they resemble some queries, newest first: the second counts half, the third a third.
+
+        Scores are divided, not weighted with fractions, because rounding decides the order of ties.
+        """
+        totals = dict.fromkeys(self.texts, 0.0)
+        for place, query in enumerate(queries, start=1):
+            for text, score in self.scores(query).items():
+                totals[text] += score / place
+        return self._best_first(totals)
+
+    def _best_first(self, totals: Mapping[str, float]) -> list[str]:
+        return sorted(self.texts, key=lambda text: -totals[text])
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a text that are not blank."""
+    return [part for part in map(trim, text.split("\n\n")) if part]

@@ -1,22 +1,23 @@
-"""HypaV2: chunk summaries in order, and the paragraphs that resemble the newest messages."""
+"""Kinds of memory that recall what resembles the newest messages: HypaV2, with summaries of chunks, and Hanurai."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
-from tavernkit._text.js_values import json_stringify
+from tavernkit._text.js_values import json_stringify, trim
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._memory.contract import (
     MemoryInput,
     MemoryOutcome,
+    Similarity,
     as_lines,
     ask_for_summary,
     memory_message,
+    paragraphs,
     whole_number,
 )
-from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 DEFAULT_ALLOCATION = 3000
@@ -177,3 +178,37 @@ def _id(value: Json) -> Hashable:
 def _memos(chunk: JsonObject) -> Sequence[Json]:
     memos = chunk.get("chatMemos")
     return memos if isinstance(memos, list) else ()
+
+
+HANURAI_TOKENS = 1000
+HANURAI_KEPT_ITEMS = 3
+CUT_CHARACTERS = 16
+"""How much of the mark in front of a text is cut off again: one character less than it has, as RisuAI does."""
+
+
+def hanurai(given: MemoryInput) -> MemoryOutcome:
+    """Drop items from the front until there is room, then fill it with messages that resemble the newest ones."""
+    items = list(given.items)
+    reserve = given.settings.get("hanuraiTokens")
+    room = whole_number(reserve, HANURAI_TOKENS)
+    documents: list[str] = []
+    for item in items[: max(len(items) - HANURAI_KEPT_ITEMS, 0)]:
+        texts = item.content.split("\n\n") if given.settings.get("hanuraiSplit") else [item.content]
+        documents += [DOCUMENT + text for text in map(trim, texts) if text]
+    queries = [QUERY + item.content for item in reversed(items[-QUERY_ITEMS:])]
+    ranked = Similarity(given.embed, documents).ranked_by_newest(queries)
+    total = given.total
+    gone = 0
+    while gone < len(items) and total + room > given.max_context:
+        total -= given.counter.message(items[gone])
+        gone += 1
+    chosen: list[str] = []
+    for document in ranked:
+        text = document[CUT_CHARACTERS:]
+        cost = given.counter.message(memory_message(text)) + 2
+        if total + cost >= given.max_context:
+            break
+        total += cost
+        chosen.append(text)
+    message = memory_message("\n\n".join(chosen))
+    return MemoryOutcome(items=[message, *items[gone:]], total=total)

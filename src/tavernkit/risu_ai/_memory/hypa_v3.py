@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values.sorting import sort_by
+from tavernkit._text.js_values.convert import sort_by
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
 from tavernkit.risu_ai._limits import MAX_MEMORY_QUERIES
@@ -15,13 +15,14 @@ from tavernkit.risu_ai._memory.contract import (
     SUMMARY_FAILED,
     MemoryInput,
     MemoryOutcome,
+    Similarity,
     as_lines,
     ask_for_summary,
     memory_message,
+    paragraphs,
     whole_number,
     without_thoughts,
 )
-from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 

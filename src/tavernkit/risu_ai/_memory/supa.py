@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from tavernkit._text.js_values import json_stringify, truthy
 from tavernkit._values import Json, is_list, is_object
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
-from tavernkit.risu_ai._memory.contract import MemoryInput, MemoryOutcome, ask_for_summary, memory_message
-from tavernkit.risu_ai._memory.similarity import Similarity
+from tavernkit.risu_ai._memory.contract import MemoryInput, MemoryOutcome, Similarity, ask_for_summary, memory_message
 from tavernkit.risu_ai._requests.text_completion import chat_text
 from tavernkit.risu_ai.errors import MemoryFailedError
 

@@ -9,7 +9,6 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._text.traced import added
 from tavernkit._values import FrozenObject
-from tavernkit.risu_ai._chat.character_fields import CharacterFields
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, changing, source_of
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
@@ -25,8 +24,7 @@ from tavernkit.risu_ai._prompt_template.lore_places import (
     in_lorebook_slot,
     lore_message,
 )
-from tavernkit.risu_ai._prompt_template.slots import Slots
-from tavernkit.risu_ai._prompt_template.texts import Texts
+from tavernkit.risu_ai._prompt_template.slots import CharacterFields, Slots, Texts
 from tavernkit.risu_ai._requests.reformat import SLOT
 
 _MARKER = re.compile(r"@@@?(user|assistant|system)\n")

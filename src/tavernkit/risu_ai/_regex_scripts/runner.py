@@ -18,9 +18,16 @@ from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT, MAX_SCRIPT_TEXT
-from tavernkit.risu_ai._regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai._regex_scripts.results import ScriptedTexts, ScriptResult, ScriptResults
-from tavernkit.risu_ai._regex_scripts.script import CompiledScript, RegexScript, ScriptMode
+from tavernkit.risu_ai._regex_scripts.script import (
+    CompiledScript,
+    FixedResult,
+    ModeScripts,
+    ReadyScript,
+    RegexScript,
+    ScriptLists,
+    ScriptMode,
+)
 
 MAX_EMOTIONS = 5
 

@@ -9,10 +9,9 @@ from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.dialects._shapes import anthropic_base64, anthropic_block, split_data_url
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._requests.messages import RequestRules
+from tavernkit.risu_ai._models import parameters_of
+from tavernkit.risu_ai._requests.messages import RequestRules, tool_outcomes, without_tool_calls
 from tavernkit.risu_ai._requests.parameters import is_switched_off, parameter_values
-from tavernkit.risu_ai._requests.tool_marks import tool_outcomes, without_tool_calls
-from tavernkit.risu_ai._requests.wire_model import parameters_of
 
 VERSION = "2023-06-01"
 BEDROCK_VERSION = "bedrock-2023-05-31"

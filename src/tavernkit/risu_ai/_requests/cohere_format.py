@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from tavernkit._text.traced import join
 from tavernkit._values import JsonObject
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._models import OLD_COHERE_MODELS
 from tavernkit.risu_ai._requests.messages import RequestRules
 from tavernkit.risu_ai._requests.parameters import parameter_values
-from tavernkit.risu_ai._requests.wire_model import OLD_COHERE_MODELS
 
 _ROLES: Mapping[str, str] = {"assistant": "CHATBOT", "system": "SYSTEM", "user": "USER"}
 _NAMES: Mapping[str, str] = {

@@ -8,10 +8,9 @@ from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.dialects._shapes import google_part, split_data_url
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._requests.messages import RequestRules
+from tavernkit.risu_ai._models import WireFormat, parameters_of
+from tavernkit.risu_ai._requests.messages import RequestRules, ToolCalls, ToolOutcome, around_tool_calls
 from tavernkit.risu_ai._requests.parameters import parameter_values, wanted_schema
-from tavernkit.risu_ai._requests.tool_marks import ToolCalls, ToolOutcome, around_tool_calls
-from tavernkit.risu_ai._requests.wire_model import WireFormat, parameters_of
 
 CATEGORIES = ("SEXUALLY_EXPLICIT", "HATE_SPEECH", "HARASSMENT", "DANGEROUS_CONTENT", "CIVIC_INTEGRITY")
 _NAMES: Mapping[str, str] = {

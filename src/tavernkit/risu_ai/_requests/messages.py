@@ -1,26 +1,118 @@
-"""The messages of a request: roles rewritten for the model, in the form OpenAI and Mistral want them."""
+"""The messages of a request: roles rewritten for the model, in the form OpenAI and Mistral want them; and tool calls.
+
+Stored texts have marks of tool calls. What a mark names is kept outside of the chat, by its id.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import trim
 from tavernkit._text.traced import join
-from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, is_sequence, thaw
-from tavernkit.dialects._openai import convert
+from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit.dialects._openai import to_openai
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
-from tavernkit.risu_ai._cbs.escapes import unescape
+from tavernkit.risu_ai._cbs.blocks import unescape
+from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
-from tavernkit.risu_ai._models import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD, model_info
+from tavernkit.risu_ai._models import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD, WireFormat, model_info
 from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
-from tavernkit.risu_ai._requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
-from tavernkit.risu_ai._requests.wire_model import WireFormat
+
+ToolCalls = Mapping[str, Mapping[str, object]]
+"""Calls by the id in their mark: ``call`` is the model's, in OpenAI's shape, ``result`` is the tool's."""
+
+TOOL_CALL = "<tool_call>"
+_CLOSER = "</tool_call>"
+_MARK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+def without_tool_calls(text: str) -> str:
+    """Cut the marks out of a text."""
+    return replace_delimited(_MARK, _CLOSER, "", text)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """A call that a mark names, and the tool's result."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+    result: str
+
+
+def around_tool_calls(text: str, calls: ToolCalls) -> list[str | ToolOutcome]:
+    """Return the trimmed texts around the marks, and the calls that are known, in order.
+
+    Empty texts and unknown calls are left out; a text without a mark stays as it is.
+
+    Args:
+        text: The text.
+        calls: The calls that marks may name.
+    """
+    if TOOL_CALL not in text or _CLOSER not in text:
+        return [text]
+    pieces = replace_delimited(_MARK, _CLOSER, "\0", text.replace("\0", "")).split("\0")
+    outcomes = [_outcome(name, calls) for name in _MARK.findall(text)]
+    found: list[str | ToolOutcome] = []
+    for number, piece in enumerate(pieces):
+        trimmed = trim(piece)
+        if trimmed:
+            found.append(trimmed)
+        outcome = outcomes[number] if number < len(outcomes) else None
+        if outcome is not None:
+            found.append(outcome)
+    return found
+
+
+def tool_outcomes(text: str, calls: ToolCalls) -> list[ToolOutcome]:
+    """Return the calls that a text names and that are known."""
+    return [each for each in around_tool_calls(text, calls) if isinstance(each, ToolOutcome)]
+
+
+def _outcome(name: str, calls: ToolCalls) -> ToolOutcome | None:
+    stored = calls.get(name)
+    call = stored.get("call") if stored is not None else None
+    function = call.get("function") if is_mapping(call) else None
+    if stored is None or not is_mapping(call) or not is_mapping(function):
+        return None
+    try:
+        arguments: object = json.loads(str(function.get("arguments") or "{}"))
+    except (ValueError, RecursionError):
+        arguments = {}
+    return ToolOutcome(
+        id=str(call.get("id")),
+        name=str(function.get("name") or ""),
+        arguments=arguments if is_object(arguments) else {},
+        result=str(stored.get("result") or ""),
+    )
+
+
+def tool_mark(call_id: str) -> str:
+    """The mark that stands for a call in a text."""
+    return f"{TOOL_CALL}{call_id}{_CLOSER}"
+
+
+def tool_messages(text: str, calls: ToolCalls) -> list[JsonObject]:
+    """The calls that a text names and their results, as messages in OpenAI's shape; unknown ones are left out."""
+    found: list[JsonObject] = []
+    for name in _MARK.findall(text) if TOOL_CALL in text else ():
+        stored = calls.get(name)
+        call = stored.get("call") if stored is not None else None
+        if stored is None or not is_mapping(call):
+            continue
+        found.append({"role": "assistant", "content": "", "tool_calls": [thaw_object(call)]})
+        found.append({"role": "tool", "content": str(stored.get("result") or ""), "tool_call_id": str(call.get("id"))})
+    return found
+
 
 REVERSE_PROXY = "reverse_proxy"
 _EXAMPLE_PREFIX = "example_"
@@ -177,7 +269,7 @@ def _with_media(message: JsonObject, rules: RequestRules, warn: Warn) -> JsonObj
     quality = rules.setting("gptVisionQuality", "low")
     detailed = [{"detail": quality, **part} if _is_picture(part) else part for part in media if is_object(part)]
     said = Message(role=str(message["role"]), content=str(message["content"]), attachments=detailed)
-    (written,) = convert([said], attachments=True, warn=warn)
+    (written,) = to_openai([said], attachments=True, warn=warn)
     content = written["content"]
     if isinstance(content, list):
         text = [part for part in content if is_object(part) and part.get("type") == "text"]

@@ -10,9 +10,9 @@ from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._models import LEGACY_MODEL, parameters_of
 from tavernkit.risu_ai._requests.messages import RequestRules
 from tavernkit.risu_ai._requests.parameters import parameter_values, wanted_schema
-from tavernkit.risu_ai._requests.wire_model import LEGACY_MODEL, parameters_of
 
 Encode = Callable[[str], Sequence[int]]
 """Turns a text into the numbers of its tokens."""

@@ -16,7 +16,16 @@ from tavernkit._text.js_values import to_number, trim
 from tavernkit._values import Json, JsonObject, is_object, is_sequence
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._models import model_info
+from tavernkit.risu_ai._models import (
+    DEFAULT_OPENROUTER_MODEL,
+    ENDPOINT_KEYS,
+    OPENROUTER,
+    PROVIDERS,
+    Provider,
+    WireFormat,
+    endpoint_of,
+    model_info,
+)
 from tavernkit.risu_ai._requests.anthropic_format import anthropic_body, anthropic_headers, bedrock_body
 from tavernkit.risu_ai._requests.cohere_format import cohere_body
 from tavernkit.risu_ai._requests.google_format import google_body, google_url
@@ -30,15 +39,6 @@ from tavernkit.risu_ai._requests.openai_format import (
     responses_body,
 )
 from tavernkit.risu_ai._requests.parameters import MAIN_MODE
-from tavernkit.risu_ai._requests.wire_model import (
-    DEFAULT_OPENROUTER_MODEL,
-    ENDPOINT_KEYS,
-    OPENROUTER,
-    PROVIDERS,
-    Provider,
-    WireFormat,
-    endpoint_of,
-)
 
 EMPTY_KEYS: Mapping[str, str] = MappingProxyType({})
 KEY_NAMES = (

@@ -159,7 +159,7 @@ class TextRules:
 def write_text(messages: Sequence[PromptMessage], rules: TextRules, *, warn: Warn = log_warning) -> str:
     """Write a prompt as one text."""
     if rules.template:
-        from tavernkit.risu_ai._chat_templates import apply_named_template
+        from tavernkit.risu_ai._chat_templates.template import apply_named_template
 
         return apply_named_template(
             rules.template,

@@ -21,10 +21,10 @@ from tavernkit.risu_ai._sending.exchange import (
     Reply,
     RequestFailedError,
     RequestStoppedError,
+    SendResult,
     Stopped,
     StreamOpened,
 )
-from tavernkit.risu_ai._sending.result import SendResult
 
 
 def drive(steps: Generator[Ask, Answer, SendResult], model: Model) -> SendResult:

@@ -9,7 +9,7 @@ from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai._regex_scripts import run_translation_scripts, translation_scripts_of
-from tavernkit.risu_ai._sending.result import SendError
+from tavernkit.risu_ai._sending.exchange import SendError
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._steps.prepare import find_speaker, take_message
 from tavernkit.risu_ai._triggers.build_triggers import click_button, run_build_triggers, run_command, shown_text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenObject, thaw_object
 from tavernkit.errors import MaxTokensExceededError, PipelineError
-from tavernkit.risu_ai._cbs.escapes import escape_braces
+from tavernkit.risu_ai._cbs.blocks import escape_braces
 from tavernkit.risu_ai._chat.chat_log import chat_id, generation_id, with_messages, with_text
 from tavernkit.risu_ai._chat.groups import speakers
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
@@ -27,12 +27,12 @@ from tavernkit.risu_ai._sending.exchange import (
     ModelRequest,
     NextChunk,
     Reply,
+    SendError,
+    SendResult,
     Stopped,
 )
-from tavernkit.risu_ai._sending.helper_requests import HelperRequests
 from tavernkit.risu_ai._sending.operation import Operation
-from tavernkit.risu_ai._sending.reply_text import cut_incomplete, ends_closed, has_banned_script
-from tavernkit.risu_ai._sending.result import SendError, SendResult
+from tavernkit.risu_ai._sending.replies import HelperRequests, cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import edit_request, has_triggers, run_build_triggers
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, TriggerError

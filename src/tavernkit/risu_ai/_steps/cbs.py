@@ -9,11 +9,10 @@ from tavernkit._text.js_values import js_lower, trim, trim_start
 from tavernkit._text.traced import is_tracing, join
 from tavernkit.errors import Warn
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._budget.token_counting import RESERVE
+from tavernkit.risu_ai._budget import RESERVE
 from tavernkit.risu_ai._chat.chat_list import greeting_message, start_line
 from tavernkit.risu_ai._chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, new_chat_line, source_of
-from tavernkit.risu_ai._memory.contract import Embed
-from tavernkit.risu_ai._memory.similarity import Similarity, paragraphs
+from tavernkit.risu_ai._memory.contract import Embed, Similarity, paragraphs
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._prompt_template.slot_texts import SlotWriter
 from tavernkit.risu_ai._state import RisuState

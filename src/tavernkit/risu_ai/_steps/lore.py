@@ -5,10 +5,10 @@ from __future__ import annotations
 from tavernkit._values import LazySequence
 from tavernkit.prompt._context import FREEZE
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._caching.placing import freeze_lore
+from tavernkit.risu_ai._caching import freeze_lore
 from tavernkit.risu_ai._lorebook.engine import LorebookSettings, ScanInput
+from tavernkit.risu_ai._lorebook.keys import LoreMessage
 from tavernkit.risu_ai._lorebook.result import LorebookResult
-from tavernkit.risu_ai._lorebook.texts import LoreMessage
 from tavernkit.risu_ai._state import RisuState
 
 

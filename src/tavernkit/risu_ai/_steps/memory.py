@@ -11,9 +11,8 @@ from tavernkit.cache._history_cut import CutCosts
 from tavernkit.cache._profiles import find_profile
 from tavernkit.prompt._context import CACHE, FREEZE, REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._budget.trimming import Dropped, cut_in_steps, drop_oldest, drop_oldest_known, omissions_of
-from tavernkit.risu_ai._caching.frozen_lore import CHAT_KEY, stored_lore
-from tavernkit.risu_ai._caching.placing import say_again
+from tavernkit.risu_ai._budget import Dropped, cut_in_steps, drop_oldest, drop_oldest_known, omissions_of
+from tavernkit.risu_ai._caching import CHAT_KEY, say_again, stored_lore
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, is_frozen, source_of
 from tavernkit.risu_ai._memory import MEMORY_MEMOS, MemoryInput, memory_name, remember
 from tavernkit.risu_ai._state import RisuState

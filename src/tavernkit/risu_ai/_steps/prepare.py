@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._chat.character_fields import character_fields
 from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai._context import chained_settings
 from tavernkit.risu_ai._objects import RisuCharacter, RisuMessage, made_id
 from tavernkit.risu_ai._prompt_template.card_writer import active_template
 from tavernkit.risu_ai._prompt_template.cards import PromptSettings
+from tavernkit.risu_ai._prompt_template.slots import character_fields
 from tavernkit.risu_ai._regex_scripts.script import scripts_of
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import run_build_triggers

@@ -8,10 +8,9 @@ from typing import Final
 from tavernkit._text.traced import is_tracing
 from tavernkit.prompt._context import REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._caching.frozen_lore import insert_frozen
+from tavernkit.risu_ai._caching import insert_frozen
 from tavernkit.risu_ai._chat.chat_list import ChatRules, HistoryWriter
-from tavernkit.risu_ai._chat.chat_memory import may_have_cbs
-from tavernkit.risu_ai._chat.history_memory import Written, WrittenMessages
+from tavernkit.risu_ai._chat.chat_memory import Written, WrittenMessages, may_have_cbs
 from tavernkit.risu_ai._chat.inlays import Media
 from tavernkit.risu_ai._models import IMAGE_INPUT
 from tavernkit.risu_ai._objects import RisuMessage

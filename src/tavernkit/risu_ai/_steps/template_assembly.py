@@ -6,10 +6,10 @@ from tavernkit._text.js_values import trim
 from tavernkit._text.traced import replaced
 from tavernkit.prompt._context import TAIL
 from tavernkit.prompt._pipeline import NoConfig, Step
-from tavernkit.risu_ai._caching.placing import report_depth, tail_order, tail_template
+from tavernkit.risu_ai._caching import report_depth, tail_order, tail_template
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai._prompt_template.card_writer import Printer, splice
 from tavernkit.risu_ai._prompt_template.lore_places import REVERSE_DEPTH, in_chat, lore_message
-from tavernkit.risu_ai._prompt_template.printing import Printer, splice
 from tavernkit.risu_ai._prompt_template.slot_texts import continue_line
 from tavernkit.risu_ai._state import RisuState
 

@@ -9,7 +9,7 @@ from tavernkit._text.js_values import to_string
 from tavernkit._text.traced import is_tracing
 from tavernkit._text.traced_changes import rewritten
 from tavernkit._values import Json, is_object
-from tavernkit.risu_ai._budget.trimming import Dropped, omissions_of
+from tavernkit.risu_ai._budget import Dropped, omissions_of
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, source_of

@@ -23,7 +23,7 @@ from tavernkit._text.js_values import (
 from tavernkit.risu_ai._js import replace_first, slice_index
 from tavernkit.risu_ai._lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai._objects import RisuMessage
-from tavernkit.risu_ai._triggers.signals import TriggerFailedError
+from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.world import World

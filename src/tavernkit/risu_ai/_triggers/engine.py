@@ -13,12 +13,12 @@ from tavernkit._text.js_regex import JSRegexSyntaxError
 from tavernkit._text.js_values import UNDEFINED, JSError, json_parse, json_stringify, to_string
 from tavernkit._values import FrozenJson, Json, JsonObject, is_object, thaw
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.risu_ai._budget.token_counting import MessageCounter
+from tavernkit.risu_ai._budget import MessageCounter
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._triggers.commands import run_line
 from tavernkit.risu_ai._triggers.host import RefusingHost, TriggerHost
-from tavernkit.risu_ai._triggers.limits import TriggerLimits
+from tavernkit.risu_ai._triggers.limits import RunAbortedError, TriggerFailedError, TriggerLimits
 from tavernkit.risu_ai._triggers.lua.runner import LuaRunner
 from tavernkit.risu_ai._triggers.lua.sandbox import LuaSandboxes
 from tavernkit.risu_ai._triggers.result import (
@@ -30,7 +30,6 @@ from tavernkit.risu_ai._triggers.result import (
     TriggerResult,
 )
 from tavernkit.risu_ai._triggers.run import Run, RunArguments, run_stored
-from tavernkit.risu_ai._triggers.signals import RunAbortedError, TriggerFailedError
 from tavernkit.risu_ai._triggers.world import World
 from tavernkit.risu_ai.errors import TriggerError
 

@@ -1,10 +1,29 @@
-"""Limits of triggers, far above normal use, and the budget that counts what a run has used."""
+"""Limits of triggers, far above normal use, the budget that counts what a run has used, and how a run ends early."""
 
 from __future__ import annotations
 
 from tavernkit._dataclass import dataclass
-from tavernkit._workers.clock import processor_clock
-from tavernkit.risu_ai._triggers.signals import TriggerLimitError
+from tavernkit._workers import processor_clock
+
+
+class RunAbortedError(Exception):
+    """The run ends at once and has no result."""
+
+
+class TriggerFailedError(Exception):
+    """RisuAI would throw here; ``kind`` is the JavaScript error class it would be."""
+
+    def __init__(self, message: str, *, kind: str = "TypeError") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class TriggerLimitError(TriggerFailedError):
+    """A safety limit was hit; ``limit`` names it."""
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message, kind="RangeError")
+        self.limit = limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

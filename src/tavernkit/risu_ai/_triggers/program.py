@@ -1,10 +1,11 @@
-"""Parsed triggers: conditions, effects, and the control flow of V2 effects."""
+"""Parsed triggers (conditions, effects, the control flow of V2 effects), and the table of functions for effects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import truthy
@@ -12,6 +13,10 @@ from tavernkit._values import EMPTY_OBJECT, FrozenObject, LRUCache, freeze_objec
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai._triggers.limits import CACHED_PROGRAMS
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai._triggers.run import Run
+
 
 ALWAYS_SELECTED: Final = frozenset({"triggerlua", "triggercode"})
 """A trigger whose first effect is one of these runs in every mode."""
@@ -186,3 +191,93 @@ def selected(triggers: list[OwnedTrigger], mode: str, name: str) -> Iterator[Own
         trigger = owned.trigger
         if trigger.always_selected or (trigger.comment == name if name else trigger.type == mode):
             yield owned
+
+
+EffectFunction: TypeAlias = "Callable[[Run, Effect], int | None]"
+"""Runs an effect; returns where to continue, or None for the next effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectHandler:
+    """An effect of the table; ``low_level`` is True if it needs low-level access."""
+
+    function: EffectFunction
+    low_level: bool = False
+
+
+class EffectTable:
+    """Effects by type: modules fill it with ``effect()``."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, EffectHandler] = {}
+
+    def effect(self, *types: str, low_level: bool = False) -> Callable[[EffectFunction], EffectFunction]:
+        """Register a function for effect types."""
+
+        def register(function: EffectFunction) -> EffectFunction:
+            for name in types:
+                if name in self._handlers:
+                    raise ValueError(f"the effect {name} is there twice")
+                self._handlers[name] = EffectHandler(function, low_level)
+            return function
+
+        return register
+
+    @property
+    def handlers(self) -> Mapping[str, EffectHandler]:
+        """All effects of the table."""
+        return MappingProxyType(self._handlers)
+
+
+_SAFE: Final = frozenset(
+    {
+        "v2SetVar",
+        "v2If",
+        "v2IfAdvanced",
+        "v2Else",
+        "v2EndIndent",
+        "v2LoopNTimes",
+        "v2BreakLoop",
+        "v2ConsoleLog",
+        "v2StopTrigger",
+        "v2Random",
+        "v2ExtractRegex",
+        "v2RegexTest",
+        "v2GetCharAt",
+        "v2GetCharCount",
+        "v2ToLowerCase",
+        "v2ToUpperCase",
+        "v2SetCharAt",
+        "v2SplitString",
+        "v2JoinArrayVar",
+        "v2ConcatString",
+        "v2MakeArrayVar",
+        "v2GetArrayVarLength",
+        "v2GetArrayVar",
+        "v2SetArrayVar",
+        "v2PushArrayVar",
+        "v2PopArrayVar",
+        "v2ShiftArrayVar",
+        "v2UnshiftArrayVar",
+        "v2SpliceArrayVar",
+        "v2SliceArrayVar",
+        "v2GetIndexOfValueInArrayVar",
+        "v2RemoveIndexFromArrayVar",
+        "v2Calculate",
+        "v2Comment",
+        "v2DeclareLocalVar",
+    }
+)
+
+ALLOWED: Final[Mapping[str, frozenset[str]]] = {
+    "display": _SAFE | {"v2GetDisplayState", "v2SetDisplayState"},
+    "request": _SAFE
+    | {
+        "v2GetRequestState",
+        "v2SetRequestState",
+        "v2GetRequestStateRole",
+        "v2SetRequestStateRole",
+        "v2GetRequestStateLength",
+    },
+}
+"""The effects that run in modes which only edit a text; all others are skipped there."""

@@ -14,10 +14,9 @@ from tavernkit.risu_ai._cbs.context import default_variables
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._triggers.conditions import conditions_hold
 from tavernkit.risu_ai._triggers.effects import standard_effects
-from tavernkit.risu_ai._triggers.program import Effect, OwnedTrigger, all_triggers, selected
-from tavernkit.risu_ai._triggers.registry import ALLOWED
+from tavernkit.risu_ai._triggers.limits import RunAbortedError, TriggerFailedError
+from tavernkit.risu_ai._triggers.program import ALLOWED, Effect, OwnedTrigger, all_triggers, selected
 from tavernkit.risu_ai._triggers.result import PromptAdditions
-from tavernkit.risu_ai._triggers.signals import RunAbortedError, TriggerFailedError
 from tavernkit.risu_ai._triggers.variables import LocalScopes, Value
 from tavernkit.risu_ai._triggers.world import World
 from tavernkit.risu_ai.errors import TriggerRecursionError

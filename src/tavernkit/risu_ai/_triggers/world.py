@@ -14,10 +14,9 @@ from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._triggers.host import HostRefusedError, TriggerHost
-from tavernkit.risu_ai._triggers.limits import Budget, TriggerLimits
+from tavernkit.risu_ai._triggers.limits import Budget, TriggerFailedError, TriggerLimits
 from tavernkit.risu_ai._triggers.program import acting_character
 from tavernkit.risu_ai._triggers.result import EventLog, Reloads, StoredState, TriggerEvent
-from tavernkit.risu_ai._triggers.signals import TriggerFailedError
 from tavernkit.risu_ai._triggers.variables import ScriptState
 from tavernkit.risu_ai.errors import TriggerError
 

@@ -14,11 +14,11 @@ from tavernkit.cards import User
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, ReplyPiece, Request
 from tavernkit.prompt._plan import Plan
+from tavernkit.risu_ai import HostRefusedError, RefusingHost
 from tavernkit.risu_ai._files.kept_fields import kept_character, lore_module, make_group
 from tavernkit.risu_ai._files.settings import with_newest_summaries
+from tavernkit.risu_ai._triggers.host import AlertKind
 from tavernkit.server.adapters import risu_ai_lines as lines_of_chats
-from tavernkit.server.adapters.build_executor import BuildExecutor
-from tavernkit.server.adapters.risu_ai_dialogs import Dialogs
 from tavernkit.server.adapters.turn import (
     OUTSIDE_CHAT,
     Ask,
@@ -36,8 +36,9 @@ from tavernkit.server.adapters.turn import (
 )
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast
-from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
+from tavernkit.server.limits import CACHED_BUILDERS, MAX_ALERTS, MAX_HELPER_REQUESTS
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.stores import InMemoryVariablesStore
 
@@ -275,6 +276,43 @@ class _Host(TurnHost):
         if self._helpers > MAX_HELPER_REQUESTS:
             raise ModelError(f"a turn may send at most {MAX_HELPER_REQUESTS} requests besides those of the chat")
         return await self._ask(self.request(plan), quiet=True)
+
+
+class Dialogs(RefusingHost):
+    """Collects what triggers show the user, and answers their questions with what the client has sent along."""
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self.shown: list[JsonObject] = []
+        self._answers = list(answers)
+
+    def alert(self, kind: AlertKind, text: str) -> None:
+        """Keep a text for the client."""
+        self._show(kind, text)
+
+    def ask(self, text: str) -> str:
+        """Return the next answer."""
+        self._show("input", text)
+        return self._answer()
+
+    def select(self, options: Sequence[str], title: str | None) -> str:
+        """Return the next answer, which is the number of an option."""
+        self._show("select", title or "", options)
+        return self._answer()
+
+    def confirm(self, text: str) -> bool:
+        """Return True if the next answer is ``yes``."""
+        self._show("confirm", text)
+        return self._answer() == "yes"
+
+    def _show(self, kind: str, text: str, options: Sequence[str] = ()) -> None:
+        if len(self.shown) >= MAX_ALERTS:
+            raise HostRefusedError(f"to show more than {MAX_ALERTS} messages")
+        self.shown.append({"kind": kind, "text": text, "options": [*options]})
+
+    def _answer(self) -> str:
+        if not self._answers:
+            raise HostRefusedError("to ask the user: the client has sent no answer")
+        return self._answers.pop(0)
 
 
 def _inputs(given: TurnInput, lines: Sequence[ChatLine], dialogs: Dialogs) -> risu_ai.RisuAIInputs:

@@ -1,26 +1,63 @@
-"""Served folders: read at startup, and again when they change."""
+"""Served folders: read at startup and when they change, and sessions written back to their files."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit import risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit._values import is_object
+from tavernkit.cards import parse_json
+from tavernkit.cards._silly_tavern.stored import chat_name, sanitize
+from tavernkit.conversation import RisuSaveStore, SavedChat
 from tavernkit.conversation._program_stores import OWN_FOLDER
+from tavernkit.conversation._stores import free_path, save_file
 from tavernkit.errors import ConfigError, TavernKitError
-from tavernkit.server.access.keys import ADMIN_OWNER, LOCAL
+from tavernkit.risu_ai._files.chat_file import write_chats
 from tavernkit.server.config import ServerConfig
-from tavernkit.server.imports.archive import files_below
-from tavernkit.server.imports.found import Found
-from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports.found import Found, Progress
 from tavernkit.server.imports.records import store
-from tavernkit.server.imports.sources import work_below
-from tavernkit.server.limits import MAX_IMPORT_FILES, WATCH_SECONDS
+from tavernkit.server.imports.sources import files_below, work_below
+from tavernkit.server.keys import ADMIN_OWNER, LOCAL
+from tavernkit.server.library.library import RISU_AI
+from tavernkit.server.library.stored_folders import FOLDER, SERVED, StoredFolder, read_folder
+from tavernkit.server.limits import (
+    KEPT_BACKUPS,
+    MAX_IMPORT_FILES,
+    MAX_PAGE,
+    MAX_SESSION_MESSAGES,
+    WATCH_SECONDS,
+    WRITE_BACK_SECONDS,
+)
+from tavernkit.server.sessions.files import (
+    FileMark,
+    chat_file,
+    digest_of,
+    note_session,
+    risu_digest,
+    set_mark,
+    stored_messages,
+    stored_risu_chat,
+)
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database, advisory_lock
+from tavernkit.server.storage.items import infos, item_file
+from tavernkit.silly_tavern._files.folder_files import CHATS
 
 logger = logging.getLogger("tavernkit.server")
+
+OVERLAP_SECONDS = 30.0
+"""How far back changed sessions are checked again, because clocks of several machines differ."""
 
 JOB = "folder"
 """Replaces the job's id in the ids of chats from a folder."""
@@ -141,3 +178,224 @@ async def import_work(database: Database, progress: Progress, work: Sequence[tup
         except (TavernKitError, OSError) as error:
             progress.warn(f"{name} is left out: {error}")
         progress.done += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of writing a session's file."""
+
+    path: str
+    digest: str
+    warning: str = ""
+
+
+class WriteBack:
+    """Writes changed sessions to their files, if configured. Files that other programs have changed are left alone."""
+
+    def __init__(self, config: ServerConfig, database: Database, note_written: Callable[[Path], None]) -> None:
+        """Prepare for writing.
+
+        Args:
+            config: The settings.
+            database: The database.
+            note_written: Called for every file that is written.
+        """
+        self._note_written = note_written
+        self._folder = config.from_sillytavern if config.write_back else None
+        self._save = config.from_risuai if config.write_back else None
+        self._database = database
+        self.owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
+        self._since = 0.0
+        self._failed: set[tuple[str, str]] = set()
+        """Sessions that could not be written: they are tried again."""
+        self._backed_up: set[Path] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Write from time to time."""
+        if self._folder is not None or self._save is not None:
+            self._task = asyncio.create_task(self._writing())
+
+    async def stop(self) -> None:
+        """Write pending sessions, and stop."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        await self.write_changed()
+
+    async def write_changed(self) -> None:
+        """Write the sessions that have changed since the last time."""
+        began = time.time()
+        waiting = {*self._failed, *await self._changed()}
+        self._failed = set()
+        for chat_id, platform in sorted(waiting):
+            try:
+                if platform == RISU_AI:
+                    await self._write_save_chat(chat_id)
+                else:
+                    await self._write_chat(chat_id)
+            except (TavernKitError, OSError) as error:
+                logger.warning("the session %s is not written back: %s", chat_id, error)
+                self._failed.add((chat_id, platform))
+        self._since = began - OVERLAP_SECONDS
+
+    async def _writing(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_BACK_SECONDS)
+            try:
+                await self.write_changed()
+            except Exception:
+                logger.exception("sessions could not be written back")
+
+    async def _changed(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        before: tuple[float, str] | None = None
+        async with self._database.read() as connection:
+            while page := await chats.list_chats(connection, self.owner, before=before, limit=MAX_PAGE):
+                for chat in page:
+                    if chat.updated_at < self._since:
+                        return found
+                    mark, platform = FileMark.of(chat), chat.selection.platform
+                    served = self._save is not None and mark is not None
+                    served = served if platform == RISU_AI else self._folder is not None
+                    if served and (mark is None or mark.version != chat.version):
+                        found.append((chat.id, platform))
+                before = (page[-1].updated_at, page[-1].id)
+        return found
+
+    async def _locked(self, connection: AsyncConnection, chat_id: str) -> ChatState | None:
+        """Return a session that must be written, locked."""
+        await advisory_lock(connection, "write-back")
+        chat = await chats.get_chat(connection, chat_id, lock=True)
+        mark = FileMark.of(chat)
+        if chat.busy(time.time()) or (mark is not None and mark.version == chat.version):
+            return None
+        return chat
+
+    async def _write_chat(self, chat_id: str) -> None:
+        """Write a SillyTavern chat."""
+        assert self._folder is not None
+        async with self._database.write() as connection:
+            chat = await self._locked(connection, chat_id)
+            if chat is None:
+                return
+            mark = FileMark.of(chat)
+            place = self._folder / mark.path if mark is not None else await self._new_place(connection, chat)
+            if place is None:
+                return
+            lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
+            _, fresh = await chat_file(connection, chat)
+            written = await asyncio.to_thread(self._written, place, mark, chat, lines, fresh)
+            if written.warning:
+                logger.warning("%s", written.warning)
+            skipped = mark.skipped if mark is not None and written.path == mark.path else 0
+            new = FileMark(path=written.path, digest=written.digest, version=chat.version, skipped=skipped)
+            await set_mark(connection, chat, new)
+            if mark is None or written.path != mark.path:
+                await note_session(connection, written.path, chat.id)
+
+    def _written(
+        self, place: Path, mark: FileMark | None, chat: ChatState, lines: list[ChatLine], fresh: bytes
+    ) -> Written:
+        """Write a chat's file, or a copy if the file has changed."""
+        assert self._folder is not None
+        before = place.read_bytes() if place.is_file() else None
+        warning = ""
+        if mark is not None and (before is None or digest_of(before) != mark.digest):
+            change = "removed" if before is None else "changed"
+            copy = free_path(place, f"{place.stem} (tavernkit)")
+            warning = f"{place.name} was {change} by another program and is left alone: the session is in {copy.name}"
+            place, before = copy, None
+        content = fresh if before is None else _with_messages(before, chat, lines, mark.skipped if mark else 0)
+        if before is not None:
+            self._back_up(place, before)
+        save_file(place, content)
+        self._note_written(place)
+        return Written(place.relative_to(self._folder).as_posix(), digest_of(content), warning)
+
+    async def _new_place(self, connection: AsyncConnection, chat: ChatState) -> Path | None:
+        """Return the path for a session without a file; None if its character is not in the folder."""
+        assert self._folder is not None
+        folder = await _served(connection)
+        character = chat.selection.character
+        if folder is None or character is None or character not in folder.avatars:
+            return None  # groups list their chats in a file of SillyTavern's
+        name = Path(folder.avatars[character]).stem
+        stem = sanitize(chat_name(name, datetime.fromtimestamp(chat.created_at).astimezone()))
+        return free_path(self._folder / CHATS / name / f"{stem}.jsonl", stem)
+
+    def _back_up(self, place: Path, content: bytes) -> None:
+        """Back up a file before this process writes to it for the first time."""
+        if place in self._backed_up:
+            return
+        assert self._folder is not None or self._save is not None
+        root = self._folder if self._folder is not None and place.is_relative_to(self._folder) else place.parent
+        folder = root / OWN_FOLDER / "backups" / place.parent.name
+        target = free_path(folder / place.name, place.stem)
+        save_file(target, content)
+        kept = sorted(folder.glob(f"*{place.suffix}"), key=lambda path: path.stat().st_mtime_ns)
+        own = [path for path in kept if path.stem == place.stem or path.stem.startswith(f"{place.stem} ")]
+        for old in own[:-KEPT_BACKUPS]:
+            old.unlink(missing_ok=True)
+        self._backed_up.add(place)
+
+    async def _write_save_chat(self, chat_id: str) -> None:
+        """Write a chat of a RisuAI save."""
+        assert self._save is not None
+        async with self._database.write() as connection:
+            chat = await self._locked(connection, chat_id)
+            mark = FileMark.of(chat) if chat is not None else None
+            if chat is None or mark is None:
+                return
+            lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
+            written = await asyncio.to_thread(self._written_save, self._save, mark, chat, lines)
+            if written.warning:
+                logger.warning("%s", written.warning)
+            new = replace(mark, path=written.path, digest=written.digest, version=chat.version)
+            await set_mark(connection, chat, new)
+
+    def _written_save(self, path: Path, mark: FileMark, chat: ChatState, lines: list[ChatLine]) -> Written:
+        content = path.read_bytes() if path.is_file() else b""
+        save = risu_ai.Save.load(path, warn=_ignore)
+        stored = next((each for each in save.chats(mark.owner) if each.id == mark.path), None)
+        name, warning, chat_id = stored.name if stored is not None else "", "", mark.path
+        if stored is None or risu_digest(stored) != mark.digest:
+            chat_id = chats.new_id()
+            warning = (
+                f"the chat {name or mark.path!r} of {path.name} was changed by another program and is not overwritten: "
+                "the session is a chat of its own there now"
+            )
+            name = f"{name} (tavernkit)".strip()
+        mine = stored_risu_chat(chat, name, lines, chat_id=chat_id)
+        self._back_up(path, content)
+        file = write_chats(risu_ai.ChatFile((mine,), ()))
+        RisuSaveStore(path, mark.owner, chat_id).save(SavedChat(file=file))
+        again = risu_ai.Save.load(path, warn=_ignore)
+        kept = next(each for each in again.chats(mark.owner) if each.id == chat_id)
+        return Written(chat_id, risu_digest(kept), warning)
+
+
+def _with_messages(before: bytes, chat: ChatState, lines: list[ChatLine], skipped: int) -> bytes:
+    """Return a chat file with other messages; its header, and lines that the session never had, stay unchanged."""
+    head, _, rest = before.partition(b"\n")
+    messages, metadata = stored_messages(chat, lines)
+    header = st.ChatFile.load(head, warn=_ignore)
+    content = replace(header, messages=messages, metadata=metadata).dumps().encode("utf-8", "surrogatepass")
+    if not skipped:
+        return content
+    kept = [line for line in rest.split(b"\n") if line.strip()][:skipped]
+    new_head, _, own = content.partition(b"\n")
+    return b"\n".join([new_head, *kept, own])
+
+
+async def _served(connection: AsyncConnection) -> StoredFolder | None:
+    if not await infos(connection, [(FOLDER, SERVED)]):
+        return None
+    value: object = parse_json(await item_file(connection, FOLDER, SERVED), what="folder", warn=_ignore)
+    return read_folder(SERVED, value) if is_object(value) else None
+
+
+def _ignore(_: str) -> None:
+    """Ignore a warning: damage was reported when the file was imported."""

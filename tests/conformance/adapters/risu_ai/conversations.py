@@ -22,7 +22,7 @@ from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai._memory import MemoryModels
 from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai._plan import RisuPlan
-from tavernkit.risu_ai._sending import RequestStoppedError
+from tavernkit.risu_ai._sending.exchange import RequestStoppedError
 from tavernkit.risu_ai._triggers import RefusingHost
 from tavernkit.risu_ai.errors import PromptTemplateError, TriggerError
 from tests.conformance.adapters.risu_ai.build import character, defaults, thrown

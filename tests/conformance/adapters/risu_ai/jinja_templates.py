@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._chat_templates import apply_named_template
+from tavernkit.risu_ai._chat_templates.template import apply_named_template
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tests.conformance.runner import Case
 

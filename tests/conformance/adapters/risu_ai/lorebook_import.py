@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tavernkit.cards._risu_ai.lorebook import convert_character_book
-from tavernkit.risu_ai._lorebook.imports import convert_entries, migrate_entries
+from tavernkit.cards._risu_ai.character import convert_character_book
+from tavernkit.risu_ai._lorebook.book import convert_entries, migrate_entries
 from tests.conformance.runner import Case
 
 

@@ -6,7 +6,7 @@ import json
 
 from tavernkit.errors import InvalidPresetError
 from tavernkit.risu_ai._files.preset import Preset
-from tavernkit.risu_ai._files.silly_tavern_files import StFile, preset_from_files
+from tavernkit.risu_ai._files.silly_tavern_preset import StFile, preset_from_files
 from tests.conformance.runner import Case
 
 

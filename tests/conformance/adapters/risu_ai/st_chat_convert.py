@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tavernkit.risu_ai._files.silly_tavern_files import NOT_SUPPORTED, file_kind
-from tavernkit.risu_ai._files.silly_tavern_preset import template_from_chat_preset
+from tavernkit.risu_ai._files.silly_tavern_preset import NOT_SUPPORTED, file_kind, template_from_chat_preset
 from tavernkit.risu_ai._prompt_template.cards import write_card
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tests.conformance.runner import Case

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from tavernkit._text.js_values import number_to_string, to_number
 from tavernkit.risu_ai._cbs.calculator import calculate
-from tavernkit.risu_ai._cbs.call import CBSCall
-from tavernkit.risu_ai._cbs.functions.identity import selected
-from tavernkit.risu_ai._cbs.registry import FunctionGroup
+from tavernkit.risu_ai._cbs.functions.chat import selected
+from tavernkit.risu_ai._cbs.limits import Returned
+from tavernkit.risu_ai._cbs.registry import CBSCall, FunctionGroup
 from tavernkit.risu_ai._cbs.run import FORCE_RETURN, RETURN_VALUE
-from tavernkit.risu_ai._cbs.signals import Returned
 
-functions = FunctionGroup("variables")
+variable_functions = FunctionGroup("variables")
 
 
-@functions("getvar", args=("name",))
+@variable_functions("getvar", args=("name",))
 def getvar(call: CBSCall) -> str:
     """The value of a chat variable; ``null`` if it is not set."""
     return call.context.chat_variable(call.shown(0))
 
 
-@functions("getglobalvar", args=("name",))
+@variable_functions("getglobalvar", args=("name",))
 def getglobalvar(call: CBSCall) -> str:
     """The value of a global variable or toggle (``toggle_`` and its name); ``null`` if it is not set."""
     return call.context.global_variable(call.shown(0))
@@ -34,7 +33,7 @@ def _store(call: CBSCall, value: str | None) -> str:
     return ""
 
 
-@functions("setvar", args=("name", "value"))
+@variable_functions("setvar", args=("name", "value"))
 def setvar(call: CBSCall) -> str | None:
     """Set a chat variable. Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
@@ -42,7 +41,7 @@ def setvar(call: CBSCall) -> str | None:
     return _store(call, call.get(1))
 
 
-@functions("addvar", args=("name", "number"))
+@variable_functions("addvar", args=("name", "number"))
 def addvar(call: CBSCall) -> str | None:
     """Add to a chat variable. Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
@@ -51,7 +50,7 @@ def addvar(call: CBSCall) -> str | None:
     return _store(call, number_to_string(total))
 
 
-@functions("setdefaultvar", args=("name", "value"))
+@variable_functions("setdefaultvar", args=("name", "value"))
 def setdefaultvar(call: CBSCall) -> str | None:
     """Set a chat variable that is empty (not one that is unset). Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
@@ -59,7 +58,7 @@ def setdefaultvar(call: CBSCall) -> str | None:
     return "" if call.context.chat_variable(call.shown(0)) else _store(call, call.get(1))
 
 
-@functions("tempvar", "gettempvar", args=("name",))
+@variable_functions("tempvar", "gettempvar", args=("name",))
 def tempvar(call: CBSCall) -> str:
     """The value of a temp variable; empty if it is not set."""
     value = call.run.temp.get(call.shown(0))
@@ -67,7 +66,7 @@ def tempvar(call: CBSCall) -> str:
     return value
 
 
-@functions("settempvar", args=("name", "value"))
+@variable_functions("settempvar", args=("name", "value"))
 def settempvar(call: CBSCall) -> str:
     """Set a temp variable, which exists until the end of this text."""
     call.run.temp.set(call.shown(0), call.get(1))
@@ -75,7 +74,7 @@ def settempvar(call: CBSCall) -> str:
     return ""
 
 
-@functions("return", args=("value",))
+@variable_functions("return", args=("value",))
 def return_(call: CBSCall) -> str:
     """End the text; the value is all it prints."""
     call.run.temp.set(RETURN_VALUE, call.get(0))
@@ -84,19 +83,19 @@ def return_(call: CBSCall) -> str:
     raise Returned("null" if value is None else value)
 
 
-@functions("calc", args=("expression",))
+@variable_functions("calc", args=("expression",))
 def calc(call: CBSCall) -> str:
     """The result of an expression, like ``{{? ...}}``."""
     return calculate(call.text(0), call.context)
 
 
-@functions("blank", "none", "hiddenkey", pure=True)
+@variable_functions("blank", "none", "hiddenkey", pure=True)
 def blank(_: CBSCall) -> str:
     """Nothing."""
     return ""
 
 
-@functions("comment", args=("text",))
+@variable_functions("comment", args=("text",))
 def comment(call: CBSCall) -> str:
     """Nothing when sent to a model; shown to people."""
     return f'<div class="risu-comment">{call.shown(0)}</div>' if call.context.display else ""

@@ -6,31 +6,14 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from tavernkit.risu_ai._triggers.effects import (
-    arrays,
-    character,
-    chat,
-    dicts,
-    flow,
-    hosts,
-    legacy_lore,
-    lore,
-    prompt,
-    strings,
-    variables,
-)
-from tavernkit.risu_ai._triggers.registry import EffectHandler, EffectTable
+from tavernkit.risu_ai._triggers.effects import arrays, character, chat, flow, hosts, strings
+from tavernkit.risu_ai._triggers.program import EffectHandler, EffectTable
 
 _FAMILIES: tuple[EffectTable, ...] = (
-    variables.effects,
     flow.effects,
-    prompt.effects,
     chat.effects,
     strings.effects,
     arrays.effects,
-    dicts.effects,
-    lore.effects,
-    legacy_lore.effects,
     character.effects,
     hosts.effects,
 )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from tavernkit._text.js_values import UNDEFINED, to_string
 from tavernkit._values import Json, JsonObject
-from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
+from tavernkit.risu_ai._chat.prompt_message import parse_chat_ml
 from tavernkit.risu_ai._triggers.commands import run_line
 from tavernkit.risu_ai._triggers.host import LLMReply
-from tavernkit.risu_ai._triggers.registry import EffectTable
-from tavernkit.risu_ai._triggers.signals import RunAbortedError
+from tavernkit.risu_ai._triggers.limits import RunAbortedError
+from tavernkit.risu_ai._triggers.program import EffectTable
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.program import Effect

@@ -19,8 +19,8 @@ from tavernkit._text.js_values import (
 from tavernkit.risu_ai._cbs.lists import code_units
 from tavernkit.risu_ai._js import exact_index, replace_all, replace_first
 from tavernkit.risu_ai._triggers.effects.hosts import raw_name
-from tavernkit.risu_ai._triggers.registry import EffectTable
-from tavernkit.risu_ai._triggers.signals import TriggerFailedError
+from tavernkit.risu_ai._triggers.limits import TriggerFailedError
+from tavernkit.risu_ai._triggers.program import EffectTable
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.program import Effect

@@ -9,9 +9,8 @@ from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.risu_ai._chat.inlays import take_inlays
 from tavernkit.risu_ai._triggers.effects.hosts import IMAGE_FAILED, ask, ask_model, make_image, similarity
 from tavernkit.risu_ai._triggers.host import LLMReply
-from tavernkit.risu_ai._triggers.limits import MAX_URL
+from tavernkit.risu_ai._triggers.limits import MAX_URL, TriggerFailedError
 from tavernkit.risu_ai._triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument
-from tavernkit.risu_ai._triggers.signals import TriggerFailedError
 
 functions = LuaFunctionTable()
 

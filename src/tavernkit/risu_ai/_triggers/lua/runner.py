@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from tavernkit._text.js_values import json_parse, json_stringify
 from tavernkit._values import Json, JsonObject
+from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 from tavernkit.risu_ai._triggers.lua.api import EDIT_DISPLAY, LuaCall
 from tavernkit.risu_ai._triggers.lua.sandbox import LuaSandbox, LuaSandboxes
 from tavernkit.risu_ai._triggers.program import OwnedTrigger, all_triggers
-from tavernkit.risu_ai._triggers.signals import TriggerFailedError
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.run import Run

@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tavernkit._values import Json
-from tavernkit._workers import Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
+from tavernkit._workers import Job, JobFailedError, OutOfTimeError, StuckError, WorkerError
 from tavernkit._workers.pool import Session
-from tavernkit.errors import TavernKitError, Warn
+from tavernkit.errors import TavernKitError, Warn, note_degraded
 from tavernkit.risu_ai._triggers.limits import (
     LUA_GRACE,
     LUA_HEADROOM,
@@ -32,11 +32,11 @@ from tavernkit.risu_ai._triggers.limits import (
     MAX_SENT_VARIABLE,
     REQUEST_WINDOW_MILLISECONDS,
     REQUESTS_PER_WINDOW,
+    TriggerFailedError,
 )
-from tavernkit.risu_ai._triggers.lua import character_functions, chat_functions, host_functions
+from tavernkit.risu_ai._triggers.lua import chat_functions, host_functions
 from tavernkit.risu_ai._triggers.lua.api import LuaFunctionEntry
 from tavernkit.risu_ai._triggers.lua.worker import READ, WRITE
-from tavernkit.risu_ai._triggers.signals import TriggerFailedError
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.lua.api import LuaCall
@@ -57,7 +57,7 @@ _read_json = json.JSONDecoder().raw_decode
 @cache
 def standard_functions() -> Mapping[str, LuaFunctionEntry]:
     """Every function by name."""
-    tables = (chat_functions.functions, character_functions.functions, host_functions.functions)
+    tables = (chat_functions.functions, host_functions.functions)
     return MappingProxyType({name: entry for table in tables for name, entry in table.entries.items()})
 
 

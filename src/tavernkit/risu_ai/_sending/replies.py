@@ -1,15 +1,19 @@
-"""What a send asks the auxiliary model for: translations, suggestions, pictures, texts that are added to replies."""
+"""What follows from a reply: its text is cut or refused, and the auxiliary model is asked for what belongs to it.
+
+That is translations, suggestions, pictures, and texts that are added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TypeAlias
 
-from tavernkit._text.js_values import js_lower
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_values import WHITESPACE, js_lower, trim
 from tavernkit._values import thaw_object
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._chat.groups import shuffled
-from tavernkit.risu_ai._chat.prompt_message import PromptMessage
+from tavernkit.risu_ai._chat.prompt_message import PromptMessage, parse_chat_ml
 from tavernkit.risu_ai._chat.send_steps import (
     TRANSLATION_MODE,
     read_suggestions,
@@ -19,7 +23,6 @@ from tavernkit.risu_ai._chat.send_steps import (
 )
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._plan import helper_plan
-from tavernkit.risu_ai._prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages
 from tavernkit.risu_ai._requests.parameters import HELPER_MODE
@@ -120,3 +123,41 @@ class HelperRequests:
                 break
         self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
         return None
+
+
+_CLOSING = frozenset(".!?。！？…@#$%^&*()-_+={}[]|\\:;<>,/~`¡¿‽⁉'\"")
+_CLOSING_RANGES = ((0x02B0, 0x036F), (0x0590, 0x05CF), (0x3000, 0x303F))
+
+
+def ends_closed(text: str) -> bool:
+    """True if a text ends as a sentence does; nothing counts as closed."""
+    text = trim(text)
+    return not text or _closes(text[-1])
+
+
+def cut_incomplete(text: str) -> str:
+    """Cut a text back to where it last ended as a sentence does; a blank that follows stays."""
+    end = len(text)
+    for place in range(len(text) - 1, -1, -1):
+        if text[place] in WHITESPACE:
+            continue
+        if _closes(text[place]):
+            return text[:end]
+        end = place
+    return text[:end]
+
+
+def _closes(character: str) -> bool:
+    code = ord(character)
+    return character in _CLOSING or any(first <= code <= last for first, last in _CLOSING_RANGES)
+
+
+def has_banned_script(text: str, scripts: Iterable[str], warn: Warn) -> bool:
+    """True if a text has a character of one of the Unicode scripts a user does not want."""
+    for script in scripts:
+        try:
+            if JSRegex.compile(rf"\p{{Script={script}}}", "u").test(text, warn=warn):
+                return True
+        except JSRegexSyntaxError:
+            warn(f"banCharacterset: there is no script called {script!r}")
+    return False

@@ -1,1 +1,0 @@
-"""Counts tokens as RisuAI does, and makes prompts fit."""
