@@ -11,7 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
-from tavernkit.models._sse import SSEParser
+from tavernkit.models._streams import SSEParser
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.testing import ScriptedModel, answer, calls, tool_call
 from tavernkit.vibe_tavern import PromptRunner, RunnerConfig, ToolLoopRunner

@@ -20,14 +20,11 @@ from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit._text.strict_json import loads as strict_loads
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import TavernKitError, WarningLog
-from tavernkit.models._accumulate import Accumulator
 from tavernkit.models._anthropic import AnthropicReader
 from tavernkit.models._cohere import CohereReader
 from tavernkit.models._google import GoogleReader
-from tavernkit.models._openai_wire import OpenAIReader
-from tavernkit.models._readers import Reader
-from tavernkit.models._sse import SSEParser
-from tavernkit.models._text_wire import KoboldReader, LlamaCppReader, NovelAIReader, OllamaReader
+from tavernkit.models._readers import KoboldReader, LlamaCppReader, NovelAIReader, OllamaReader, OpenAIReader, Reader
+from tavernkit.models._streams import Accumulator, SSEParser
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem

@@ -144,7 +144,7 @@ INNER = {
     "tavernkit.silly_tavern._world_info.character_book.EXTENSION_FIELDS",
     "tavernkit.silly_tavern._world_info.entry.TEMPLATE",
     "tavernkit.silly_tavern._world_info.entry.problem_with",
-    "tavernkit.silly_tavern._world_info.keys.parse_regex_key",
+    "tavernkit.silly_tavern._world_info.entry.parse_regex_key",
     "tavernkit.silly_tavern._world_info.selection.character_book_names",
     "tavernkit.vibe_tavern._evals.harness.matrix",
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tavernkit.models import ScriptedModel
-from tavernkit.models._script import Hang
+from tavernkit.models._scripted import Hang
 from tavernkit.studio import Studio
 from tavernkit.studio._opening import open_studio, open_workspace
 from tavernkit.studio._talk_models import ModelChoice

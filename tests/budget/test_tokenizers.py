@@ -9,8 +9,7 @@ import pytest
 from tavernkit.budget import TOKENIZER_NAMES, get_tokenizer, tokenizer_for_model
 from tavernkit.budget import _adapters as adapters
 from tavernkit.budget import _tokenizers as tokenizers
-from tavernkit.budget._families import family_of, family_or_default
-from tavernkit.budget._tokenizers import WORD_VOCABULARIES
+from tavernkit.budget._tokenizers import WORD_VOCABULARIES, family_of, family_or_default
 from tavernkit.errors import ConfigError
 
 

@@ -25,9 +25,8 @@ from tavernkit.cards import (
     validate,
 )
 from tavernkit.cards._byaf import from_backyard, to_backyard
-from tavernkit.cards._json_text import dump_json, parse_json
+from tavernkit.cards._json_text import decode_base64, dump_json, parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS
-from tavernkit.cards._payload import decode_base64
 from tavernkit.cards._risum import rpack_decode, rpack_encode
 from tavernkit.cards._yaml_card import dump_yaml, parse_yaml
 from tavernkit.errors import WarningLog

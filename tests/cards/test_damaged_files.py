@@ -13,15 +13,13 @@ import pytest
 
 from tavernkit.cards import Asset, Bundle, Character, Format, Limits, detect_format, load, to_bytes, validate
 from tavernkit.cards._conversion import convert_card
-from tavernkit.cards._exif import exif_texts
-from tavernkit.cards._jpeg import PLACEHOLDER as JPEG
-from tavernkit.cards._jpeg import segments
 from tavernkit.cards._limits import DEFAULT_LIMITS
+from tavernkit.cards._pictures import JPEG_PLACEHOLDER as JPEG
+from tavernkit.cards._pictures import WEBP_PLACEHOLDER as WEBP
+from tavernkit.cards._pictures import chunks, exif_texts, segments
 from tavernkit.cards._png import encode_chunk, placeholder_png, walk
 from tavernkit.cards._risum import MAGIC, read_risum, rpack_encode
 from tavernkit.cards._source import BytesSource
-from tavernkit.cards._webp import PLACEHOLDER as WEBP
-from tavernkit.cards._webp import chunks
 from tavernkit.cards._yaml_card import dump_yaml, parse_yaml
 from tavernkit.cards.errors import ImageError, PngError, RisumError, ZipError
 from tavernkit.errors import ConfigError, LimitExceededError, TavernKitError, UnsupportedVersionError, WarningLog

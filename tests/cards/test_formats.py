@@ -13,13 +13,18 @@ import pytest
 
 from tavernkit.cards import Bundle, Character, Format, load, to_bytes
 from tavernkit.cards._byaf import from_backyard, to_backyard
-from tavernkit.cards._exif import build_exif, exif_texts
-from tavernkit.cards._jpeg import PLACEHOLDER, without_card
-from tavernkit.cards._json_text import parse_json
+from tavernkit.cards._json_text import decode_base64, parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards._payload import decode_base64
-from tavernkit.cards._webp import PLACEHOLDER as WEBP
-from tavernkit.cards._webp import Chunk, chunks, write_webp
+from tavernkit.cards._pictures import (
+    JPEG_PLACEHOLDER,
+    Chunk,
+    build_exif,
+    chunks,
+    exif_texts,
+    jpeg_without_card,
+    write_webp,
+)
+from tavernkit.cards._pictures import WEBP_PLACEHOLDER as WEBP
 from tavernkit.cards._yaml_card import parse_yaml
 from tavernkit.cards.errors import ImageError, JsonError, YamlError
 from tavernkit.errors import LimitExceededError, WarningLog
@@ -30,7 +35,7 @@ CHARACTER = Character.from_card(CARD)
 
 
 def jpeg_with(marker: int, data: bytes) -> bytes:
-    return PLACEHOLDER[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data + PLACEHOLDER[2:]
+    return JPEG_PLACEHOLDER[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data + JPEG_PLACEHOLDER[2:]
 
 
 def encoded(source: Any = CARD) -> bytes:
@@ -66,14 +71,14 @@ def test_a_jpeg_saved_again_has_one_card() -> None:
 
 def test_blanking_a_card_leaves_the_picture_in_place() -> None:
     before = jpeg_with(0xE1, b"Exif\0\0" + build_exif(encoded()))
-    after = without_card(before, DEFAULT_LIMITS)
+    after = jpeg_without_card(before, DEFAULT_LIMITS)
     assert len(after) == len(before)
-    assert after.endswith(PLACEHOLDER[2:])
-    assert without_card(PLACEHOLDER, DEFAULT_LIMITS) == PLACEHOLDER
+    assert after.endswith(JPEG_PLACEHOLDER[2:])
+    assert jpeg_without_card(JPEG_PLACEHOLDER, DEFAULT_LIMITS) == JPEG_PLACEHOLDER
 
 
 def test_pictures_without_a_card_say_so() -> None:
-    for data in (PLACEHOLDER, jpeg_with(0xFE, b"just a comment"), jpeg_with(0xFE, b"[1]"), WEBP):
+    for data in (JPEG_PLACEHOLDER, jpeg_with(0xFE, b"just a comment"), jpeg_with(0xFE, b"[1]"), WEBP):
         with pytest.raises(ImageError, match="no character card"):
             load(data)
 

@@ -11,16 +11,16 @@ import pytest
 from tavernkit.cards import CharacterBook, Limits, lorebook_from_book
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._png import placeholder_png
-from tavernkit.cards._risu_ai.lorebook import book_from_lorebook
-from tavernkit.cards._silly_tavern.importing import export_card
-from tavernkit.cards._silly_tavern.names import ImportFailedError, free_name
-from tavernkit.cards._silly_tavern.png_file import (
+from tavernkit.cards._risu_ai.character import book_from_lorebook
+from tavernkit.cards._silly_tavern.importing import (
     PngChunk,
+    export_card,
     read_card_text,
     read_chunks,
     stored_picture,
     write_card_text,
 )
+from tavernkit.cards._silly_tavern.stored import ImportFailedError, free_name
 from tavernkit.errors import LimitExceededError
 
 PICTURE = placeholder_png(2, 2)

@@ -16,7 +16,7 @@ from tavernkit.cards import Character, load, to_bytes
 from tavernkit.cards import _risu_ai as risu
 from tavernkit.cards import _silly_tavern as st
 from tavernkit.cards._png import placeholder_png, text_chunk
-from tavernkit.cards._silly_tavern.names import ImportFailedError, sanitize
+from tavernkit.cards._silly_tavern.stored import ImportFailedError, sanitize
 from tavernkit.cards.errors import EncryptedCardError
 from tavernkit.errors import LimitExceededError
 from tests.cards import mutations

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import tavernkit as tk
 from tavernkit.models import BackendModel, ConnectionFailedError, Endpoint, HTTPError, ModelError, ProviderError, Usage
-from tavernkit.models._backends import BACKENDS
 from tavernkit.models._bodies import TEXT_SERVERS
 from tavernkit.models._cohere import CohereReader
 from tavernkit.models._factory import PROVIDERS
+from tavernkit.models._openai import BACKENDS
 from tavernkit.models._readers import Reader
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import pieces_of, text_of

@@ -10,7 +10,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models import DecodeError, Endpoint
 from tavernkit.models._endpoint import Redactor
 from tavernkit.models._limits import MAX_SSE_EVENT_BYTES
-from tavernkit.models._sse import ServerEvent, SSEParser
+from tavernkit.models._streams import ServerEvent, SSEParser
 
 
 @pytest.mark.parametrize(

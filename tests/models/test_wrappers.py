@@ -22,7 +22,7 @@ from tavernkit.models import (
     with_retries,
     with_timeout,
 )
-from tavernkit.models._wrappers import jittered_backoff
+from tavernkit.models._protocol import jittered_backoff
 from tavernkit.testing import Body, Disconnect, Hang, failure, streamed
 from tests.models.native_server import Wire, serve_wire
 from tests.models.support import ask, pieces_of, text_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.models._script import Disconnect
+from tavernkit.models._scripted import Disconnect
 from tavernkit.testing import ScriptedModel, streamed
 from tests.server.conftest import Client, StartApp
 from tests.server.test_groups import crew, stored

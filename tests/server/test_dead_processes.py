@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from tavernkit.models._script import Hang
+from tavernkit.models._scripted import Hang
 from tavernkit.server.storage.tables import Chat, Turn
 from tavernkit.server.upstreams import listeners
 from tavernkit.testing import ScriptedModel

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tavernkit.examples import example_path
-from tavernkit.models._script import Disconnect, usage
+from tavernkit.models._scripted import Disconnect, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
 from tests.server.conftest import Client, StartApp
 

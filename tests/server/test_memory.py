@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tavernkit._values import JsonObject
-from tavernkit.models._script import usage
+from tavernkit.models._scripted import usage
 from tavernkit.server.storage.chats import ChatLine, new_line
 from tavernkit.server.turns import summaries
 from tavernkit.server.turns.summaries import next_part

@@ -14,7 +14,7 @@ import pytest
 from openai import APIError, APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 
 from tavernkit.models import ConnectionFailedError, ReplyPiece, ToolCallPiece
-from tavernkit.models._script import Hang, usage
+from tavernkit.models._scripted import Hang, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
 
 Loopback = Callable[..., AbstractContextManager[str]]

@@ -9,7 +9,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import Reply, ReplyPiece, Request
-from tavernkit.models._script import usage
+from tavernkit.models._scripted import usage
 from tavernkit.server import UpstreamConfig, load_config
 from tavernkit.server.turns.upstream_calls import PromptCaches
 from tavernkit.silly_tavern._conversation.numbered_lines import moved

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 from openai import AsyncOpenAI, ConflictError, NotFoundError, OpenAI
 
-from tavernkit.models._script import Disconnect, Hang
+from tavernkit.models._scripted import Disconnect, Hang
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call, usage
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import loose

@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from tavernkit.examples import example_path
 from tavernkit.models import ReplyPiece, Request
-from tavernkit.models._script import Disconnect
+from tavernkit.models._scripted import Disconnect
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.storage.tables import Chat
 from tavernkit.testing import ScriptedModel, calls, failure, streamed, tool_call

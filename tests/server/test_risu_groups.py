@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tavernkit.models._script import Disconnect, usage
+from tavernkit.models._scripted import Disconnect, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
 from tests.server.conftest import Client, StartApp
 from tests.server.test_groups import CHAT, MANUAL, crew

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
-from tavernkit.models._script import Disconnect
+from tavernkit.models._scripted import Disconnect
 from tavernkit.testing import ScriptedModel, calls, failure, streamed, tool_call
 from tests.server.conftest import Client, StartApp
 

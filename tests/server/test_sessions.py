@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.models._script import Disconnect, Hang
+from tavernkit.models._scripted import Disconnect, Hang
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage import chats
 from tavernkit.server.turns import turn_log

@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tavernkit.errors import ConfigError
-from tavernkit.models._script import usage
+from tavernkit.models._scripted import usage
 from tavernkit.server import ServerConfig
-from tavernkit.server.monitoring.telemetry import EXPORTER, set_up_telemetry
+from tavernkit.server.logs import EXPORTER, set_up_telemetry
 from tavernkit.server.upstreams import upstreams
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
@@ -100,7 +100,7 @@ class Collector(BaseHTTPRequestHandler):
 SERVER = """
 import asyncio, os, signal, sys, httpx
 from tavernkit.server import ServerConfig, create_app
-from tavernkit.server.monitoring.telemetry import set_up_telemetry
+from tavernkit.server.logs import set_up_telemetry
 
 async def main():
     config = ServerConfig(data=sys.argv[1], telemetry=True, telemetry_endpoint=sys.argv[2])
@@ -136,7 +136,7 @@ def test_spans_reach_a_collector(tmp_path: Path) -> None:
 
 
 def test_a_missing_exporter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.monitoring.telemetry.EXPORTER", "tavernkit.no_such_exporter")
+    monkeypatch.setattr("tavernkit.server.logs.EXPORTER", "tavernkit.no_such_exporter")
     config = ServerConfig(telemetry=True, telemetry_endpoint="http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="pip install"):
         set_up_telemetry(config)

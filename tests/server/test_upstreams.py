@@ -9,15 +9,14 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import HTTPError, ModelError, Request, RequestTimeoutError
-from tavernkit.models._script import Disconnect, Hang
+from tavernkit.models._scripted import Disconnect, Hang
 from tavernkit.prompt import Message
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.upstreams.errors import as_service_error, kind_of_failure
 from tavernkit.server.upstreams.example_model import ExampleModel
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
-from tavernkit.server.upstreams.upstream import CircuitBreaker, Upstream
+from tavernkit.server.upstreams.upstream import CircuitBreaker, Upstream, as_service_error, kind_of_failure
 from tavernkit.server.upstreams.upstreams import Upstreams
 from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.server.conftest import StartApp

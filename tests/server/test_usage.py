@@ -15,11 +15,10 @@ import pytest
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.errors import ConfigError
 from tavernkit.models import Usage
-from tavernkit.models._script import usage
+from tavernkit.models._scripted import usage
 from tavernkit.server import ServerConfig, UpstreamConfig, load_config
-from tavernkit.server.access.accounts import cost_of, passed_use, price_of
+from tavernkit.server.accounts import Use, add_uses, cost_of, passed_use, price_of, spent
 from tavernkit.server.config import Price
-from tavernkit.server.storage.usage import Use, add_uses, spent
 from tavernkit.testing import ScriptedModel, answer, failure
 from tests.server.conftest import Client, StartApp
 from tests.server.databases import POSTGRES
@@ -179,7 +178,7 @@ async def test_a_turn_whose_reply_cannot_be_stored_is_counted_once(start: StartA
 
 
 async def test_a_report_that_would_be_too_long_is_refused(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.access.accounts.MAX_USAGE_ROWS", 1)
+    monkeypatch.setattr("tavernkit.server.accounts.MAX_USAGE_ROWS", 1)
     async with start(costly((1, 1)), **PRICED) as client:
         async with client.service.database.write() as connection:
             uses = [Use(upstream="u", model=name) for name in "abc"]

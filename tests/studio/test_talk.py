@@ -12,7 +12,7 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.models import ModelError, ScriptedModel
-from tavernkit.models._script import Hang
+from tavernkit.models._scripted import Hang
 from tavernkit.studio._api_types import EditIn
 from tavernkit.studio._document import new_document
 from tavernkit.studio._opening import Opened, open_workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tavernkit._text.js_regex import nodes as n
-from tavernkit._text.js_regex.folding import variants
+from tavernkit._text.js_regex.emit import variants
 
 Captures = tuple[tuple[int, int] | None, ...]
 Continue = Callable[[int, Captures], "tuple[int, Captures] | None"]

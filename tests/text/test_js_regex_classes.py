@@ -6,7 +6,7 @@ import pytest
 import regress
 
 from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
-from tavernkit._text.js_regex.folding import cased_characters, unicode_variants
+from tavernkit._text.js_regex.emit import cased_characters, unicode_variants
 from tavernkit.errors import refuse_warning
 from tests.quickness import at_most
 

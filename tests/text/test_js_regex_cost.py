@@ -7,8 +7,8 @@ import pytest
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_regex.alphabet import Alphabet
 from tavernkit._text.js_regex.cost import AnyText, CostModel
+from tavernkit._text.js_regex.guard import PatternMeasures, TextMeasures
 from tavernkit._text.js_regex.limits import DEFAULT_TIMEOUT
-from tavernkit._text.js_regex.measures import PatternMeasures, TextMeasures
 from tavernkit._text.js_regex.nodes import Char, CharClass, Repeat, Sequence
 from tavernkit._text.js_regex.syntax import parse_pattern
 

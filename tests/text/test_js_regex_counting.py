@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.js_regex.counting import counts_characters
+from tavernkit._text.js_regex.analysis import counts_characters
 from tavernkit._text.js_regex.syntax import parse_pattern
 
 WHOLE = [

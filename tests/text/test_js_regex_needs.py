@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.js_regex.needs import begins_with_characters, needs_of
+from tavernkit._text.js_regex.analysis import begins_with_characters, needs_of
 from tavernkit._text.js_regex.syntax import parse_pattern
 
 

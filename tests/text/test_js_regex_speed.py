@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from tavernkit._text.js_regex import JSRegex, guard, limits, measures
+from tavernkit._text.js_regex import JSRegex, guard, limits
 from tavernkit._text.js_regex.scanner import JSRegexSyntaxError
 from tavernkit._text.js_regex.syntax import parse_pattern
 from tavernkit._text.js_values import utf16_length
@@ -93,20 +93,20 @@ def test_a_text_is_judged_once_for_a_pattern(monkeypatch: pytest.MonkeyPatch, so
 
 
 def test_what_is_known_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "_measured", {})
+    monkeypatch.setattr(guard, "_measured", {})
     for index in range(3 * limits.MEASURES_CACHE_SIZE):
-        measures.measure(f"text {index}")
-    assert len(measures._measured) == limits.MEASURES_CACHE_SIZE
-    assert f"text {3 * limits.MEASURES_CACHE_SIZE - 1}" in measures._measured
+        guard.measure(f"text {index}")
+    assert len(guard._measured) == limits.MEASURES_CACHE_SIZE
+    assert f"text {3 * limits.MEASURES_CACHE_SIZE - 1}" in guard._measured
     for index in range(5):
-        measures.measure(f"{index}" * (limits.MEASURED_LENGTH // 2))
-    assert len(measures._measured) == 2
+        guard.measure(f"{index}" * (limits.MEASURED_LENGTH // 2))
+    assert len(guard._measured) == 2
 
 
 def test_what_is_known_of_expressions_on_a_text_is_bounded() -> None:
-    known = measures.TextMeasures("text")
+    known = guard.TextMeasures("text")
     for _ in range(3 * limits.BOUNDS_CACHE_SIZE + 1):
-        known.keep_bound(measures.KnownQuick(length=0), 1.0)
+        known.keep_bound(guard.KnownQuick(length=0), 1.0)
     assert len(known.bounds) == 1
 
 
@@ -114,18 +114,18 @@ def test_what_is_known_of_expressions_on_a_text_is_bounded() -> None:
 def test_an_expression_keeps_no_text_longer_than_its_measures_are_kept(
     monkeypatch: pytest.MonkeyPatch, newer: str
 ) -> None:
-    monkeypatch.setattr(measures, "_measured", {})
+    monkeypatch.setattr(guard, "_measured", {})
     regex = JSRegex('"(.*?)"')
     regex.search(PROSE)
     assert regex._quick.text is regex._quick.seen.text is PROSE
     if newer == "texts":
         for index in range(limits.MEASURES_CACHE_SIZE):
-            measures.measure(f"text {index}")
+            guard.measure(f"text {index}")
     else:
         for _ in range(limits.BOUNDS_CACHE_SIZE):
-            measures.measure(PROSE).keep_bound(measures.KnownQuick(length=0), 1.0)
+            guard.measure(PROSE).keep_bound(guard.KnownQuick(length=0), 1.0)
     assert regex._quick.text is None
-    assert regex._quick.seen is measures._NOTHING
+    assert regex._quick.seen is guard._NOTHING
     assert regex.search(PROSE) is not None
 
 

@@ -11,20 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tavernkit._text.js_regex import JSRegex, guard
-from tavernkit._workers import (
-    BusyError,
-    Job,
-    JobFailedError,
-    OutOfTimeError,
-    StuckError,
-    WorkerError,
-    limits,
-    noting_degraded,
-)
+from tavernkit._workers import BusyError, Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, limits
 from tavernkit._workers import pool as workers
 from tavernkit._workers.pool import WorkerPool
 from tavernkit._workers.worker import Worker
-from tavernkit.errors import refuse_warning
+from tavernkit.errors import noting_degraded, refuse_warning
 
 CATASTROPHES = [
     ("(a+)+$", "a" * 60 + "!"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit._text import language_tag
+from tavernkit._text.coerce import language_tag
 
 
 @pytest.mark.parametrize("value", [None, 5, True, ["en"], b"en"])
 def test_what_is_not_text_is_no_tag(value: object) -> None:
-    assert language_tag.normalize(value) is None
+    assert language_tag(value) is None
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_what_is_not_text_is_no_tag(value: object) -> None:
     ],
 )
 def test_spelling(value: str, tag: str | None) -> None:
-    assert language_tag.normalize(value) == tag
+    assert language_tag(value) == tag

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit._text.js_values import json_stringify, parse_float, to_number, utf16_find
-from tavernkit._text.occurrences import occurrences
-from tavernkit._text.pattern_matcher import matches
+from tavernkit._text.js_values.strings import occurrences
 from tavernkit.prompt._context import underscore
+from tavernkit.prompt._entry import matches
 from tests.quickness import linear_time
 
 SIZE = 400_000

@@ -7,7 +7,7 @@ from typing import TypedDict
 import pytest
 
 from tavernkit._text.js_regex import JSRegex
-from tavernkit._text.pattern_matcher import matches
+from tavernkit.prompt._entry import matches
 
 
 class Options(TypedDict, total=False):

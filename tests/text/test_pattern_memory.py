@@ -16,7 +16,7 @@ from tavernkit.prompt import _entry
 from tavernkit.silly_tavern._conversation import commands
 from tavernkit.silly_tavern._templates.handlebars import parser as handlebars
 from tavernkit.silly_tavern._world_info import book_table
-from tavernkit.vibe_tavern._directives import parser
+from tavernkit.vibe_tavern._directives import envelope
 from tavernkit.vibe_tavern._liquid_macros import lax
 
 TIMES = 50_000
@@ -34,7 +34,7 @@ TIMES = 50_000
         (handlebars._TOKEN, "[", "x", "]"),
         (book_table._WORDS, "a", " a", ""),
         (commands._NAMED, 'a="', "\\n", '"'),
-        (parser._STRUCTURE, '"', "\\n", '"'),
+        (envelope._STRUCTURE, '"', "\\n", '"'),
         (lax._PIPED, "", "a", ""),
         (lax._VALUE, "", "a", ""),
     ],

@@ -8,8 +8,8 @@ import pytest
 
 from tavernkit import Character, User, risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit._text import regex_time
-from tavernkit._text.regex_time import RegexTime
+from tavernkit._text.js_regex import limits
+from tavernkit._text.js_regex.limits import RegexTime
 
 COUNT = 60
 TEXT = "a" * 16
@@ -66,15 +66,15 @@ def silly_tavern_keys() -> list[str]:
 )
 def test_many_that_are_just_quick_enough_end(build: Any, warning: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred scripts and ten messages took 24 seconds without a warning, and more of both in proportion."""
-    monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 0.005)
+    monkeypatch.setattr(limits, "MAX_REGEX_SECONDS", 0.005)
     assert build() == [warning]
 
 
 def test_pauses_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     for clock in ("processor_clock", "perf_counter"):
-        monkeypatch.setattr(regex_time, clock, lambda: now)
-    monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 10.0)
+        monkeypatch.setattr(limits, clock, lambda: now)
+    monkeypatch.setattr(limits, "MAX_REGEX_SECONDS", 10.0)
     time = RegexTime()
     for _ in range(5):
         assert time.is_left()
@@ -90,8 +90,8 @@ def test_pauses_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_number_of_ordinary_searches_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     for clock in ("processor_clock", "perf_counter"):
-        monkeypatch.setattr(regex_time, clock, lambda: now)
-    monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 0.001)
+        monkeypatch.setattr(limits, clock, lambda: now)
+    monkeypatch.setattr(limits, "MAX_REGEX_SECONDS", 0.001)
     time = RegexTime()
     for _ in range(10_000):
         assert time.is_left()
@@ -100,9 +100,9 @@ def test_any_number_of_ordinary_searches_is_allowed(monkeypatch: pytest.MonkeyPa
 
 def test_waiting_for_a_busy_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = used = 0.0
-    monkeypatch.setattr(regex_time, "perf_counter", lambda: now)
-    monkeypatch.setattr(regex_time, "processor_clock", lambda: used)
-    monkeypatch.setattr(regex_time, "MAX_REGEX_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "perf_counter", lambda: now)
+    monkeypatch.setattr(limits, "processor_clock", lambda: used)
+    monkeypatch.setattr(limits, "MAX_REGEX_SECONDS", 1.0)
     time = RegexTime()
     for _ in range(99):
         assert time.is_left()

@@ -14,8 +14,8 @@ from tavernkit.errors import ConfigError
 from tavernkit.models import Accumulator, ReplyPiece, ToolCallPiece
 from tavernkit.models._anthropic import AnthropicReader
 from tavernkit.models._google import GoogleReader
-from tavernkit.models._openai_wire import OpenAIReader
-from tavernkit.models._sse import ServerEvent, SSEParser
+from tavernkit.models._readers import OpenAIReader
+from tavernkit.models._streams import ServerEvent, SSEParser
 from tavernkit.prompt._block import Block
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern._directives.envelope import parse_json, validate

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tavernkit._workers import noting_degraded
+from tavernkit.errors import noting_degraded
 from tests.conformance import runner
 
 LOAD = 16

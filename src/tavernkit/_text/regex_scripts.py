@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSMatch
-from tavernkit._text.regex_time import RegexTime
+from tavernkit._text.js_regex.limits import RegexTime
 from tavernkit._text.traced import plain
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn

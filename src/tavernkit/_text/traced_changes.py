@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from tavernkit._text.js_regex import JSMatch, JSRegex
-from tavernkit._text.js_regex.template import compile_template
+from tavernkit._text.js_regex.match import compile_template
 from tavernkit._text.traced import (
     Change,
     Piece,

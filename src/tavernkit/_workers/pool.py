@@ -16,9 +16,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from tavernkit._workers import limits
-from tavernkit._workers.clock import waited
-from tavernkit._workers.job import BusyError, Job, JobFailedError, OutOfTimeError, RetiredError, WorkerError
+from tavernkit._workers import BusyError, Job, JobFailedError, OutOfTimeError, RetiredError, WorkerError, limits, waited
 from tavernkit._workers.worker import Answer, Worker
 
 

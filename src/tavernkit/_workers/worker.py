@@ -13,8 +13,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tavernkit._workers import limits, process
-from tavernkit._workers.job import BusyError, Job, JobFailedError, OutOfTimeError, RetiredError, StuckError, WorkerError
+from tavernkit._workers import (
+    BusyError,
+    Job,
+    JobFailedError,
+    OutOfTimeError,
+    RetiredError,
+    StuckError,
+    WorkerError,
+    limits,
+    process,
+)
 
 if TYPE_CHECKING:
     from tavernkit._workers.windows_job import JobObject

@@ -12,8 +12,8 @@ from typing import Protocol
 from tavernkit._dataclass import dataclass
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards._character import Character
+from tavernkit.cards._json_text import decode_base64
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards._payload import decode_base64
 from tavernkit.cards._source import Source, read_all
 from tavernkit.cards.errors import MissingAssetError
 from tavernkit.errors import LimitExceededError, Warn

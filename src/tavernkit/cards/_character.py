@@ -1,4 +1,4 @@
-"""Characters and users: one typed value for cards of all versions."""
+"""Characters and users: one typed value for cards of all versions, with the list of its assets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, shown, thaw, thaw_object
-from tavernkit.cards._asset_list import AssetEntry, read_assets, write_assets
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenObject,
+    Json,
+    JsonObject,
+    is_mapping,
+    is_sequence,
+    shown,
+    thaw,
+    thaw_object,
+)
 from tavernkit.cards._book import CharacterBook, read_book, write_book
 from tavernkit.cards._fields import (
     Field,
@@ -267,6 +276,76 @@ def _looks_like(card: Mapping[str, object]) -> str:
 def _main(assets: Iterable[AssetEntry], type_: str) -> AssetEntry | None:
     found = [asset for asset in assets if asset.type == type_]
     return next((asset for asset in found if asset.name.lower() == "main"), found[0] if found else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetEntry:
+    """One item of a card's ``assets``; ``uri`` says where the bytes are."""
+
+    type: str = ""
+    """What it is for: ``icon``, ``emotion``, ``background``, ``user_icon`` or a custom name."""
+    uri: str = ""
+    name: str = ""
+    """The name by which the card refers to it."""
+    ext: str = ""
+    """The file ending, without the dot."""
+    raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    """The JSON that it was read from; unknown keys survive."""
+    pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
+        """Read one element of ``assets``.
+
+        Args:
+            data: The element.
+            where: Its location in the file, for warnings.
+            warn: Called with each warning.
+        """
+        raw = frozen(data)
+        return ASSET_FIELDS.make(cls, raw, where, warn, raw=raw)
+
+    def to_json(self) -> JsonObject:
+        """Write the element; unchanged fields stay as they were read."""
+        if self.pristine:
+            return thaw_object(self.raw)
+        return ASSET_FIELDS.write(self, AssetEntry.from_json(self.raw, warn=ignore), self.raw)
+
+    def replace(self, **changes: Any) -> AssetEntry:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def read_assets(value: object, where: str, warn: Warn) -> tuple[AssetEntry, ...] | None:
+    """Read a card's ``assets``; absent is not the same as empty (absent means the default icon)."""
+    if value is None:
+        return None
+    if not is_sequence(value):
+        warn(f"{where} is {kind(value)} where a list is expected; it was left out")
+        return None
+    entries: list[AssetEntry] = []
+    for index, item in enumerate(value):
+        if is_mapping(item):
+            raw = frozen(item)
+            entries.append(ASSET_FIELDS.make(AssetEntry, raw, f"{where}/{index}", warn, raw=raw))
+        else:
+            warn(f"{where}/{index} is {kind(item)} where an asset is expected; it was left out")
+    return tuple(entries)
+
+
+def write_assets(assets: object) -> Json:
+    """Write a card's ``assets``."""
+    if not is_sequence(assets):
+        return None
+    return [asset.to_json() for asset in assets if isinstance(asset, AssetEntry)]
+
+
+ASSET_FIELDS = Fields(
+    Field("type", "", read_text),
+    Field("uri", "", read_text),
+    Field("name", "", read_text),
+    Field("ext", "", read_text),
+)
 
 
 V1_FIELDS = Fields(

@@ -12,11 +12,11 @@ from tavernkit.cards._archive import Archive, Member, MemberSource, open_archive
 from tavernkit.cards._assets import Asset, Blob, SourceBlob, collect_assets, sniff
 from tavernkit.cards._bundle import Bundle, Format
 from tavernkit.cards._character import Character
-from tavernkit.cards._detect import image_format, read_head
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._limits import Limits
+from tavernkit.cards._pictures import image_format
 from tavernkit.cards._risum import Module, read_risum
-from tavernkit.cards._source import BytesSource, SliceSource, Source
+from tavernkit.cards._source import BytesSource, SliceSource, Source, read_head
 from tavernkit.cards.errors import CharXError
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn
 

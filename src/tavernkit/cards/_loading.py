@@ -1,4 +1,4 @@
-"""Opening a card file of any format, and readers for more formats."""
+"""Opening a card file of any format, which is detected by its content, and readers for more formats."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import TypeAlias, cast
 
 from tavernkit._arguments import require
 from tavernkit._values import Json, is_mapping, is_object
-from tavernkit.cards._archive import LOCAL, open_archive
+from tavernkit.cards._archive import LOCAL, Archive, find_end, open_archive
 from tavernkit.cards._assets import Asset, Blob, Lookup, SourceBlob, collect_assets
 from tavernkit.cards._book import CharacterBook
 from tavernkit.cards._bundle import Bundle, Format
 from tavernkit.cards._byaf import read_byaf
 from tavernkit.cards._character import Character
 from tavernkit.cards._charx import main_picture, read_charx
-from tavernkit.cards._detect import archive_format, has_archive, image_format, read_head, text_format
-from tavernkit.cards._jpeg import read_jpeg
+from tavernkit.cards._fields import ignore
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards._pictures import image_format, read_jpeg, read_webp
 from tavernkit.cards._png import ChunkAsset, choose_card, read_png
 from tavernkit.cards._risum import MODULE_TYPE, Module, is_module, read_risum
-from tavernkit.cards._source import Readable, Source, as_source, read_all
-from tavernkit.cards._webp import read_webp
+from tavernkit.cards._source import Readable, Source, as_source, read_all, read_head
 from tavernkit.cards._yaml_card import parse_yaml, without_short_form
-from tavernkit.cards.errors import StrictCardError, StrictVersionError, UnknownFormatError, VersionWarning
+from tavernkit.cards.errors import StrictCardError, StrictVersionError, UnknownFormatError, VersionWarning, ZipError
 from tavernkit.errors import ConfigError, Warn, WarningLog
 
 LOREBOOK_SPEC = "lorebook_v3"
@@ -208,3 +207,58 @@ def _from_json(value: Json, format_: Format, limits: Limits, warn: Warn) -> Bund
 def _nothing(path: str) -> Blob | None:
     del path
     return None
+
+
+_JSON_STARTS = (b"{", b"[", b'"')
+_BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+
+
+def has_archive(source: Source) -> bool:
+    """Return True if a file ends like an archive."""
+    with source.open() as stream:
+        return find_end(stream) is not None
+
+
+def archive_format(archive: Archive) -> Format:
+    """Return whether an archive is CHARX or BYAF."""
+    if archive.find("manifest.json") and not archive.find("card.json"):
+        return Format.BYAF
+    if archive.find_ending("card.json"):
+        return Format.CHARX
+    if archive.find_ending("manifest.json"):
+        return Format.BYAF
+    raise ZipError("the archive has neither a card.json nor a manifest.json: it is not a character")
+
+
+def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:
+    """Return a file's format by its content, without reading its card; raises ``UnknownFormatError``.
+
+    Args:
+        readable: A path, bytes or a binary file object.
+        limits: Limits on sizes and depth; by default ``DEFAULT_LIMITS``.
+    """
+    source = as_source(readable, limits)
+    head = read_head(source)
+    format_ = image_format(head)
+    if format_ is not None:
+        return format_
+    if head.startswith(LOCAL) or has_archive(source):
+        return archive_format(open_archive(source, limits, ignore))
+    if is_module(head):
+        return Format.RISUM
+    return text_format(head)
+
+
+def text_format(head: bytes) -> Format:
+    """Return whether a text is JSON or YAML."""
+    text = head
+    for bom in _BOMS:
+        text = text.removeprefix(bom)
+    text = text.lstrip(b" \t\r\n\0")
+    if not text:
+        raise UnknownFormatError("the file is empty")
+    if text.startswith(_JSON_STARTS):
+        return Format.JSON
+    if b"\0" in text and not head.startswith(_BOMS):
+        raise UnknownFormatError("the file has an unknown format")
+    return Format.YAML

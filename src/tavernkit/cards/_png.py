@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json
+from tavernkit.cards._json_text import decode_base64, decode_payload
 from tavernkit.cards._limits import Limits
-from tavernkit.cards._payload import decode_base64, decode_payload
 from tavernkit.cards._source import Source
 from tavernkit.cards.errors import JsonError, PngError
 from tavernkit.errors import LimitExceededError, Warn

@@ -16,20 +16,16 @@ from typing import BinaryIO, TypeAlias, cast
 from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
-from tavernkit.cards import _jpeg as jpeg
-from tavernkit.cards import _webp as webp
 from tavernkit.cards._assets import DEFAULT_ICON, Asset, SourceBlob, data_uri, sniff
 from tavernkit.cards._bundle import Bundle, Format
 from tavernkit.cards._byaf_write import write_byaf
 from tavernkit.cards._character import CardVersion, Character
 from tavernkit.cards._charx import MODULE, main_picture, write_charx
 from tavernkit.cards._conversion import ConversionReport, convert, convert_card
-from tavernkit.cards._detect import read_head
-from tavernkit.cards._json_text import check_levels, dump_json
+from tavernkit.cards._json_text import check_levels, dump_json, encode_payload
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards._loading import LOREBOOK_SPEC
-from tavernkit.cards._payload import encode_payload
-from tavernkit.cards._pictures import convert_picture
+from tavernkit.cards._pictures import JPEG_PLACEHOLDER, WEBP_PLACEHOLDER, convert_picture, jpeg_without_card, write_webp
 from tavernkit.cards._placement import (
     Place,
     add_entries,
@@ -43,9 +39,9 @@ from tavernkit.cards._placement import (
     put_places,
 )
 from tavernkit.cards._png import placeholder_png, write_png
-from tavernkit.cards._risu_ai.lorebook import lorebook_from_book
+from tavernkit.cards._risu_ai.character import lorebook_from_book
 from tavernkit.cards._risum import MODULE_TYPE, Module, write_risum
-from tavernkit.cards._source import BytesSource, Source, read_all
+from tavernkit.cards._source import BytesSource, Source, read_all, read_head
 from tavernkit.cards._yaml_card import dump_yaml, with_short_form
 from tavernkit.cards.errors import ImageError
 from tavernkit.errors import ConfigError, WarningLog
@@ -297,7 +293,7 @@ def _bare(image: Asset, limits: Limits) -> bytes:
         write_png(out, source, [], [], limits, WarningLog())
         return out.getvalue()
     data = _whole(source, limits)
-    return jpeg.without_card(data, limits) if sniff(data) == "jpg" else data
+    return jpeg_without_card(data, limits) if sniff(data) == "jpg" else data
 
 
 def _whole(image: Source, limits: Limits) -> bytes:
@@ -306,7 +302,7 @@ def _whole(image: Source, limits: Limits) -> bytes:
 
 def _write_jpeg(job: _Job) -> None:
     image, _ = _picture(job, "jpg")
-    job.out.write(jpeg.without_card(_whole(image, job.limits), job.limits))
+    job.out.write(jpeg_without_card(_whole(image, job.limits), job.limits))
     with tempfile.SpooledTemporaryFile(max_size=job.limits.max_entry_bytes) as archive:
         behind = dataclasses.replace(job, out=cast("BinaryIO", archive), carries_picture=_is_picture(job.bundle, "jpg"))
         _write_charx(behind)
@@ -317,7 +313,7 @@ def _write_jpeg(job: _Job) -> None:
 
 def _write_webp(job: _Job) -> None:
     image, _ = _picture(job, "webp")
-    job.out.write(webp.write_webp(_whole(image, job.limits), _inline_card(job, picture=True), job.limits, job.warn))
+    job.out.write(write_webp(_whole(image, job.limits), _inline_card(job, picture=True), job.limits, job.warn))
 
 
 def _write_byaf(job: _Job) -> None:
@@ -352,8 +348,8 @@ def _module_bytes(module: Module | None) -> bytes:
 
 _PLACEHOLDERS: Mapping[str, Callable[[], bytes]] = {
     "png": placeholder_png,
-    "jpg": lambda: jpeg.PLACEHOLDER,
-    "webp": lambda: webp.PLACEHOLDER,
+    "jpg": lambda: JPEG_PLACEHOLDER,
+    "webp": lambda: WEBP_PLACEHOLDER,
 }
 
 

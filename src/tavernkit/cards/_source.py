@@ -24,6 +24,8 @@ Readable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | 
 FileContent: TypeAlias = str | os.PathLike[str] | bytes
 """The path of a file, or its bytes."""
 
+_HEAD_BYTES = 512
+
 
 class _Stream(Protocol):
     def read(self) -> object: ...
@@ -191,6 +193,12 @@ def file_type_of(source: FileContent, file_type: str) -> str:
     if not found:
         raise ConfigError("file_type is missing: say which kind of file this is, for example 'png' or 'json'")
     return found.removeprefix(".").lower()
+
+
+def read_head(source: Source) -> bytes:
+    """Return the first bytes of a file, which show its format."""
+    with source.open() as stream:
+        return stream.read(_HEAD_BYTES)
 
 
 def read_all(source: Source, max_bytes: int, *, limit: str, what: str) -> bytes:

@@ -12,9 +12,7 @@ from tavernkit.cards._character import REQUIRED, SPEC_VERSIONS, SPECS, V1_FIELDS
 from tavernkit.cards._fields import kind
 from tavernkit.cards._limits import Limits
 from tavernkit.cards._loading import load
-from tavernkit.cards._silly_tavern.names import MAX_NAME_BYTES, sanitize
-from tavernkit.cards._source import Readable
-from tavernkit.cards._validation_rules import (
+from tavernkit.cards._requirements import (
     BOOK_RULES,
     CARD_RULES,
     Problem,
@@ -24,6 +22,8 @@ from tavernkit.cards._validation_rules import (
     missing_problems,
     rule_problems,
 )
+from tavernkit.cards._silly_tavern.stored import MAX_NAME_BYTES, sanitize
+from tavernkit.cards._source import Readable
 from tavernkit.cards.errors import NotACardError
 from tavernkit.errors import FileFormatError, InvalidCardError, LimitExceededError
 

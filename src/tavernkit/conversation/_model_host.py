@@ -9,11 +9,12 @@ from tavernkit._arguments import require
 from tavernkit._turns import Exchange, OnPiece, ToolOutcome
 from tavernkit._values import JsonObject
 from tavernkit.cache import PromptCache
+from tavernkit.conversation._pending_turn import Send
 from tavernkit.conversation._tools import ToolBox, ToolInput
 from tavernkit.errors import ConfigError
-from tavernkit.models._accumulate import Accumulator
 from tavernkit.models._protocol import Model
 from tavernkit.models._reply import Reply, ReplyPiece, ToolCall, Usage
+from tavernkit.models._streams import Accumulator
 from tavernkit.prompt._plan import Plan
 
 
@@ -35,6 +36,8 @@ class ModelHost:
         self.tools = tools if isinstance(tools, ToolBox) else ToolBox(tools)
         self._exchanges: list[Exchange] = []
         self._on_piece: OnPiece | None = None
+        self._send: Send | None = None
+        """Sends prompts instead of the model, while the application does it itself."""
         self._usage: Usage | None = None
         self._asked_at = time.monotonic()
 
@@ -53,8 +56,15 @@ class ModelHost:
         Raises:
             ConfigError: The conversation has no model.
         """
+        if self._send is not None:
+            reply = await self._send(plan)
+            self._note(Exchange(plan=plan, reply=reply))
+            return reply
         if self.model is None:
-            raise ConfigError("this conversation has no model: pass model=tk.model(…)", code="MODEL_REQUIRED")
+            raise ConfigError(
+                "this conversation has no model: pass model=tk.model(…), or begin() turns and receive() replies",
+                code="MODEL_REQUIRED",
+            )
         request = plan.request(self.model.dialect, options=self.options)
         collected = Accumulator(self.model.name)
         if self.cache is not None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from tavernkit._arguments import require
 from tavernkit._values import JsonObject, is_object
-from tavernkit.cards._silly_tavern.names import sanitize
+from tavernkit.cards._silly_tavern.stored import sanitize
 from tavernkit.conversation._atomic import remove_parts, write_atomically
 from tavernkit.conversation.errors import StoreConflictError, StoreError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tavernkit._text.js_values import to_number, to_string, trim, truthy
 from tavernkit._text.json_pointer import escape
 from tavernkit._values import is_mapping, is_sequence
-from tavernkit.cards._validation_rules import Severity
+from tavernkit.cards._requirements import Severity
 from tavernkit.lint._finding import Finding
 from tavernkit.lint._scripts import lint_regex
 from tavernkit.lint._texts import Language, lint_head_text, lint_text
@@ -122,7 +122,7 @@ def _keys(entry: Entry, place: str) -> Iterator[Finding]:
 
 
 def _one_key(key: str, place: str) -> Iterator[Finding]:
-    from tavernkit.silly_tavern._world_info.keys import parse_regex_key
+    from tavernkit.silly_tavern._world_info.entry import parse_regex_key
 
     regex = parse_regex_key(key)
     if regex is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit._text.js_values import parse_int
 from tavernkit._values import is_mapping, is_sequence
-from tavernkit.cards._validation_rules import Severity
+from tavernkit.cards._requirements import Severity
 from tavernkit.lint._finding import Finding
 from tavernkit.lint._scripts import lint_regex
 from tavernkit.lint._texts import lint_text

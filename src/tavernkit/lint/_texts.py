@@ -1,21 +1,24 @@
-"""Macros and CBS in a text: unknown names, wrong arguments, blocks that are not closed."""
+"""Macros and CBS in a text: unknown names, wrong arguments, unclosed blocks; and the time that a file may take."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from tavernkit.budget import default_estimator
 from tavernkit.cache._volatile import volatile_macros
-from tavernkit.cards._validation_rules import Severity
+from tavernkit.cards._requirements import Severity
 from tavernkit.lint._finding import Finding, line_and_column
-from tavernkit.lint._time_limit import has_time
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._cbs import CBSEngine
     from tavernkit.silly_tavern._macros import Diagnostic, MacroEngine
+
 
 Language = Literal["silly_tavern", "risu_ai", "any"]
 """The program whose macros a text uses; ``any`` for files that both programs read."""
@@ -142,3 +145,44 @@ def _cbs_engine() -> CBSEngine:
     from tavernkit.risu_ai._cbs import CBSEngine
 
     return CBSEngine()
+
+
+MAX_SECONDS = 30.0
+"""Time for one file; remaining checks are skipped."""
+
+
+class TimeLimit:
+    """The time left for a file, and how many checks were skipped."""
+
+    __slots__ = ("_deadline", "skipped")
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + MAX_SECONDS
+        self.skipped = 0
+
+    def has_time(self) -> bool:
+        """Return True if there is time for another check; if not, count it as skipped."""
+        if time.monotonic() < self._deadline:
+            return True
+        self.skipped += 1
+        return False
+
+
+_current: ContextVar[TimeLimit | None] = ContextVar("lint_time_limit", default=None)
+
+
+@contextmanager
+def time_limit() -> Generator[TimeLimit]:
+    """Share the time for one file among everything that is checked inside."""
+    limit = TimeLimit()
+    token = _current.set(limit)
+    try:
+        yield limit
+    finally:
+        _current.reset(token)
+
+
+def has_time() -> bool:
+    """Return True if there is time for another check; without a time limit there always is."""
+    current = _current.get()
+    return current is None or current.has_time()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ahocorasick_rs import AhoCorasick
 
-from tavernkit._text.occurrences import occurrences
+from tavernkit._text.js_values.strings import occurrences
 from tavernkit.errors import ConfigError
 
 PATTERN_CHARACTERS = 32

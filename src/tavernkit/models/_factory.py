@@ -13,17 +13,15 @@ from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._anthropic import AnthropicModel
-from tavernkit.models._backends import BackendModel
 from tavernkit.models._cohere import CohereModel
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._google import API_VERSION, GoogleModel, VertexModel
 from tavernkit.models._http import HttpModel
 from tavernkit.models._limits import RETRIES
-from tavernkit.models._openai import AzureModel, OpenAIModel, TextModel
+from tavernkit.models._openai import AzureModel, BackendModel, OpenAIModel, TextModel
 from tavernkit.models._parameters import ServerFields
-from tavernkit.models._protocol import Model
+from tavernkit.models._protocol import Model, with_retries
 from tavernkit.models._scripted import Script, ScriptedModel
-from tavernkit.models._wrappers import with_retries
 
 SCRIPTED: Final = "scripted"
 _ADDRESS: Final = re.compile(r"https?://")

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from tavernkit._text import strict_json
 from tavernkit._values import Json, JsonObject, is_object, thaw
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models._accumulate import collect, keep_partial
 from tavernkit.models._bodies import request_body
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
@@ -21,7 +20,7 @@ from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import Reader
 from tavernkit.models._reply import Reply, ReplyPiece
 from tavernkit.models._request import Request, WireRequest
-from tavernkit.models._sse import DONE, SSEParser
+from tavernkit.models._streams import DONE, SSEParser, collect, keep_partial
 from tavernkit.models.errors import (
     ConnectionFailedError,
     DecodeError,

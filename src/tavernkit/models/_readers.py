@@ -1,11 +1,25 @@
-"""Shared code of the readers of all protocols."""
+"""Readers of replies and streams: what all share, OpenAI's format, and those of text-completion servers."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Final, Protocol
 
-from tavernkit._values import Json, JsonObject
-from tavernkit.models._reply import ReplyPiece
+from tavernkit._text import strict_json
+from tavernkit._values import (
+    EMPTY_OBJECT,
+    FrozenObject,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_list,
+    is_mapping,
+    is_object,
+    is_sequence,
+    thaw_object,
+)
+from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.models.errors import ConnectionFailedError, ProviderError, error_text
 
 
@@ -71,3 +85,260 @@ def text_of(value: Json) -> str:
 def number_of(value: Json) -> int:
     """Return a whole number, or zero for anything else."""
     return value if isinstance(value, int) else 0
+
+
+CARRIED_KEYS: Final = ("signature", "thinking", "reasoning_details")
+"""Fields that providers add to a message and expect back with its tool calls."""
+
+_CALL_KEYS: Final = frozenset(("index", "id", "type", "function"))
+_OPENAI_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
+    "stop": "stop",
+    "eos": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+
+
+class OpenAIReader(ReaderState):
+    """Reads one reply."""
+
+    def read(self, event: JsonObject) -> ReplyPiece:
+        """Translate a body or an event of a stream."""
+        if reports_error(event):
+            raise provider_error(event)
+        choice = first_choice(event)
+        delta = _delta(choice)
+        reason = choice.get("finish_reason")
+        piece = ReplyPiece(
+            text=content_text(delta.get("content")),
+            reasoning=text_of(delta.get("reasoning_content")) or text_of(delta.get("reasoning")),
+            refusal=text_of(delta.get("refusal")),
+            tool_calls=_call_pieces(delta.get("tool_calls")),
+            finish_reason=_OPENAI_FINISH_REASONS.get(reason, "unknown") if isinstance(reason, str) else None,
+            usage=_openai_usage(event.get("usage"), event.get("timings")),
+            logprobs=_object(choice.get("logprobs")),
+            model=text_of(event.get("model")),
+            extra=_carried_fields(delta),
+            raw=freeze_object(event) if reason or event.get("usage") or "message" in choice else None,
+        )
+        self.last = event
+        # Older servers send function_call instead of tool_calls.
+        self.said = self.said or piece.spoken or delta.get("content") is not None or bool(delta.get("function_call"))
+        self.ended = self.ended or isinstance(reason, str)
+        self.reason = reason if isinstance(reason, str) else self.reason
+        return piece
+
+
+def first_choice(body: Mapping[str, object]) -> JsonObject:
+    """Return the first choice, or an empty one."""
+    choices = body.get("choices")
+    first = choices[0] if is_sequence(choices) and choices else None
+    return thaw_object(first) if is_mapping(first) else {}
+
+
+def content_text(content: object) -> str:
+    """Return the text of a message's content: text, a part, or a list of parts (only those with text)."""
+    if isinstance(content, str):
+        return content
+    if is_mapping(content):
+        text = content.get("text")
+        return text if isinstance(text, str) else ""
+    if is_sequence(content):
+        return "".join(content_text(part) for part in content)
+    return ""
+
+
+def _delta(choice: JsonObject) -> JsonObject:
+    for key in ("delta", "message"):
+        part = choice.get(key)
+        if is_object(part):
+            return part
+    return {"content": choice.get("text")}
+
+
+def _openai_usage(counts: Json, timings: Json = None) -> Usage | None:
+    if not is_object(counts):
+        return None
+    prompt, completion = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
+    return Usage(
+        input_tokens=number_of(counts.get("prompt_tokens")),
+        output_tokens=number_of(counts.get("completion_tokens")),
+        # DeepSeek reports cached tokens next to the others, llama.cpp with its timings.
+        cached_tokens=number_of(prompt.get("cached_tokens") if is_object(prompt) else None)
+        or number_of(counts.get("prompt_cache_hit_tokens"))
+        or number_of(timings.get("cache_n") if is_object(timings) else None),
+        reasoning_tokens=number_of(completion.get("reasoning_tokens") if is_object(completion) else None),
+        reported=True,
+    )
+
+
+def _call_pieces(calls: Json) -> tuple[ToolCallPiece, ...]:
+    listed = calls if is_list(calls) else [calls] if is_object(calls) else []
+    return tuple(_call_piece(at, call) for at, call in enumerate(listed) if is_object(call))
+
+
+def _call_piece(at: int, call: JsonObject) -> ToolCallPiece:
+    function = call.get("function")
+    function = function if is_object(function) else {}
+    index, arguments = call.get("index"), function.get("arguments")
+    extra = {key: value for key, value in call.items() if key not in _CALL_KEYS}
+    return ToolCallPiece(
+        index=index if isinstance(index, int) else at,
+        id=text_of(call.get("id")) or None,
+        name=text_of(function.get("name")) or None,
+        arguments=arguments if isinstance(arguments, str) else strict_json.compact(arguments) if arguments else "",
+        extra=freeze_object(extra) if extra else None,
+    )
+
+
+def _carried_fields(delta: JsonObject) -> FrozenObject:
+    found = {key: delta[key] for key in CARRIED_KEYS if delta.get(key)}
+    return freeze_object(found) if found else EMPTY_OBJECT
+
+
+def _object(value: Json) -> FrozenObject | None:
+    return freeze_object(value) if is_object(value) else None
+
+
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "word": "stop",
+    "length": "length",
+    "limit": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+"""The servers' words for why a reply ended."""
+
+
+class TextReader(ReaderState):
+    """Base of the readers: a subclass reads one body or event."""
+
+    @abstractmethod
+    def piece(self, event: JsonObject) -> ReplyPiece:
+        """Translate a body or an event that reports no error."""
+
+    @abstractmethod
+    def speaks(self, event: JsonObject) -> bool:
+        """Return True if a body or an event contains a text, even an empty one."""
+
+    def read(self, event: JsonObject) -> ReplyPiece:
+        """Translate a body or an event of a stream."""
+        self.last = event
+        if reports_error(event):
+            raise provider_error(event)
+        piece = self.piece(event)
+        self.said = self.said or piece.spoken or self.speaks(event)
+        self.ended = self.ended or piece.finish_reason is not None
+        return piece
+
+
+class LlamaCppReader(TextReader):
+    """llama.cpp's ``/completion``."""
+
+    def piece(self, event: JsonObject) -> ReplyPiece:
+        """The text is ``content``; ``stop`` marks the end."""
+        reason: FinishReason | None = None
+        if event.get("stop") is True:
+            # Older servers have a switch for each reason instead of its name.
+            limited = event.get("stop_type") == "limit" or event.get("stopped_limit") is True
+            reason = "length" if limited else "stop"
+        timings = event.get("timings")
+        # `tokens_cached` cannot be used: servers include the reply in it.
+        cached = number_of(timings.get("cache_n")) if is_object(timings) else 0
+        return ReplyPiece(
+            text=text_of(event.get("content")),
+            reasoning=text_of(event.get("reasoning_content")),
+            finish_reason=reason,
+            usage=_token_usage(event.get("tokens_evaluated"), event.get("tokens_predicted"), cached)
+            if reason
+            else None,
+            model=text_of(event.get("model")),
+            raw=freeze_object(event) if reason else None,
+        )
+
+    def speaks(self, event: JsonObject) -> bool:
+        """Return True if the text field exists."""
+        return isinstance(event.get("content"), str)
+
+
+class OllamaReader(TextReader):
+    """Ollama's ``/api/generate``."""
+
+    def piece(self, event: JsonObject) -> ReplyPiece:
+        """The text is ``response``; ``done`` marks the end."""
+        done = event.get("done") is True
+        return ReplyPiece(
+            text=text_of(event.get("response")),
+            reasoning=text_of(event.get("thinking")),
+            finish_reason=(finish_reason(event.get("done_reason")) or "stop") if done else None,
+            usage=_token_usage(event.get("prompt_eval_count"), event.get("eval_count")) if done else None,
+            model=text_of(event.get("model")),
+            raw=freeze_object(event) if done else None,
+        )
+
+    def speaks(self, event: JsonObject) -> bool:
+        """Return True if the text field exists."""
+        return isinstance(event.get("response"), str)
+
+
+class KoboldReader(TextReader):
+    """KoboldAI's own protocol, which KoboldCpp speaks, too."""
+
+    def piece(self, event: JsonObject) -> ReplyPiece:
+        """Streams have a ``token``, whole replies ``results``."""
+        result = _first(event.get("results"))
+        reason = finish_reason(event.get("finish_reason")) or finish_reason(result.get("finish_reason"))
+        return ReplyPiece(
+            text=text_of(event.get("token")) or text_of(result.get("text")),
+            finish_reason=reason,
+            usage=_token_usage(result.get("prompt_tokens"), result.get("completion_tokens")),
+            raw=freeze_object(event) if reason or result else None,
+        )
+
+    def speaks(self, event: JsonObject) -> bool:
+        """Return True if the text field exists."""
+        return isinstance(event.get("token"), str) or isinstance(_first(event.get("results")).get("text"), str)
+
+
+class NovelAIReader(TextReader):
+    """NovelAI's text API. It does not say why a reply ended."""
+
+    def piece(self, event: JsonObject) -> ReplyPiece:
+        """Streams have a ``token``, whole replies an ``output``."""
+        ended = event.get("final") is True or "output" in event
+        return ReplyPiece(
+            text=text_of(event.get("token")) or text_of(event.get("output")),
+            finish_reason="unknown" if ended else None,
+            raw=freeze_object(event) if ended else None,
+        )
+
+    def speaks(self, event: JsonObject) -> bool:
+        """Return True if the text field exists."""
+        return isinstance(event.get("token"), str) or isinstance(event.get("output"), str)
+
+
+def finish_reason(value: Json) -> FinishReason | None:
+    """Translate a server's word for why a reply ended; some write the text ``null`` until it ends."""
+    return _FINISH_REASONS.get(value, "unknown") if isinstance(value, str) and value not in ("", "null") else None
+
+
+def _token_usage(sent: Json, received: Json, cached: int = 0) -> Usage | None:
+    if not isinstance(sent, int) and not isinstance(received, int):
+        return None
+    counts = number_of(sent), number_of(received)
+    return Usage(input_tokens=counts[0], output_tokens=counts[1], cached_tokens=cached, reported=True)
+
+
+def _first(items: Json) -> JsonObject:
+    return items[0] if is_list(items) and items and is_object(items[0]) else {}

@@ -68,8 +68,8 @@ from tavernkit.silly_tavern._text_completion.plan import TextPlan as TextPlan
 from tavernkit.silly_tavern._text_completion.stop_strings import StopInput as StopInput
 from tavernkit.silly_tavern._text_completion.stop_strings import custom_stop_strings as custom_stop_strings
 from tavernkit.silly_tavern._text_completion.stop_strings import stop_strings as stop_strings
-from tavernkit.silly_tavern._token_counting.text_tokenizer import TextBackend as TextBackend
-from tavernkit.silly_tavern._token_counting.text_tokenizer import TextTokenizer as TextTokenizer
+from tavernkit.silly_tavern._token_counting.choice import TextBackend as TextBackend
+from tavernkit.silly_tavern._token_counting.choice import TextTokenizer as TextTokenizer
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles as TokenizerFiles
 from tavernkit.silly_tavern._world_info.book import WorldBook as WorldBook
 from tavernkit.silly_tavern._world_info.engine import WorldInfoEngine as WorldInfoEngine
@@ -78,7 +78,7 @@ from tavernkit.silly_tavern._world_info.importers import import_world as import_
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult as WorldInfoResult
 from tavernkit.silly_tavern._world_info.scan_input import ScanInput as ScanInput
 from tavernkit.silly_tavern._world_info.selection import SelectedBooks as SelectedBooks
-from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings as WorldInfoSettings
+from tavernkit.silly_tavern._world_info.selection import WorldInfoSettings as WorldInfoSettings
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError as InvalidContextTemplateError
 from tavernkit.silly_tavern.errors import InvalidInstructError as InvalidInstructError
 from tavernkit.silly_tavern.errors import LoreParseError as LoreParseError

@@ -12,7 +12,7 @@ from tavernkit.conversation import ToolInput
 from tavernkit.conversation._tools import ToolBox
 from tavernkit.models import Model, ScriptedModel
 from tavernkit.models._reply import ToolCall
-from tavernkit.models._script import Answer
+from tavernkit.models._scripted import Answer
 from tavernkit.studio.errors import StudioError
 
 SCRIPTED: Final = "scripted"

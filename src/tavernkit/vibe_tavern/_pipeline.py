@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Self, Unpack
 
-from tavernkit.budget._max_tokens import MaxTokens
+from tavernkit.budget._inspector import MaxTokens
 from tavernkit.cards._character import Character, Participant
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import BuildState, Context

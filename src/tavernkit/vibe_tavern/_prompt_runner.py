@@ -13,7 +13,7 @@ from tavernkit.dialects._messages import MessageLike, as_messages
 from tavernkit.errors import ConfigError, log_warning
 from tavernkit.models import Accumulator, Model, Reply, ReplyPiece, Request
 from tavernkit.models._bodies import written_messages
-from tavernkit.models._openai_wire import content_text, first_choice
+from tavernkit.models._readers import content_text, first_choice
 from tavernkit.prompt._message import Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike

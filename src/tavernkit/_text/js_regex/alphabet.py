@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import regress
 
-from tavernkit._text.js_regex.folding import other_variants
+from tavernkit._text.js_regex.emit import other_variants
 from tavernkit._text.js_regex.nodes import (
     Alternatives,
     Char,

@@ -6,6 +6,13 @@ from collections.abc import Callable, Sequence
 
 import regress
 
+from tavernkit._text.js_regex.analysis import (
+    begins_with_characters,
+    counts_characters,
+    ignores_case,
+    lookback,
+    needs_of,
+)
 from tavernkit._text.js_regex.emit import emit, emit_from, emit_inner, engine_flags
 from tavernkit._text.js_regex.limits import (
     COMPILE_CACHE_SIZE,
@@ -16,12 +23,19 @@ from tavernkit._text.js_regex.limits import (
     MAX_JUDGED_PARTS,
     MAX_PROPERTIES,
 )
-from tavernkit._text.js_regex.match import Engine, Found, JSMatch, found_at, make_match
-from tavernkit._text.js_regex.needs import lookback
+from tavernkit._text.js_regex.match import (
+    Engine,
+    Found,
+    JSMatch,
+    compile_template,
+    found_at,
+    make_match,
+    replace_by_template,
+    replace_each,
+)
 from tavernkit._text.js_regex.scanner import check_flags, invalid, is_string_property
 from tavernkit._text.js_regex.subject import Subject, engine_text, subject_of, wide_text
 from tavernkit._text.js_regex.syntax import parse_pattern
-from tavernkit._text.js_regex.template import compile_template, replace_by_template, replace_each
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 
@@ -61,10 +75,7 @@ class JSRegex:
     def __init__(self, source: str, flags: str = "") -> None:
         # The cost model is slow to import, and most builds use no expressions.
         from tavernkit._text.js_regex.alphabet import check_properties
-        from tavernkit._text.js_regex.counting import counts_characters
-        from tavernkit._text.js_regex.guard import Guard
-        from tavernkit._text.js_regex.measures import KnownQuick
-        from tavernkit._text.js_regex.needs import begins_with_characters, ignores_case, needs_of
+        from tavernkit._text.js_regex.guard import Guard, KnownQuick
 
         self.source = source
         self.flags = check_flags(flags)

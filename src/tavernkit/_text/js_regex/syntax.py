@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tavernkit._text.js_regex.class_syntax import class_escape, parse_class, parse_property
+from tavernkit._text.js_regex.classes import class_escape, parse_class, parse_property
 from tavernkit._text.js_regex.limits import MAX_DEPTH, MAX_PARTS, MAX_SOURCE_LENGTH
 from tavernkit._text.js_regex.nodes import (
     INFINITE,

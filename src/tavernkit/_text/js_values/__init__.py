@@ -19,7 +19,6 @@ from tavernkit._text.js_values.convert import (
     truthy,
     type_of,
 )
-from tavernkit._text.js_values.errors import JSError, JSRangeError, JSSyntaxError, JSURIError
 from tavernkit._text.js_values.numbers import (
     MAX_SAFE_INTEGER,
     js_round,
@@ -35,6 +34,10 @@ from tavernkit._text.js_values.numbers import (
 )
 from tavernkit._text.js_values.strings import (
     WHITESPACE,
+    JSError,
+    JSRangeError,
+    JSSyntaxError,
+    JSURIError,
     compare_strings,
     encode_uri_component,
     is_basic,

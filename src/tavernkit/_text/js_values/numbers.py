@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from tavernkit._text.js_values.errors import JSRangeError
-from tavernkit._text.js_values.strings import trim, trim_start
+from tavernkit._text.js_values.strings import JSRangeError, trim, trim_start
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer up to which all integers are exact (``Number.MAX_SAFE_INTEGER``)."""

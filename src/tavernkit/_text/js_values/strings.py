@@ -7,9 +7,26 @@ two there. Text that was cut inside such a character contains a lone surrogate i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from tavernkit._text.js_values.errors import JSURIError
-from tavernkit._text.occurrences import occurrences
+from tavernkit.errors import TavernKitError
+
+
+class JSError(TavernKitError, ValueError):
+    """Base of the errors that JavaScript itself would throw."""
+
+
+class JSRangeError(JSError):
+    """An argument is out of the range JavaScript allows (``RangeError``)."""
+
+
+class JSSyntaxError(JSError):
+    """A text could not be parsed (``SyntaxError``)."""
+
+
+class JSURIError(JSError):
+    """A text could not be encoded to or decoded from percent form (``URIError``)."""
+
 
 WHITESPACE = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
@@ -132,6 +149,26 @@ def utf16_find(text: str, needle: str, start: int = 0) -> int:
     haystack, wanted = utf16_units(text).decode("latin-1"), utf16_units(needle).decode("latin-1")
     start = min(max(start, 0) * 2, len(haystack))
     return next((at >> 1 for at in occurrences(haystack, wanted, start) if at % 2 == 0), -1)
+
+
+def occurrences(text: str, wanted: str, start: int = 0) -> Iterator[int]:
+    """Yield the offset of every occurrence, including overlapping ones, in linear time.
+
+    A search begins again only where the next occurrence is at least half of ``wanted`` away. Closer ones are one period
+    of ``wanted`` apart (Fine and Wilf), and then only the period is compared.
+    """
+    length = len(wanted)
+    period = wanted.find(wanted[: length - length // 2], 1)
+    if period > 0 and not wanted.startswith(wanted[period:]):
+        period = -1
+    last_period = wanted[length - period :]
+    at = text.find(wanted, start)
+    while at >= 0:
+        yield at
+        if period > 0 and text.startswith(last_period, at + length):
+            at += period
+        else:
+            at = text.find(wanted, at + 1)
 
 
 def compare_strings(left: str, right: str) -> int:

@@ -17,8 +17,7 @@ from tavernkit.cards._charx import CARD, MODULE, write_member
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._placement import kind_of
 from tavernkit.cards._png import placeholder_png
-from tavernkit.cards._risu_ai.character import TEXT_FIELDS
-from tavernkit.cards._risu_ai.lorebook import book_from_lorebook
+from tavernkit.cards._risu_ai.character import TEXT_FIELDS, book_from_lorebook
 from tavernkit.cards._risum import Module, write_risum
 
 MAX_NAME = 100

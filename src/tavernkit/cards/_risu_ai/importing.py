@@ -15,9 +15,8 @@ from tavernkit._values import Json, JsonObject, is_object, thaw
 from tavernkit.cards._archive import Archive, open_archive
 from tavernkit.cards._charx import CARD, MODULE
 from tavernkit.cards._fields import ignore
-from tavernkit.cards._json_text import check_depth
+from tavernkit.cards._json_text import check_depth, decode_base64
 from tavernkit.cards._limits import MIB, Limits
-from tavernkit.cards._payload import decode_base64
 from tavernkit.cards._png import ASSET_PREFIX, SIGNATURE, walk
 from tavernkit.cards._risu_ai.character import ImportRefusedError, ImportThrewError, from_card, from_off_spec
 from tavernkit.cards._risum import Module, read_risum

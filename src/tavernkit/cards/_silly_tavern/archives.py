@@ -14,8 +14,7 @@ from tavernkit.cards._assets import embedded_path
 from tavernkit.cards._byaf import Parts, card_data, example_messages, first_message, from_backyard, read_parts, text_of
 from tavernkit.cards._fields import ignore
 from tavernkit.cards._limits import Limits
-from tavernkit.cards._silly_tavern.names import sanitize
-from tavernkit.cards._silly_tavern.stored import chat_name, iso_time
+from tavernkit.cards._silly_tavern.stored import chat_name, iso_time, sanitize
 from tavernkit.cards._source import BytesSource
 from tavernkit.cards.errors import CharXError, ZipError
 from tavernkit.errors import FileFormatError, LimitExceededError

@@ -1,18 +1,30 @@
-"""The card that SillyTavern stores: V2 with copies of its fields outside of ``data``."""
+"""The card that SillyTavern stores: V2 with copies of its fields outside of ``data``, its check, and its file name."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from datetime import datetime
+from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import UNDEFINED, json_parse, to_number, to_string, trim, truthy
-from tavernkit._values import Json, JsonObject, deep_merge, is_object, is_sequence, thaw, thaw_object
+from tavernkit._values import Json, JsonObject, deep_merge, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit.cards._character import REQUIRED
 from tavernkit.cards._json_text import check_depth
 from tavernkit.cards._limits import DEFAULT_LIMITS
-from tavernkit.cards._silly_tavern.names import ImportFailedError
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import InvalidCardError, TavernKitError
+
+
+class ImportRefusedError(InvalidCardError):
+    """SillyTavern's importer refuses the file and answers HTTP 400."""
+
+
+class ImportFailedError(InvalidCardError):
+    """SillyTavern's importer throws; it answers HTTP 200 with ``{error: true}``."""
+
 
 PLACEHOLDER_NOTES = "Creator's notes go here."
 _COPIED = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
@@ -188,3 +200,104 @@ def from_v1(fields: Mapping[str, object], name: str, now: datetime, chat: str | 
     card["chat"] = char["chat"]
     card["create_date"] = char["create_date"]
     return card
+
+
+@dataclass(frozen=True, slots=True)
+class CardCheck:
+    """What SillyTavern thinks of a card."""
+
+    version: Literal[1, 2, 3] | None
+    """The first version of the format that the card is valid for; None if SillyTavern refuses it."""
+    last_error: str | None
+    """The last check that failed, such as a missing field; None for a valid V1 card."""
+
+
+def check_card(card: Mapping[str, object]) -> CardCheck:
+    """Check the JSON of a card as SillyTavern does when attributes are merged into it: as V1, then V2, then V3.
+
+    ``tavernkit.cards.validate()`` finds more, and says what to do.
+    """
+    last_error = next((key for key in REQUIRED["v1"] if key not in card), None)
+    if last_error is None:
+        return CardCheck(1, None)
+    problem = _v2_problem(card)
+    if problem is None:
+        return CardCheck(2, last_error)
+    last_error, problem = problem, _v3_problem(card)
+    return CardCheck(3, last_error) if problem is None else CardCheck(None, problem)
+
+
+def _v2_problem(card: Mapping[str, object]) -> str | None:
+    if card.get("spec") != "chara_card_v2":
+        return "spec"
+    if card.get("spec_version") != "2.0":
+        return "spec_version"
+    data = card.get("data")
+    if not is_mapping(data):
+        return "no_tavern_card_data"
+    missing = next((key for key in REQUIRED["v2"] if key not in data), None)
+    if missing is not None:
+        return missing
+    for key in ("alternate_greetings", "tags"):
+        if not is_sequence(data[key]):
+            return key
+    return "extensions" if not _is_object_type(data["extensions"]) else _book_problem(data.get("character_book"))
+
+
+def _book_problem(book: object) -> str | None:
+    if not truthy(book):
+        return None
+    if not is_mapping(book) or "extensions" not in book or "entries" not in book:
+        return "character_book"
+    return None if _is_object_type(book["extensions"]) and is_sequence(book["entries"]) else "character_book"
+
+
+def _v3_problem(card: Mapping[str, object]) -> str | None:
+    if card.get("spec") != "chara_card_v3":
+        return "spec"
+    version = to_number(card.get("spec_version", UNDEFINED))
+    if version < 3 or version >= 4:
+        return "spec_version"
+    data = card.get("data")
+    return None if data is not None and _is_object_type(data) else "no_card_data"
+
+
+def _is_object_type(value: object) -> bool:
+    """Return True for what ``typeof`` calls an object, including null and arrays."""
+    return value is None or is_mapping(value) or is_sequence(value)
+
+
+MAX_NAME_BYTES = 255
+
+_ILLEGAL = re.compile(r'[/?<>\\:*|"]')
+_CONTROL = re.compile(r"[\x00-\x1f\x80-\x9f]")
+_DOTS = re.compile(r"\A\.+\Z")
+_RESERVED = re.compile(r"\A(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?\Z", re.IGNORECASE | re.DOTALL)
+_TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
+
+
+def sanitize(name: object, replacement: str = "") -> str:
+    """Remove characters that a file name cannot have; raises ``ImportFailedError`` if the name is not text."""
+    if not isinstance(name, str):
+        raise ImportFailedError(f"the name is {type(name).__name__}, not a string")
+    for pattern in (_ILLEGAL, _CONTROL, _DOTS, _RESERVED, _TRAILING):
+        name = pattern.sub(replacement, name)
+    return _cut(name)
+
+
+def _cut(name: str) -> str:
+    encoded = name.encode("utf-8", errors="replace")
+    return name if len(encoded) <= MAX_NAME_BYTES else encoded[:MAX_NAME_BYTES].decode("utf-8", errors="ignore")
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return the name, or the name with the first number that makes it unique."""
+    if not name:
+        raise ImportFailedError("the character has no name that could be a file name")
+    if len(f"{name}.png".encode("utf-8", errors="replace")) > MAX_NAME_BYTES:
+        raise ImportRefusedError("the name is too long for a file")
+    chosen, number = name, 0
+    while chosen in taken:
+        number += 1
+        chosen = f"{name}{number}"
+    return chosen

@@ -157,7 +157,7 @@ def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
 
 def _free_name(label: str, asset: Asset, taken: set[str]) -> str:
     """Return a unique file name that stays inside the folder."""
-    from tavernkit.cards._silly_tavern.names import sanitize
+    from tavernkit.cards._silly_tavern.stored import sanitize
 
     stem = sanitize(label)[:80] or "asset"
     ext = sanitize(asset.ext)[:8] or "bin"

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from tavernkit.budget._tokenization import Tokenization
+    from tavernkit.budget._file_tokenizer import Tokenization
 
 _LOOKED_AT = 8192
 """How many bytes decide if a file is text."""

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tavernkit._text import strict_json
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
-from tavernkit.server.api.dependencies import TheCaller
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.dependencies import SafeJSONResponse, TheCaller
 from tavernkit.server.api.openai import Asked, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.dialects._messages import MessageLike
 from tavernkit.models import Accumulator, Reply, ReplyPiece, Request, ScriptedModel
-from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._protocol import AsyncContext
+from tavernkit.models._readers import OpenAIReader
 from tavernkit.prompt._message import Message
 from tavernkit.testing import Answer
 

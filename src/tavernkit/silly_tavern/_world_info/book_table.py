@@ -15,8 +15,8 @@ from tavernkit._text.js_regex.analysis import needs_of
 from tavernkit._text.js_regex.syntax import parse_pattern
 from tavernkit._text.js_values import UNDEFINED, Undefined, to_number, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, is_list
+from tavernkit.silly_tavern._world_info.entry import is_one_word, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern._world_info.fields import ACTIVATE, number, optional_flag, parse_decorators
-from tavernkit.silly_tavern._world_info.keys import is_one_word, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern._world_info.limits import COMPILED_REGEX_NEEDS, MAX_SCAN_DEPTH
 
 SHORTEST_NEED = 3

@@ -13,7 +13,7 @@ from tavernkit._text.js_values import trim
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern._world_info.book_table import SEPARATOR
-from tavernkit.silly_tavern._world_info.entry import SOURCE_FIELDS, Entry
+from tavernkit.silly_tavern._world_info.entry import SOURCE_FIELDS, Entry, find_plain, fold, parse_regex_key
 from tavernkit.silly_tavern._world_info.key_table import (
     FixedKey,
     Key,
@@ -24,7 +24,6 @@ from tavernkit.silly_tavern._world_info.key_table import (
     RegexKey,
     expanded_key,
 )
-from tavernkit.silly_tavern._world_info.keys import find_plain, fold, parse_regex_key
 from tavernkit.silly_tavern._world_info.limits import (
     JOINED_TEXTS,
     MAX_REGEX_TIMEOUTS,

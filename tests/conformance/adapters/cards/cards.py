@@ -11,8 +11,8 @@ from tavernkit._text.js_values import json_parse
 from tavernkit.cards import Limits, load
 from tavernkit.cards._risum import rpack_encode
 from tavernkit.cards._silly_tavern import create, export_card, import_file
-from tavernkit.cards._silly_tavern.names import ImportRefusedError
-from tavernkit.cards._silly_tavern.png_file import read_chunks, write_card_text
+from tavernkit.cards._silly_tavern.importing import read_chunks, write_card_text
+from tavernkit.cards._silly_tavern.stored import ImportRefusedError
 from tavernkit.errors import TavernKitError
 from tavernkit.silly_tavern import check_card
 from tests.conformance.runner import Case

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tavernkit.models._script import Answer, Body, Failure
-from tavernkit.models._scripted import Script, ScriptedModel
+from tavernkit.models._scripted import Answer, Body, Failure, Script, ScriptedModel
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
 from tavernkit.vibe_tavern._runner_config import RunnerConfig
 from tavernkit.vibe_tavern.errors import ToolArgumentError

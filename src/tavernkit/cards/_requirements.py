@@ -1,16 +1,44 @@
-"""Requirements of the card specifications for each field, as tables."""
+"""What the card specifications require of each field: as rules that find problems, and as a JSON schema."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Any
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal
-from tavernkit._values import is_mapping, is_sequence
+from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.cards._assets import embedded_path, is_embedded
-from tavernkit.cards._fields import TEXT_FIELDS, kind
+from tavernkit.cards._book import BOOK_FIELDS, ENTRY_FIELDS, read_book
+from tavernkit.cards._character import (
+    ASSET_FIELDS,
+    CARD_FIELDS,
+    REQUIRED,
+    SPEC_VERSIONS,
+    V1_FIELDS,
+    V3_FIELDS,
+    CardVersion,
+    read_assets,
+)
+from tavernkit.cards._fields import (
+    TEXT_FIELDS,
+    Field,
+    kind,
+    read_bool,
+    read_date,
+    read_id,
+    read_number,
+    read_object,
+    read_optional_bool,
+    read_optional_number,
+    read_optional_text,
+    read_tags,
+    read_text,
+    read_text_map,
+    read_texts,
+)
 
 
 class Severity(StrEnum):
@@ -272,3 +300,69 @@ def asset_problems(asset: Mapping[str, object], where: str) -> Iterator[Problem]
         yield Problem(
             f"{where}/ext", f"is {ext!r}", "lower-case letters without a dot, or unknown", Severity.WARNING, "BAD_EXT"
         )
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TEXT_SCHEMA: JsonObject = {"type": "string"}
+_TEXTS_SCHEMA: JsonObject = {"type": "array", "items": _TEXT_SCHEMA}
+_NUMBER_SCHEMA: JsonObject = {"type": "number"}
+_BOOLEAN_SCHEMA: JsonObject = {"type": "boolean"}
+_OBJECT_SCHEMA: JsonObject = {"type": "object"}
+
+_BY_READER: Mapping[object, JsonObject] = {
+    read_text: _TEXT_SCHEMA,
+    read_optional_text: _TEXT_SCHEMA,
+    read_texts: _TEXTS_SCHEMA,
+    read_tags: _TEXTS_SCHEMA,
+    read_number: _NUMBER_SCHEMA,
+    read_optional_number: _NUMBER_SCHEMA,
+    read_bool: _BOOLEAN_SCHEMA,
+    read_optional_bool: _BOOLEAN_SCHEMA,
+    read_object: _OBJECT_SCHEMA,
+    read_text_map: {"type": "object", "additionalProperties": _TEXT_SCHEMA},
+    read_date: {"type": "integer", "description": "Unix seconds, UTC"},
+    read_id: {"type": ["number", "string"]},
+}
+_BY_KEY: Mapping[str, JsonObject] = {"position": {"enum": ["before_char", "after_char"]}}
+
+
+def card_schema(version: CardVersion = "v3") -> JsonObject:
+    """Return the JSON schema of a card version; unknown keys are allowed, as in cards."""
+    newer = {field.key for field in V3_FIELDS} if version == "v2" else set[str]()
+    fields = V1_FIELDS if version == "v1" else [field for field in CARD_FIELDS if field.key not in newer]
+    data = _object_schema(fields, REQUIRED[version], version)
+    head: JsonObject = {"$schema": _DIALECT, "title": f"Character card {version.upper()}"}
+    if version == "v1":
+        return head | data
+    spec: JsonObject = {
+        "spec": {"const": f"chara_card_{version}"},
+        "spec_version": {"const": SPEC_VERSIONS[version]},
+        "data": data,
+    }
+    return {**head, "type": "object", "required": [*spec], "properties": spec}
+
+
+def _object_schema(fields: Iterable[Field[Any]], required: Iterable[str], version: CardVersion) -> JsonObject:
+    properties: JsonObject = {field.key: _property_schema(field, version) for field in fields}
+    return {"type": "object", "required": list[Json](required), "properties": properties}
+
+
+def _property_schema(field: Field[Any], version: CardVersion) -> Json:
+    if field.read is read_book:
+        return _book_schema(version)
+    if field.read is read_assets:
+        return {"type": "array", "items": _object_schema(ASSET_FIELDS, [each.key for each in ASSET_FIELDS], version)}
+    schema = thaw_object(_BY_KEY.get(field.key) or _BY_READER[field.read])
+    return {"anyOf": [schema, {"type": "null"}]} if field.default is None else schema
+
+
+def _book_schema(version: CardVersion) -> JsonObject:
+    regex = ("use_regex",) if version == "v3" else ()
+    entry_fields = [field for field in ENTRY_FIELDS if regex or field.key != "use_regex"]
+    book = _object_schema(
+        [field for field in BOOK_FIELDS if field.key != "entries"], ("extensions", "entries"), version
+    )
+    properties = book["properties"]
+    assert isinstance(properties, dict)
+    properties["entries"] = {"type": "array", "items": _object_schema(entry_fields, (*ENTRY_REQUIRED, *regex), version)}
+    return book
